@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from forewarn.control.tokens import check_actor
-from forewarn.inputs import read_file
 from forewarn.protocol.errors import ForewarnError, RefusedError
+from forewarn.settings.files import read_file
 
 NAMELESS = "operator"
 """Who orders something, where no token has a name."""

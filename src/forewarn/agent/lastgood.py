@@ -15,8 +15,8 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 
-from forewarn.agent import files
 from forewarn.agent.settings_model import Settings, WatchSettings
+from forewarn.settings import files
 
 logger = logging.getLogger("forewarn.agent")
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from forewarn.agent import checks, files, option_table, options
+from forewarn.agent import checks, option_table, options
 from forewarn.agent.array_tables import ENTRIES, has_kind, keys_of, kind_of
 from forewarn.agent.core.policy import GoneAfter
 from forewarn.agent.option_table import OPTIONS, TABLES
@@ -29,6 +29,7 @@ from forewarn.agent.settings_model import (
     WatchSettings,
 )
 from forewarn.problems import Problem, did_you_mean, quoted
+from forewarn.settings import files
 from forewarn.settings.forms import Option, flag_of
 from forewarn.settings.reading import Format, Reader, SettingRow
 from forewarn.settings.tables import FileError

@@ -9,8 +9,7 @@ import httpx2
 
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.fleet.validators import is_loopback
-from forewarn.inputs import check as check_file
-from forewarn.inputs import read_file
+from forewarn.settings.files import read_file, refuse_unreadable
 
 DEFAULT_URL = "http://127.0.0.1:8200"
 
@@ -62,7 +61,7 @@ def trust(ca_file: str) -> ssl.SSLContext | bool:
         return True
     try:
         # The library would read a device for ever.
-        check_file(Path(ca_file))
+        refuse_unreadable(ca_file)
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         raise CommandError(

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from forewarn.cli.failure import CommandError, Exit
-from forewarn.inputs import read_bounded, read_file
 from forewarn.problems import line_of
+from forewarn.settings.files import read_bounded, read_file
 
 STANDARD_INPUT = "-"
 

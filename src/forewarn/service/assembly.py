@@ -17,7 +17,6 @@ import uvloop
 from forewarn.admin.limits import FLEET_BYTES_MAX
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText, WantedFleet
-from forewarn.inputs import read_file
 from forewarn.logs import logging_to
 from forewarn.metadata.server import Address
 from forewarn.problems import unreadable
@@ -27,6 +26,7 @@ from forewarn.service.listening import StartError
 from forewarn.service.service import Service
 from forewarn.service.settings import Settings
 from forewarn.service.supervisor import keep_telling
+from forewarn.settings.files import read_file
 from forewarn.supervisor import Supervisor
 
 __all__ = ["Service", "StartError", "read_fleet_file", "read_fleet_text", "run"]

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from forewarn.admin.tokens import Tokens, read_tokens
-from forewarn.inputs import read_file
 from forewarn.service.options import is_socket
 from forewarn.service.settings import Settings, problem
 from forewarn.service.webhooks.signing import read_keys
+from forewarn.settings.files import read_file
 from forewarn.store.open import path_of
 
 SECRET_BYTES_MAX = 4096

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.fleet.validators import is_loopback, split_listener
-from forewarn.inputs import read_file
 from forewarn.problems import Problem
 from forewarn.service import array_tables, options
 from forewarn.service.options import OPTIONS, SECTIONS, is_socket
 from forewarn.service.settings_model import Settings, impacts, policy
+from forewarn.settings.files import read_file
 from forewarn.settings.forms import shown
 from forewarn.settings.reading import Format, Reader, SettingRow
 from forewarn.settings.tables import FileError

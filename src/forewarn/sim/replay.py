@@ -7,6 +7,7 @@ that a client does changes what comes: approvals are answered and noted.
 
 import asyncio
 import contextlib
+import errno
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -19,7 +20,6 @@ from forewarn.control.transactions.messages import Guest, Publication, ViewSnaps
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.instance import InstanceFacts
-from forewarn.inputs import UnfitFileError, read_file
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.prepared import PreparedDocument, Preparer
@@ -27,6 +27,7 @@ from forewarn.metadata.server import Address, Server
 from forewarn.metadata.waiting import Waits
 from forewarn.protocol import versions
 from forewarn.protocol.own_events import OwnEvents
+from forewarn.settings.files import read_file
 from forewarn.sim import fleets
 from forewarn.sim.deviations import Inspector
 from forewarn.sim.front import Front
@@ -59,13 +60,12 @@ def load(file: Path) -> Recording:
     """Read a recording from a file; raises RecordingError."""
     try:
         data = read_file(file, most=FILE_BYTES_MAX)
-    except UnfitFileError as error:
+    except OSError as error:
+        part = "of a long recording, keep its first line and the part that you need"
         raise RecordingError(
             f"{file} cannot be read: {error.strerror}",
-            hint="of a long recording, keep its first line and the part that you need",
+            hint=part if error.errno == errno.EFBIG else "",
         ) from error
-    except OSError as error:
-        raise RecordingError(f"{file} cannot be read: {error.strerror}") from error
     return read_recording(data, name=str(file))
 
 

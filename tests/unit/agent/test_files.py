@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent import files, lastgood
+from forewarn.agent import lastgood
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.handlers.secret import (
@@ -34,6 +34,7 @@ from forewarn.agent.sinks.port import SinkError
 from forewarn.agent.wire.http import Client, HttpError, parse_url
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
+from forewarn.settings import files
 from tests.support.notes import told_of
 from tests.support.processes import PATIENCE_SECONDS
 

@@ -158,7 +158,7 @@ def test_it_begins_again(sim: Run) -> None:
         ("live-migration +", "a + stands between two scenarios"),
         ("spot-preemption + platform-reboot", "cannot run at once"),
         ("nowhere.toml", "cannot be read"),
-        ("/", "cannot be read: Is a directory"),
+        ("/", "cannot be read: it is a directory"),
         ("--show ./nowhere.toml", "nowhere.toml cannot be read"),
         ("--show nothing-like-it", "there is no scenario"),
         ("--faults nowhere.toml", "cannot be read"),

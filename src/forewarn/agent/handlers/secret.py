@@ -9,8 +9,9 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 
-from forewarn.agent import files, secrets
+from forewarn.agent import secrets
 from forewarn.agent.handlers.port import HandlerError
+from forewarn.settings import files
 
 SECRET_BYTES_MAX = 4 * 1024
 """Of such a file: a token of the longest kind is a quarter of it."""

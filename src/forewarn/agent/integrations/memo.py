@@ -18,9 +18,9 @@ import os
 from collections.abc import Mapping
 from typing import Any, cast
 
-from forewarn.agent import files
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.settings_model import HandlerSettings
+from forewarn.settings import files
 
 MEMO_BYTES_MAX = 16 * 1024 * 1024
 """Of a memo, which has the names of what was changed: a thousand have 100,000."""

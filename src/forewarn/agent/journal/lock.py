@@ -13,8 +13,8 @@ from __future__ import annotations
 import contextlib
 import os
 
-from forewarn.agent import files
 from forewarn.agent.journal.port import JournalError, JournalRefusedError, Place
+from forewarn.settings import files
 
 _TEXT_BYTES = 64
 """Of the lock: the process of its holder, and the word below."""

@@ -15,7 +15,6 @@ import os
 import re
 from collections.abc import Generator, Mapping
 
-from forewarn.agent import files
 from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import LockError
@@ -23,6 +22,7 @@ from forewarn.agent.locks.register import Page, RegisterLock
 from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import Clock
 from forewarn.instants import MINUTE, Micros
+from forewarn.settings import files
 
 MARKER = "forewarn-locks"
 """A file that whoever sets the directory up makes once. No agent ever makes it: where

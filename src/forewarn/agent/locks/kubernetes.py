@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from forewarn.agent import files
 from forewarn.agent.foreign import members
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.run_context import RunContext
@@ -31,6 +30,7 @@ from forewarn.agent.settings_model import LockSettings
 from forewarn.agent.wire.answers import Answer
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros, format_instant
+from forewarn.settings import files
 
 ANNOTATION = "forewarn/holders"
 """On the Lease: who holds the lock, as JSON."""

@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from forewarn.agent import files
 from forewarn.agent.wire.answers import (
     BODY_BYTES_MAX,
     Answer,
@@ -29,6 +28,7 @@ from forewarn.agent.wire.urls import Url, parse_url
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.settings import files
 
 if TYPE_CHECKING:
     import ssl

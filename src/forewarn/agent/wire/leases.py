@@ -16,10 +16,10 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from forewarn.agent import files
 from forewarn.agent.wire import dhcp
 from forewarn.instants import SECOND, Micros, parse_instant
 from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.settings import files
 
 LEASES = (
     ("/run/systemd/netif/leases", "*"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl
 
-from forewarn.agent import files
+from forewarn.settings import files
 
 
 def trusting(*, ca_file: str = "", ca_text: str = "") -> ssl.SSLContext:

@@ -8,10 +8,10 @@ service. All problems are told together, with line and key.
 from collections.abc import Mapping
 from pathlib import Path
 
-from forewarn.inputs import read_file
 from forewarn.problems import unreadable
 from forewarn.service import options
 from forewarn.service.options import OPTIONS
+from forewarn.settings.files import read_file
 from forewarn.settings.forms import Form, Option, shown
 from forewarn.settings.tables import Tables
 from forewarn.sim.scenario import clients, fleets, steps, validators

@@ -11,7 +11,7 @@ from typing import Any
 
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import WantedFleet, read_fleet
-from forewarn.inputs import read_file
+from forewarn.settings.files import read_file
 from forewarn.settings.forms import Option
 from forewarn.settings.tables import Tables
 from forewarn.sim import fleet_text, fleets

@@ -6,9 +6,9 @@ What a file means, others know.
 import os
 from pathlib import Path
 
-from forewarn.inputs import read_file
 from forewarn.problems import quoted
 from forewarn.protocol.errors import RefusedError
+from forewarn.settings.files import read_file
 
 TEXT_BYTES_MAX = 16 << 20
 """Maximum length of such a file, in bytes: more VMs than a simulation has."""

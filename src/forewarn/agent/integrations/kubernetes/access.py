@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from forewarn.agent import files, secrets
+from forewarn.agent import secrets
 from forewarn.agent.foreign import members, objects
 from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.secret import exposure
@@ -25,6 +25,7 @@ from forewarn.agent.integrations.kubernetes.yaml import read as read_yaml
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.settings import files
 
 ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where each pod finds its service account."""

@@ -1,9 +1,10 @@
-"""Reads files that somebody else names: settings, secrets, certificates, a lock's lists.
+"""Read files that somebody names: settings, secrets, certificates, fleets, recordings.
 
 Such a name may be that of a FIFO, whose opening waits for ever, of a device without an
 end, or of a directory. Only regular files, and links to them, are read, and no more of
-one than its reader says. What is something else is an OSError whose `strerror` says so,
-so that whoever tells why a file cannot be read tells this, too.
+one than its reader says; `/dev/null` is an empty file. What is something else is an
+OSError whose `strerror` says so, so that whoever tells why a file cannot be read tells
+this, too. The standard library only, on Python 3.9 and newer, and without pathlib.
 """
 
 from __future__ import annotations
@@ -41,6 +42,24 @@ class UnreadError(OSError):
         return self.strerror or ""
 
 
+def read_file(path: str | os.PathLike[str], *, most: int, pipes: bool = True) -> bytes:
+    """Return what a file has, which may be `most` bytes; raises OSError.
+
+    With `pipes`, a FIFO is read to its end, so that a shell's `<(program)` works: for
+    what a person's command reads once, and Ctrl-C ends the wait for whoever writes.
+    """
+    with opened(os.fspath(path), pipes=pipes) as file:
+        return read_bounded(file, most=most)
+
+
+def read_bounded(opened: BinaryIO, *, most: int) -> bytes:
+    """Return the rest of what is open, which may be `most` bytes; raises OSError."""
+    data = opened.read(most + 1)
+    if len(data) > most:
+        raise UnreadError(errno.EFBIG, f"it has more than {shown(most)}")
+    return data
+
+
 def begin_of(path: str, most: int) -> bytes:
     """Return a regular file's first bytes, at most so many; raises OSError.
 
@@ -50,13 +69,22 @@ def begin_of(path: str, most: int) -> bytes:
         return file.read(most)
 
 
-def opened(path: str) -> BinaryIO:
-    """Return a regular file, open to be read; raises OSError. It waits for nobody."""
+def opened(path: str, *, pipes: bool = False) -> BinaryIO:
+    """Return a regular file, open to be read; raises OSError.
+
+    It waits for no other program, unless `pipes` lets it read a FIFO.
+    """
     # Before it is opened: some devices do something when that happens.
-    _refuse(os.stat(path), path)
-    file = open(os.open(path, os.O_RDONLY | _FLAGS), "rb")  # noqa: SIM115 - its caller closes it
+    found = os.stat(path)
+    is_pipe = pipes and stat.S_ISFIFO(found.st_mode)
+    if not is_pipe:
+        _refuse(found, path)
+    file = open(  # noqa: SIM115 - its caller closes it
+        os.open(path, os.O_RDONLY | (0 if is_pipe else _FLAGS)), "rb"
+    )
     try:
-        _refuse(os.fstat(file.fileno()), path)
+        if not is_pipe:
+            _refuse(os.fstat(file.fileno()), path)
     except OSError:
         file.close()
         raise
@@ -87,11 +115,20 @@ def refuse_unreadable(path: str, most: int = CERTIFICATE_BYTES_MAX) -> None:
     found = os.stat(path)
     _refuse(found, path)
     if found.st_size > most:
-        raise UnreadError(errno.EFBIG, f"it has more than {most} bytes", path)
+        raise UnreadError(errno.EFBIG, f"it has more than {shown(most)}", path)
+
+
+def shown(size: int) -> str:
+    """Return a number of bytes for a person."""
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and not size % unit:
+            return f"{size // unit} {name}"
+    return f"{size} bytes"
 
 
 def _refuse(found: os.stat_result, path: str) -> None:
-    if stat.S_ISREG(found.st_mode):
+    is_null = stat.S_ISCHR(found.st_mode) and os.path.realpath(path) == os.devnull
+    if stat.S_ISREG(found.st_mode) or is_null:
         return
     kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
     number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL

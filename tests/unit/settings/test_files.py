@@ -9,9 +9,9 @@ import pytest
 
 from forewarn.admin.tokens import read_tokens
 from forewarn.cli import main
-from forewarn.inputs import UnfitFileError, check, read_file, shown
 from forewarn.service.assembly import read_fleet_text
 from forewarn.service.settings import load_settings
+from forewarn.settings.files import UnreadError, opened, read_file, shown
 from forewarn.sim.replay import load
 from forewarn.sim.scenario.file import load_scenario
 from forewarn.testing.kit.files import text_of
@@ -23,7 +23,7 @@ def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"12345")
     assert read_file(file, most=5) == b"12345"
-    with pytest.raises(UnfitFileError, match="it has more than 4 bytes"):
+    with pytest.raises(UnreadError, match="it has more than 4 bytes"):
         read_file(file, most=4)
 
 
@@ -41,7 +41,7 @@ def test_a_pipe_is_read_where_somebody_may_write_it(tmp_path: Path) -> None:
     writer.start()
     assert read_file(pipe, most=5) == b"piped"
     writer.join()
-    with pytest.raises(UnfitFileError, match="it is a pipe, not a file"):
+    with pytest.raises(UnreadError, match="it is a FIFO, and must be a regular file"):
         read_file(pipe, most=5, pipes=False)
 
 
@@ -51,8 +51,8 @@ def test_the_empty_device_is_an_empty_file() -> None:
 
 def test_what_is_not_there_and_folders_are_told_by_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        check(tmp_path / "nothing")
-    with pytest.raises(IsADirectoryError):
+        opened(str(tmp_path / "nothing"))
+    with pytest.raises(UnreadError, match="it is a directory"):
         read_file(tmp_path, most=1)
 
 
@@ -69,7 +69,7 @@ READERS: dict[str, Callable[[], object]] = {
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("reader", READERS)
 def test_no_reader_reads_a_device(reader: str) -> None:
-    with pytest.raises(Exception, match="it is a device, not a file"):
+    with pytest.raises(Exception, match="it is a device, and must be a regular file"):
         READERS[reader]()
 
 
@@ -97,4 +97,4 @@ def test_a_command_says_so_at_once(
     if command == "token":
         monkeypatch.setenv("FOREWARN_TOKEN_FILE", str(ZERO))
     assert main(words) in (1, 2)
-    assert "it is a device, not a file" in capsys.readouterr().err
+    assert "it is a device, and must be a regular file" in capsys.readouterr().err
