@@ -11,24 +11,6 @@ from forewarn.cli import tables
 from forewarn.cli.command_table import Call
 from forewarn.texts import json_text, printable
 
-STYLES = {
-    "Planned": "dim",
-    "Noticed": "cyan",
-    "Scheduled": "cyan",
-    "Ready": "yellow",
-    "Impacting": "bold yellow",
-    "Started": "bold yellow",
-    "Recovering": "blue",
-    "Done": "green",
-    "Removed": "green",
-    "Cancelled": "dim",
-    "Failed": "bold red",
-    "Stopped": "bold red",
-    "down": "bold red",
-    "deleted": "dim",
-}
-"""How a state looks on a terminal."""
-
 
 def document(value: Any) -> None:
     """Print one JSON document."""
@@ -99,7 +81,7 @@ def styled(
     for (first, *under), cells in zip(blocks, rows, strict=True):
         text = Text(first)
         for cell in cells:
-            if style := STYLES.get(cell):
+            if style := tables.STYLES.get(cell):
                 text.highlight_words([cell], style)
         shown.append("\n").append_text(text)
         for each in under:

@@ -8,6 +8,7 @@ words only, so that an id or a name can be copied whole at any width.
 """
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,6 +16,24 @@ from itertools import accumulate
 from rich.cells import cell_len
 
 Cells = Sequence[str]
+
+STYLES = {
+    "Planned": "dim",
+    "Noticed": "cyan",
+    "Scheduled": "cyan",
+    "Ready": "yellow",
+    "Impacting": "bold yellow",
+    "Started": "bold yellow",
+    "Recovering": "blue",
+    "Done": "green",
+    "Removed": "green",
+    "Cancelled": "dim",
+    "Failed": "bold red",
+    "Stopped": "bold red",
+    "down": "bold red",
+    "deleted": "dim",
+}
+"""How a state looks on a terminal; states are counted in this order."""
 
 BETWEEN = "  "
 """Between two columns, and between two cells under a row."""
@@ -101,10 +120,10 @@ def count(number: int, what: str) -> str:
 
 def counts(found: Iterable[str]) -> str:
     """Return how often each of some words occurs: `1 Noticed, 399 Planned`."""
-    by_word: dict[str, int] = {}
-    for each in found:
-        by_word[each] = by_word.get(each, 0) + 1
-    return ", ".join(f"{number:,} {word}" for word, number in by_word.items())
+    by_word = Counter(found)
+    places = {word: place for place, word in enumerate(STYLES)}
+    words = sorted(by_word, key=lambda word: places.get(word, -1))
+    return ", ".join(f"{by_word[word]:,} {word}" for word in words)
 
 
 def _widths(columns: Cells, rows: Sequence[Cells]) -> list[int]:

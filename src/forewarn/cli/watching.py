@@ -23,7 +23,7 @@ from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.listings import Listing
-from forewarn.cli.stopping import interruptible
+from forewarn.cli.stopping import interruptible, unread
 from forewarn.cli.tables import counts
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, Micros, format_instant
@@ -34,8 +34,8 @@ Json = Mapping[str, Any]
 AGAIN_SECONDS = 1.0
 """Between two tries to reach a service that went away."""
 
-DRAWN_PER_SECOND = 4.0
-"""Pictures: a change is seen at once, and many changes are drawn together."""
+DRAWN_SECONDS = 0.25
+"""Between two pictures: a change is seen at once, and many are drawn together."""
 
 ENDED_MAX = 1_000
 """Objects that have ended and still have a row; more scroll out of sight."""
@@ -95,8 +95,10 @@ class Seen:
         self.listing = listing
         self.changed: Micros | None = None
         """When anything changed; None: not since the begin."""
-        self.trouble = ""
-        """Why the stream is broken; empty: it is not."""
+        self.note = ""
+        """What befell the stream last: why it is broken, or since when it goes on."""
+        self.version = 0
+        """Rises with everything that the picture could show."""
         self._objects: dict[str, Json] = {}
         self._times: dict[str, Micros] = {}
         """Of each that changed since the begin: when, the latest last."""
@@ -107,16 +109,18 @@ class Seen:
 
     def take(self, name: str, data: Any, *, now: Micros) -> bool:
         """Take what the stream says; tell whether an object looks otherwise now."""
+        self.version += 1
         if not name:
             return self._object(data, now)
         if name == "ready":
             self._settle()
         elif name == LOST:
-            self.trouble = f"{data}; trying again"
+            self.note = f"{data}; trying again"
         else:
             # Everything is told once more.
-            self.trouble = ""
             self._listed.clear()
+            if name == BACK:
+                self.note = f"the service was away until {_clock_time(now)}"
         return False
 
     def _object(self, each: Json, now: Micros) -> bool:
@@ -177,8 +181,8 @@ def drawn(seen: Seen, *, title: str, width: int, height: int) -> Text:
     states = seen.states() or seen.listing.empty
     head = f"{title}: {states}; last change {_clock_time(seen.changed)}"
     shown = Text("\n".join(textwrap.wrap(head, width)), style="bold")
-    if seen.trouble:
-        shown.append("\n" + "\n".join(textwrap.wrap(seen.trouble, width)), "red")
+    if seen.note:
+        shown.append("\n" + "\n".join(textwrap.wrap(seen.note, width)), "red")
     left = height - len(shown.plain.splitlines())
     objects, others = seen.latest(left)
     first, state, *rest = seen.listing.columns
@@ -210,7 +214,7 @@ def drawn(seen: Seen, *, title: str, width: int, height: int) -> Text:
 def _picture(
     console: Console, seen: Seen, news: Iterator[tuple[str, Any]], *, title: str
 ) -> None:
-    lock = threading.Lock()
+    lock, is_over = threading.Lock(), threading.Event()
     clock = SystemClock()
 
     def now_drawn() -> Text:
@@ -218,34 +222,39 @@ def _picture(
             width, height = console.size
             return drawn(seen, title=title, width=width, height=height)
 
+    def keep_drawn(live: Live) -> None:
+        shown: object = None
+        while not is_over.wait(DRAWN_SECONDS):
+            # A picture that stays can be copied from.
+            if shown != (shown := (seen.version, console.size)):
+                with unread():
+                    live.update(now_drawn(), refresh=True)
+
     # No picture before the service has answered.
     name, data = next(news)
     seen.take(name, data, now=clock.now())
-    try:
-        with (
-            interruptible(),
-            Live(
-                console=console,
-                screen=True,
-                refresh_per_second=DRAWN_PER_SECOND,
-                get_renderable=now_drawn,
-            ),
-        ):
-            for name, data in news:
-                with lock:
-                    seen.take(name, data, now=clock.now())
-    finally:
-        # What was seen last stays when the picture goes.
-        console.print(now_drawn(), soft_wrap=True)
+    with unread(), interruptible():
+        live = Live(now_drawn(), console=console, screen=True, auto_refresh=False)
+        drawing = threading.Thread(target=keep_drawn, args=[live])
+        try:
+            with live:
+                drawing.start()
+                for name, data in news:
+                    with lock:
+                        seen.take(name, data, now=clock.now())
+        finally:
+            is_over.set()
+            drawing.join()
+            # What was seen last stays when the picture goes.
+            console.print(now_drawn(), soft_wrap=True)
 
 
 def _lines(seen: Seen, news: Iterator[tuple[str, Any]], *, is_json: bool) -> None:
+    clock = SystemClock()
     for name, data in news:
-        is_new = seen.take(name, data, now=0)
-        if name == LOST:
-            sys.stderr.write(f"forewarn: {printable(seen.trouble)}\n")
-        elif name == BACK:
-            sys.stderr.write("forewarn: the service is back\n")
+        is_new = seen.take(name, data, now=clock.now())
+        if name in {LOST, BACK}:
+            sys.stderr.write(f"forewarn: {printable(seen.note)}\n")
         elif name:
             continue
         elif is_json:

@@ -142,7 +142,7 @@ def test_a_stream_that_ends_is_begun_again(
     assert "Started  Reboot  web  web_0" in first
     assert "Started  Reboot  db  db_0" in second
     assert "has ended the stream; trying again" in ended.err
-    assert "forewarn: the service is back" in ended.err
+    assert "forewarn: the service was away until " in ended.err
 
 
 def test_a_stream_that_is_refused(service: Served, forewarn: Run) -> None:

@@ -29,7 +29,7 @@ def test_an_order_prints_what_it_made_and_what_to_try_next(
     assert head.split()[:2] == ["OPERATION", "STATE"]
     assert "Noticed  maintain (live-migrate) of host h1  2    0/2 " in first
     assert "Planned  maintain (live-migrate) of host h2  3    -   " in second
-    assert summary == "2 operations, 5 VMs: 1 Noticed, 1 Planned"
+    assert summary == "2 operations, 5 VMs: 1 Planned, 1 Noticed"
     assert re.fullmatch(r"next: forewarn explain op-\w{16}", next_)
     rollout = lines[0].split()[-1]
     assert follow == f"next: forewarn operations --rollout {rollout} --watch"
