@@ -17,7 +17,8 @@ import pytest
 from deploy import dashboards
 from forewarn.agent.options import environment_name as agent_environment_name
 from forewarn.cli import parser
-from forewarn.service.options import OPTIONS, environment_name
+from forewarn.service.option_table import OPTIONS
+from forewarn.service.options import environment_name
 from tests.support import plain_yaml
 
 ROOT = Path(__file__).resolve().parents[2]

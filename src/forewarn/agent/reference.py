@@ -11,7 +11,8 @@ from forewarn.agent.integrations.kind import HandlerKind, SinkKind
 from forewarn.agent.option_table import OPTIONS, TABLES
 from forewarn.agent.settings import value_of
 from forewarn.agent.settings_model import HandlerSettings, NotifySettings, Settings
-from forewarn.settings.forms import Option, bounds_of, shown
+from forewarn.settings.forms import Option
+from forewarn.settings.reference import default_shown, in_table, meaning_of, table
 
 _RULE_DEFAULTS = {"mine": "true", "start": "at once", "approver": "any"}
 _DEFAULTS: Mapping[str, Mapping[str, str]] = {
@@ -51,25 +52,20 @@ def markdown() -> str:
 
 def _lines() -> Iterator[str]:
     yield INTRODUCTION.rstrip("\n")
-    for table, meaning in TABLES.items():
+    usual = Settings()
+    for name, meaning in TABLES.items():
         yield ""
-        yield f"## [{table}]: {_lower(meaning)}" if table else "## Before any table"
+        yield f"## [{name}]: {_lower(meaning)}" if name else "## Before any table"
         yield ""
-        names = [name for name in OPTIONS if name.rpartition(".")[0] == table]
-        yield "| setting | default | meaning |"
-        yield "|---|---|---|"
-        for name in names:
-            option = OPTIONS[name]
-            default = shown(option, value_of(Settings(), name))
-            yield _row(name, _default(default), option)
+        yield from table(
+            in_table(OPTIONS, name),
+            lambda key, option: default_shown(option, value_of(usual, key)),
+        )
     for array, meaning in ARRAYS.items():
         yield ""
         yield f"## [[{array}]]: {_lower(meaning)}"
         yield ""
-        yield "| key | default | meaning |"
-        yield "|---|---|---|"
-        for key, option in ENTRIES[array].items():
-            yield _row(key, _entry_default(array, key, option), option)
+        yield from table(ENTRIES[array], _default_in(array), what="key")
     yield from _kinds("handlers", registry.HANDLERS, registry.handler_kind)
     yield from _kinds("receivers", registry.SINKS, registry.sink_kind)
 
@@ -94,32 +90,25 @@ def _kinds(
             yield "| key | meaning |"
             yield "|---|---|"
         for key, option in kind.keys.items():
-            needed = "Needed. " if key in kind.needed else ""
-            yield f"| `{key}` | {needed}{option.text}{bounds_of(option)} |"
+            needed = "Required. " if key in kind.needed else ""
+            yield f"| `{key}` | {needed}{meaning_of(option)} |"
 
 
-def _row(name: str, default: str, option: Option) -> str:
-    text = option.text + bounds_of(option)
-    if option.kinds:
-        text = f"({', '.join(option.kinds)}) {text}"
-    return f"| `{name}` | {default} | {text} |"
-
-
-def _default(text: str) -> str:
-    return f"`{text}`" if text else "empty"
-
-
-def _entry_default(array: str, key: str, option: Option) -> str:
-    if option.is_needed:
-        return "needed"
-    if key in _DEFAULTS.get(array, {}):
-        return f"`{_DEFAULTS[array][key]}`"
+def _default_in(array: str) -> Callable[[str, Option], str]:
+    """Return what finds the default of a key of an array's tables."""
     kinds = {"handler": HandlerSettings, "notify": NotifySettings}
-    for each in fields(kinds[array]) if array in kinds else ():
-        if each.name == key and each.default is not MISSING and each.default != "":
-            text = shown(option, each.default)
-            return f"`{text}`" if text else "absent"
-    return "absent"
+    known = {
+        each.name: each.default
+        for each in (fields(kinds[array]) if array in kinds else ())
+        if each.default is not MISSING
+    }
+
+    def default_of(key: str, option: Option) -> str:
+        if key in _DEFAULTS.get(array, {}):
+            return f"`{_DEFAULTS[array][key]}`"
+        return default_shown(option, known.get(key), nothing="absent")
+
+    return default_of
 
 
 def _lower(text: str) -> str:

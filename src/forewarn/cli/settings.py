@@ -8,7 +8,8 @@ from pathlib import Path
 from forewarn.cli.command_table import Call, Option
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.protocol.errors import ForewarnError
-from forewarn.service.options import OPTIONS, environment_name
+from forewarn.service.option_table import OPTIONS
+from forewarn.service.options import environment_name
 from forewarn.service.settings import Settings, SettingsError, describe, load_settings
 from forewarn.settings.forms import flag_of
 from forewarn.texts import printable

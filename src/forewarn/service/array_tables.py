@@ -28,22 +28,66 @@ ARRAYS: Mapping[str, type[settings_model.WebhookSettings]] = {
 """The arrays of forewarn.toml, and what their tables are."""
 
 _WEBHOOK: Mapping[str, Option] = {
-    "name": Option(form=Forms.NAME, is_needed=True),
-    "url": Option(form=Forms.WEB, is_needed=True),
-    "secret_file": Option(form=Forms.LINE, is_needed=True),
-    "tenant": Option(form=Forms.LINE, may_be_empty=True),
+    "name": Option(
+        form=Forms.NAME,
+        is_needed=True,
+        text="What the receiver is called in lists, logs and metrics: up to 63 of `a-z`, "
+        "`0-9`, `-` and `_`, each name once. What waits for a name that is gone is "
+        "given up.",
+    ),
+    "url": Option(
+        form=Forms.WEB,
+        is_needed=True,
+        text="Where changes are posted. `https`, or `http` on this machine.",
+    ),
+    "secret_file": Option(
+        form=Forms.LINE,
+        is_needed=True,
+        text="A file with the key of the signatures, `whsec_` and base64; a second line "
+        "has the key before it, while it is exchanged.",
+    ),
+    "tenant": Option(
+        form=Forms.LINE,
+        may_be_empty=True,
+        text="The tenant whose events it hears of. Empty: it is the operator's and hears "
+        "of all.",
+    ),
     "types": Option(
-        form=Forms.WORDS, may_be_empty=True, words=tuple(t.value for t in EventType)
+        form=Forms.WORDS,
+        may_be_empty=True,
+        words=tuple(t.value for t in EventType),
+        text="Which types of events: a list of `Freeze`, `Reboot`, `Redeploy`, "
+        "`Preempt`, `Terminate`. Empty: all.",
     ),
     "statuses": Option(
         form=Forms.WORDS,
         may_be_empty=True,
         words=tuple(change.value for change in EventChange),
+        text="Which changes: a list of `scheduled`, `changed`, `approved`, `started`, "
+        "`completed`, `cancelled`, `failed`. Empty: all.",
     ),
-    "timeout": Option(form=Forms.DURATION, least=SECOND, most=WEBHOOK_TIMEOUT_MAX),
-    "insecure": Option(form=Forms.SWITCH),
-    "ca_file": Option(form=Forms.LINE, may_be_empty=True),
-    "proxy": Option(form=Forms.WEB, may_be_empty=True),
+    "timeout": Option(
+        form=Forms.DURATION,
+        least=SECOND,
+        most=WEBHOOK_TIMEOUT_MAX,
+        text="How long a post may take, until it counts as a failure.",
+    ),
+    "insecure": Option(
+        form=Forms.SWITCH,
+        text="Whether the URL may be `http` on another machine.",
+    ),
+    "ca_file": Option(
+        form=Forms.LINE,
+        may_be_empty=True,
+        text="A file with the authorities that its certificate is verified against. "
+        "Empty: the system's.",
+    ),
+    "proxy": Option(
+        form=Forms.WEB,
+        may_be_empty=True,
+        text="The proxy that it is reached through. Empty: none, whatever the "
+        "environment says.",
+    ),
 }
 
 OPTIONS: Mapping[str, Mapping[str, Option]] = {"webhook": _WEBHOOK}

@@ -1,41 +1,14 @@
-"""Each setting's form and bounds, and how its value is read and shown."""
+"""The forms that only settings of the service have, and the names of its variables."""
 
 import re
 import shlex
-from collections.abc import Mapping
-from dataclasses import fields
 from urllib.parse import urlsplit, urlunsplit
 
-from forewarn.control.requests.verbs import TARGETS_MAX
-from forewarn.drivers.placeholders import OBSERVER_PLACEHOLDERS, known_in
 from forewarn.fleet.validators import split_listener
-from forewarn.instants import MINUTE, SECOND
 from forewarn.protocol.events import EventType
-from forewarn.service import list_values, settings_model
+from forewarn.service import list_values
 from forewarn.settings import forms
 from forewarn.settings.forms import Form, Option
-
-RATE_MAX = 1_000_000
-"""Requests a second: more than any machine answers."""
-
-SPEED_MAX = 1_000_000
-"""A day in a tenth of a second: beyond it, notices are nothing at all."""
-
-ATTEMPTS_MAX = 100
-"""Calls to a driver that fails: an operator is wanted long before."""
-
-FIRST_ANSWER_MAX = 2 * MINUTE
-FIRST_EVENTS_MAX = 5 * MINUTE
-"""Clause 7.1: up to two minutes, and up to five."""
-
-LONGEST_WAIT_MAX = 10 * MINUTE
-"""Of one wait for a change: beyond it, firewalls and proxies forget a connection."""
-
-PARALLEL_MAX = 1_000
-"""Programs of one call at once: more than a host has VMs for."""
-
-GRACE_MAX = 10 * MINUTE
-"""Between asking a program to end and ending it: another call may wait for it."""
 
 SOCKET_PATH_BYTES_MAX = 107
 """Of the path of a Unix socket: the kernel's limit."""
@@ -44,7 +17,6 @@ DRIVERS = ("simulated", "command")
 
 FAILURE_EVENTS = {"Reboot": EventType.REBOOT, "Redeploy": EventType.REDEPLOY}
 
-_COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _PLAIN = re.compile(r"[!-~]+")
 _STORE_URL = re.compile(r"sqlite:///(?!:)[^\0]*[^\0/]|postgres(?:ql)?://.*")
@@ -227,73 +199,3 @@ class Forms(forms.Forms):
     )
     NAME = Form(told="a name in lower case", read=_name)
     WEB = Form(told="an http or https URL", read=_web, show=without_secrets)
-
-
-SECTIONS: Mapping[str, type] = {
-    "metadata": settings_model.MetadataSettings,
-    "admin": settings_model.AdminSettings,
-    "store": settings_model.StoreSettings,
-    "timing": settings_model.TimingSettings,
-    "policy": settings_model.PolicySettings,
-    "driver": settings_model.DriverSettings,
-    "driver.simulated": settings_model.SimulatedSettings,
-    "driver.command": settings_model.CommandSettings,
-    "log": settings_model.LogSettings,
-}
-"""The tables of forewarn.toml."""
-
-_SPECIAL: Mapping[str, Option] = {
-    "metadata.listen": Option(form=Forms.LISTENER, may_be_empty=True),
-    "metadata.rate_limit": Option(form=Forms.NUMBER, most=RATE_MAX),
-    "metadata.first_answer_delay": Option(form=Forms.DURATION, most=FIRST_ANSWER_MAX),
-    "metadata.first_events_delay": Option(form=Forms.DURATION, most=FIRST_EVENTS_MAX),
-    "metadata.disable_after": Option(form=Forms.DURATION, least=SECOND),
-    "metadata.signed_secret_file": Option(form=Forms.LINE, may_be_empty=True),
-    "metadata.push": Option(form=Forms.SWITCH),
-    "metadata.push_longest_wait": Option(
-        form=Forms.DURATION, least=SECOND, most=LONGEST_WAIT_MAX
-    ),
-    "metadata.own_events": Option(form=Forms.SWITCH),
-    "admin.listen": Option(form=Forms.DOOR),
-    "admin.token_file": Option(form=Forms.LINE, may_be_empty=True),
-    "admin.tls_certificate": Option(form=Forms.LINE, may_be_empty=True),
-    "admin.tls_key": Option(form=Forms.LINE, may_be_empty=True),
-    "store.url": Option(form=Forms.URL),
-    "store.retention": Option(form=Forms.DURATION, least=MINUTE),
-    "timing.speed": Option(form=Forms.NUMBER, least=0.001, most=SPEED_MAX),
-    "timing.terminate_notice": Option(form=Forms.DURATION, may_be_empty=True),
-    "timing.failure_event": Option(form=Forms.EVENT),
-    "timing.hold_bound": Option(form=Forms.DURATION, least=SECOND),
-    "policy.hosts_at_once": Option(form=Forms.COUNT, least=1, most=TARGETS_MAX),
-    "driver.kind": Option(form=Forms.DRIVER),
-    "driver.timeout": Option(form=Forms.DURATION, least=SECOND),
-    "driver.attempts": Option(form=Forms.COUNT, least=1, most=ATTEMPTS_MAX),
-    "driver.simulated.faults": Option(form=Forms.FAULTS),
-    **{
-        f"driver.command.{name}": Option(form=Forms.PROGRAM, words=known_in(action))
-        for name, action in list_values.WORKS.items()
-    },
-    **{
-        f"driver.command.{name}timeout": Option(
-            form=Forms.DURATION, least=SECOND, may_be_empty=True
-        )
-        for name in ("", *(f"{work}_" for work in list_values.WORKS))
-    },
-    "driver.command.observe": Option(form=Forms.PROGRAM, words=OBSERVER_PLACEHOLDERS),
-    "driver.command.probe": Option(form=Forms.PROGRAM, words=known_in(None)),
-    "driver.command.abortable": Option(form=Forms.ACTIONS),
-    "driver.command.parallel": Option(form=Forms.COUNT, least=1, most=PARALLEL_MAX),
-    "driver.command.grace": Option(form=Forms.DURATION, most=GRACE_MAX),
-    "driver.command.records": Option(form=Forms.LINE, may_be_empty=True),
-    "log.format": Option(form=Forms.WORD, words=("auto", "text", "json")),
-    "log.level": Option(form=Forms.WORD, words=("debug", "info", "warning", "error")),
-}
-
-OPTIONS: Mapping[str, Option] = {
-    f"{section}.{each.name}": _SPECIAL.get(
-        f"{section}.{each.name}", Option(form=Forms.DURATION)
-    )
-    for section, group in SECTIONS.items()
-    for each in fields(group)
-}
-"""Every setting by its whole name, in the order of the file."""

@@ -13,7 +13,8 @@ from typing import Any
 from forewarn.fleet.validators import is_loopback, split_listener
 from forewarn.problems import Problem
 from forewarn.service import array_tables, options
-from forewarn.service.options import OPTIONS, SECTIONS, is_socket
+from forewarn.service.option_table import OPTIONS, SECTIONS
+from forewarn.service.options import is_socket
 from forewarn.service.settings_model import Settings, impacts, policy
 from forewarn.settings.files import read_file
 from forewarn.settings.forms import shown

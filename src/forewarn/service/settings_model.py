@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 
 from forewarn.control.rules.policy import Policy, divided
 from forewarn.control.rules.subscribers import Subscriber
-from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
+from forewarn.instants import SECOND, Micros
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
 from forewarn.service.list_values import WORKS
 from forewarn.store.outbox import EventChange
+
+_USUAL = Policy()
+"""What decisions depend on where nobody says anything: a setting's default is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +27,9 @@ class MetadataSettings:
 
     listen: str = "0.0.0.0:8080"
     rate_limit: float = 50.0
-    first_answer_delay: Micros = 0
-    first_events_delay: Micros = 0
-    disable_after: Micros = 24 * HOUR
+    first_answer_delay: Micros = _USUAL.first_answer_delay
+    first_events_delay: Micros = _USUAL.first_events_delay
+    disable_after: Micros = _USUAL.disable_after
     signed_secret_file: str = ""
     push: bool = False
     push_longest_wait: Micros = 60 * SECOND
@@ -48,30 +51,30 @@ class StoreSettings:
     """[store]: where everything is kept, and how long."""
 
     url: str = "sqlite:///forewarn.db"
-    retention: Micros = 30 * DAY
+    retention: Micros = _USUAL.retention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingSettings:
     """[timing]: notices, recoveries and bounds."""
 
-    speed: float = 1.0
-    freeze_notice: Micros = 15 * MINUTE
-    reboot_notice: Micros = 15 * MINUTE
-    redeploy_notice: Micros = 10 * MINUTE
-    preempt_notice: Micros = 30 * SECOND
-    terminate_notice: Micros | None = None
-    failure_notice: Micros = 7 * DAY
-    failure_event: EventType = EventType.REBOOT
-    recovery: Micros = 10 * MINUTE
-    hold_bound: Micros = 24 * HOUR
+    speed: float = _USUAL.speed
+    freeze_notice: Micros = _USUAL.freeze_notice
+    reboot_notice: Micros = _USUAL.reboot_notice
+    redeploy_notice: Micros = _USUAL.redeploy_notice
+    preempt_notice: Micros = _USUAL.preempt_notice
+    terminate_notice: Micros | None = _USUAL.terminate_notice
+    failure_notice: Micros = _USUAL.failure_notice
+    failure_event: EventType = _USUAL.failure_event
+    recovery: Micros = _USUAL.recovery
+    hold_bound: Micros = _USUAL.hold_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySettings:
     """[policy]: how rollouts go on."""
 
-    hosts_at_once: int = 1
+    hosts_at_once: int = _USUAL.hosts_at_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +120,9 @@ class DriverSettings:
     """[driver]: who carries operations out."""
 
     kind: str = "simulated"
-    timeout: Micros = 30 * MINUTE
-    attempts: int = 3
-    retry_delay: Micros = 10 * SECOND
+    timeout: Micros = _USUAL.driver_timeout
+    attempts: int = _USUAL.driver_attempts
+    retry_delay: Micros = _USUAL.retry_delay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

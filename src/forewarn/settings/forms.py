@@ -95,7 +95,7 @@ def bounds_of(option: Option) -> str:
         if option.most < math.inf:
             parts.append(f"at most `{format_duration(int(option.most))}`")
     elif option.form in {Forms.COUNT, Forms.NUMBER} and option.most < math.inf:
-        parts.append(f"{_plain(option.least)} to {_plain(option.most)}")
+        parts.append(f"from `{_plain(option.least)}` to `{_plain(option.most)}`")
     told = ", ".join(parts)
     return f" {told[0].upper()}{told[1:]}." if told else ""
 

@@ -10,7 +10,7 @@ from forewarn.fleet.availability import Period
 from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol.operations import Action
 from forewarn.reporting import reports, uptime
-from forewarn.service.options import OPTIONS
+from forewarn.service.option_table import OPTIONS
 from forewarn.sim.world import NEWEST, START, Answer
 from forewarn.store import kinds
 from forewarn.store.port import Store, every

@@ -21,7 +21,8 @@ from forewarn.cli.failure import CommandError
 from forewarn.fleet.errors import FleetFileError
 from forewarn.problems import Problem
 from forewarn.protocol.errors import ForewarnError
-from forewarn.service.options import OPTIONS, environment_name
+from forewarn.service.option_table import OPTIONS
+from forewarn.service.options import environment_name
 from forewarn.supervisor import Supervisor
 from tests.unit.cli.conftest import Ended, Served
 

@@ -9,7 +9,7 @@ from forewarn.control.rules.subscribers import Subscriber
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
-from forewarn.service import array_tables, options
+from forewarn.service import array_tables, option_table, reference
 from forewarn.service.settings import (
     Settings,
     SettingsError,
@@ -21,8 +21,8 @@ from forewarn.service.settings import (
 )
 from forewarn.service.settings_model import WebhookSettings
 from forewarn.settings.forms import from_text
-from forewarn.settings.forms import shown as shown_as
 from forewarn.store.outbox import EventChange
+from tests.support.pages import check_block
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "reference" / "settings.md"
@@ -335,27 +335,20 @@ def test_what_is_shown_can_be_read_again() -> None:
     assert [row.value for row in describe(again)] == [row.value for row in rows]
 
 
-def test_the_page_tells_of_each_setting_and_of_no_other() -> None:
+def test_the_page_tells_of_each_setting_and_of_no_other(
+    request: pytest.FixtureRequest,
+) -> None:
+    rewrite = bool(request.config.getoption("--rewrite"))
+    for name, wanted in reference.tables().items():
+        check_block(PAGE, f"settings {name}", wanted, rewrite=rewrite)
     rows = re.findall(r"^\| `([a-z_.]+)` \| (\S+) \|", PAGE.read_text(), re.MULTILINE)
     assert [name for name, _ in rows] == [
-        *options.OPTIONS,
+        *option_table.OPTIONS,
         *(f"webhook.{key}" for key in array_tables.OPTIONS["webhook"]),
     ]
-    entry = WebhookSettings(name="", url="", secret_file="")
-    needed = {
-        f"webhook.{key}"
-        for key, option in array_tables.OPTIONS["webhook"].items()
-        if option.is_needed
-    }
-    for name, told in rows[len(options.OPTIONS) :]:
-        assert (told == "required") is (name in needed), name
-        shown = shown_as(
-            array_tables.OPTIONS["webhook"][name[8:]], getattr(entry, name[8:])
-        )
-        assert told.strip("`").replace("empty", "") in {shown, "required"}, name
-    for name, told in rows[: len(options.OPTIONS)]:
+    for name, told in rows[: len(option_table.OPTIONS)]:
         text = told.strip("`").replace("empty", "")
-        found = from_text(options.OPTIONS[name], text)
+        found = from_text(option_table.OPTIONS[name], text)
         assert found == value_of(Settings(), name), name
 
 
@@ -377,7 +370,9 @@ def test_the_page_marks_what_speed_divides() -> None:
         ]
         if getattr(policy(fast), name) * 2 == getattr(policy(plain), name)
     }
-    simulated = {name for name in options.OPTIONS if name.startswith("driver.simu")}
+    simulated = {
+        name for name in option_table.OPTIONS if name.startswith("driver.simu")
+    }
     simulated.remove("driver.simulated.faults")
     assert marked == at_once | simulated | {"timing.terminate_notice"}
 

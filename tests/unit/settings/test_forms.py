@@ -117,7 +117,7 @@ def test_flag_that_does_not_fit_is_refused(form: Form, text: str, fault: str) ->
         ),
         (Option(form=Forms.DURATION, most=MINUTE), " At most `1m`."),
         (Option(form=Forms.DURATION), ""),
-        (Option(form=Forms.COUNT, least=1, most=9), " 1 to 9."),
+        (Option(form=Forms.COUNT, least=1, most=9), " From `1` to `9`."),
         (Option(form=Forms.COUNT, most=math.inf), ""),
         (Option(form=Forms.TEXT), ""),
     ],

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from forewarn.problems import unreadable
-from forewarn.service import options
-from forewarn.service.options import OPTIONS
+from forewarn.service.option_table import OPTIONS, SPEED_MAX
 from forewarn.settings.files import read_file
 from forewarn.settings.forms import Form, Option, shown
 from forewarn.settings.tables import Tables
@@ -60,8 +59,8 @@ def _elsewhere(_option: Option, _value: object) -> None:
 _ROOT: Mapping[str, Option] = {
     "name": Option(form=Forms.NAME),
     "description": validators.TEXT,
-    "aliases": Option(form=Forms.ALIASES, least=0.001, most=options.SPEED_MAX),
-    "speed": Option(form=Forms.NUMBER, least=0.001, most=options.SPEED_MAX),
+    "aliases": Option(form=Forms.ALIASES, least=0.001, most=SPEED_MAX),
+    "speed": Option(form=Forms.NUMBER, least=0.001, most=SPEED_MAX),
     "fleet": Option(form=Forms.TABLE, keys=fleets.KEYS),
     "settings": Option(
         form=Forms.TABLE,

@@ -14,7 +14,7 @@ from forewarn.fleet.model import Vm, VmState
 from forewarn.fleet.validators import name_fault
 from forewarn.protocol.errors import RefusedError
 from forewarn.service.listening import StartError
-from forewarn.service.options import OPTIONS
+from forewarn.service.option_table import OPTIONS
 from forewarn.sim import fleets, profiles
 from forewarn.sim.engine import Engine
 from forewarn.sim.profiles import Profile

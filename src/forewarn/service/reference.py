@@ -1,0 +1,34 @@
+"""The tables of `docs/reference/settings.md`, written from the options."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+from forewarn.service import array_tables
+from forewarn.service.option_table import OPTIONS, SECTIONS
+from forewarn.service.settings import value_of
+from forewarn.service.settings_model import Settings
+from forewarn.settings.forms import Option
+from forewarn.settings.reference import default_shown, in_table, table
+
+
+def tables() -> Mapping[str, str]:
+    """Return the Markdown of each table of settings, by the table's name."""
+    usual = Settings()
+    found = {
+        section: table(
+            in_table(OPTIONS, section),
+            lambda name, option: default_shown(option, value_of(usual, name)),
+        )
+        for section in SECTIONS
+    }
+    for array, kind in array_tables.ARRAYS.items():
+        defaults = {f"{array}.{each.name}": each.default for each in fields(kind)}
+        options: dict[str, Option] = {
+            f"{array}.{key}": option
+            for key, option in array_tables.OPTIONS[array].items()
+        }
+        found[array] = table(
+            options,
+            lambda name, option, known=defaults: default_shown(option, known[name]),
+        )
+    return {name: "\n".join(lines) + "\n" for name, lines in found.items()}

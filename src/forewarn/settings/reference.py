@@ -1,0 +1,45 @@
+"""Write the tables of a reference page from the options that a format declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from forewarn.settings.forms import Option, bounds_of, shown
+
+REQUIRED = "required"
+"""In the place of a default: the key must be there."""
+
+
+def table(
+    options: Mapping[str, Option],
+    default_of: Callable[[str, Option], str],
+    *,
+    what: str = "setting",
+) -> Iterator[str]:
+    """Yield the lines of a table of options; `what` is what its page calls them."""
+    yield f"| {what} | default | meaning |"
+    yield "|---|---|---|"
+    for name, option in options.items():
+        kinds = f"({', '.join(option.kinds)}) " if option.kinds else ""
+        default = REQUIRED if option.is_needed else default_of(name, option)
+        yield f"| `{name}` | {default} | {kinds}{meaning_of(option)} |"
+
+
+def meaning_of(option: Option) -> str:
+    """Return what an option means, with its bounds."""
+    return option.text + bounds_of(option)
+
+
+def default_shown(option: Option, value: object, *, nothing: str = "empty") -> str:
+    """Return a default as a page has it, `nothing` where there is none."""
+    text = shown(option, value)
+    return f"`{text}`" if text else nothing
+
+
+def in_table(options: Mapping[str, Option], table: str) -> dict[str, Option]:
+    """Return the options of one table; "": of none."""
+    return {
+        name: option
+        for name, option in options.items()
+        if name.rpartition(".")[0] == table
+    }
