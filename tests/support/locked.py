@@ -23,7 +23,7 @@ from forewarn.instants import MILLISECOND, SECOND
 locking.RETRY_FIRST = 50 * MILLISECOND
 locking.RETRY_MOST = locking.RELEASE_RETRY_MOST = 200 * MILLISECOND
 locking.LATE_FOR = SECOND
-shedding.shed = lambda: None
+unload.shed = lambda: None
 """
 """An agent that asks for the lock more often than one that nobody waits for."""
 

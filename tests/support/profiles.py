@@ -1,12 +1,62 @@
-"""How Hypothesis looks for examples, in every run of the tests and on any Python.
+"""How much each run of the tests tries of what has no end.
 
-`quick` gives the same examples on every run, so that a failure is a change's own.
-`--hypothesis-profile=deep` looks further, with new examples each time. Neither has a
-deadline or asks how long it takes to make examples: on a busy machine that says
-nothing about a test.
+A usual run (`make test`) tries what finds most bugs per second. `--long`, which
+`make real` gives, tries the rest: larger fleets, more lives, more kills.
+
+Hypothesis gives the same examples on every usual run and on any Python, so that a
+failure is a change's own. `--hypothesis-profile=deep` looks further, with new examples
+each time. No profile has a deadline or asks how long it takes to make examples: on a
+busy machine that says nothing about a test.
 """
 
+from dataclasses import dataclass
+
 import hypothesis
+import pytest
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """The numbers of one kind of run."""
+
+    rollout_hosts: int
+    """Hosts of a large rollout, whose costs must not grow with their number."""
+    cluster_hosts: int
+    """Hosts of a cluster that is migrated with the capacity of one."""
+    kills: int
+    """Deaths of a service under load."""
+    soak_seconds: int
+    """Time for which a simulator is kept busy with all faults."""
+    described_examples: int
+    """Requests for each operation of the API and each way to make them."""
+    store_examples: int
+    """Lists of transactions for each kind of record and each store."""
+    order_examples: int
+    """Orders of requests that are due at once."""
+    deaths: int
+    """One of so many places where an agent dies is tried with each further lock."""
+
+
+USUAL = Amounts(
+    rollout_hosts=240,
+    cluster_hosts=10,
+    kills=6,
+    soak_seconds=30,
+    described_examples=4,
+    store_examples=10,
+    order_examples=25,
+    deaths=4,
+)
+FAR = Amounts(
+    rollout_hosts=1_000,
+    cluster_hosts=20,
+    kills=20,
+    soak_seconds=120,
+    described_examples=20,
+    store_examples=40,
+    order_examples=100,
+    deaths=1,
+)
 
 hypothesis.settings.register_profile(
     "quick",
@@ -22,3 +72,17 @@ hypothesis.settings.register_profile(
     max_examples=2_000,
 )
 hypothesis.settings.load_profile("quick")
+
+
+_amounts = USUAL
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the numbers of the run before any test is collected."""
+    global _amounts  # noqa: PLW0603 - one run has one kind
+    _amounts = FAR if config.getoption("--long", False) else USUAL
+
+
+def amounts() -> Amounts:
+    """Return the numbers of this run."""
+    return _amounts

@@ -17,19 +17,14 @@ from forewarn.sim import fleets
 from forewarn.sim.loop import LoopThread
 from tests.support import pythons
 from tests.support.agents import Ground, ground
+from tests.support.profiles import FAR, amounts
 from tests.support.pythons import Python
-
-KILLS = 10
-"""Of a usual run: half a minute at most, on a slow machine."""
 
 SEED = 1
 """The same each time; threads and disks see to it that no two runs are alike."""
 
 USUAL_SECONDS = 300
 """Of a usual run on a machine that does much else; it takes 18 on an idle one."""
-
-SOAK_SECONDS = 60
-"""How long a simulator is kept busy with all faults; `--soak-seconds=600` is long."""
 
 ROLLOUT_HOSTS = 40
 """Hosts of one scope, and as many unrelated ones; `--rollout-hosts=1000` is a large
@@ -41,12 +36,12 @@ KILLED = "killed"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kills")
-    group.addoption("--kills", type=int, default=KILLS)
+    group.addoption("--kills", type=int, default=None)
     group.addoption("--kill-seed", type=int, default=SEED)
     group = parser.getgroup("pythons")
     group.addoption("--agent-python", choices=("this", "oldest"))
     group = parser.getgroup("soak")
-    group.addoption("--soak-seconds", type=int, default=SOAK_SECONDS)
+    group.addoption("--soak-seconds", type=int, default=None)
     group = parser.getgroup("rollouts")
     group.addoption("--rollout-hosts", type=int, default=ROLLOUT_HOSTS)
 
@@ -55,15 +50,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _option(config: pytest.Config, name: str, default: int) -> int:
-    value: Any = config.getoption(name, default)
-    return int(value)
+    value: Any = config.getoption(name, None)
+    return default if value is None else int(value)
 
 
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Give a far look the time that it takes."""
-    far = _option(config, "--kills", KILLS) > KILLS
+    far = _option(config, "--kills", amounts().kills) > FAR.kills
     many = _option(config, "--rollout-hosts", ROLLOUT_HOSTS) > ROLLOUT_HOSTS
     for item in items:
         if many and item.path.as_posix().endswith("tests/system/test_rollouts.py"):
@@ -117,12 +112,12 @@ def rollout_hosts(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session")
 def kills(request: pytest.FixtureRequest) -> int:
-    return _option(request.config, "--kills", KILLS)
+    return _option(request.config, "--kills", amounts().kills)
 
 
 @pytest.fixture(scope="session")
 def soak_seconds(request: pytest.FixtureRequest) -> int:
-    return _option(request.config, "--soak-seconds", SOAK_SECONDS)
+    return _option(request.config, "--soak-seconds", amounts().soak_seconds)
 
 
 @pytest.fixture(scope="session")

@@ -126,7 +126,6 @@ def test_a_leader_that_lives_is_given_its_time(place: Ground) -> None:
     assert place.approvals(event) == ["web_0"]
 
 
-@pytest.mark.pythons
 def test_all_approve_only_when_each_is_prepared(place: Ground) -> None:
     company = Company(place, "all", peers=True)
     company.agents["web_2"].hold("drain.prepare")

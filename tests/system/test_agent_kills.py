@@ -43,7 +43,7 @@ def dying(journal, memory, notes=()):
 SqliteJournal.save = dying
 from forewarn.agent.__main__ import main
 from forewarn.agent import unload
-shedding.shed = lambda: None
+unload.shed = lambda: None
 sys.exit(main(sys.argv[1:]))
 """
 """An agent that dies at its n-th save."""

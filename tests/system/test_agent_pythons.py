@@ -85,6 +85,7 @@ def test_the_oldest_reads_the_agents_file_and_nothing_of_the_tree(
     assert done.stdout == f"{version} {made.file}/forewarn/__init__.py\n"
 
 
+@pytest.mark.long
 @needing_oldest()
 def test_the_oldest_decides_as_the_tests_say(tmp_path: Path) -> None:
     if not LIBRARIES.exists():

@@ -34,7 +34,10 @@ BIRTHS = 0.2
 OFFSETS = (-20.0, -3.0, 0.0, 3.0, 20.0)
 """Seconds by which the wall clock is off, where it is stepped: notices have one."""
 
-END_SECONDS = 40.0
+LIVES_PER_KILL_MAX = 10
+"""Lives that a run may take to see as many approvals and orders as it wants kills."""
+
+END_SECONDS = 90.0
 """For everything under way to end when nobody asks any more."""
 
 PROGRAM = """
@@ -146,14 +149,13 @@ def test_what_was_promised_outlives_every_kill(
 ) -> None:
     if lives.is_stepped:
         kills //= 2
-    for _ in range(kills):
+    crowd, done = lives.crowd, 0
+    # On a slow machine, some lives end before anything is approved.
+    while done < kills or min(len(crowd.acknowledged), crowd.given.total()) < kills:
         lives.live_and_die()
         lives.judge()
-    crowd = lives.crowd
-    # A clock that is ahead has starts come before approvals.
-    least = kills // 2 if lives.is_stepped else kills
-    assert len(crowd.acknowledged) >= least, "too few approvals to tell anything"
-    assert sum(crowd.given.values()) >= least, crowd.given
+        done += 1
+        assert done < LIVES_PER_KILL_MAX * kills, "too few approvals to tell anything"
     # Whatever waits for NotBefore can go.
     lives.set_clock(max(OFFSETS))
     service = lives.begin().wait_ready()
@@ -164,7 +166,7 @@ def test_what_was_promised_outlives_every_kill(
     orders = ", ".join(f"{verb} {count}" for verb, count in sorted(crowd.given.items()))
     record_property(
         KILLED,
-        f"{kills} kills, seed {kill_seed}{', clock stepped' * lives.is_stepped}: {len(crowd.acknowledged)} approvals and "
+        f"{done} kills, seed {kill_seed}{', clock stepped' * lives.is_stepped}: {len(crowd.acknowledged)} approvals and "
         f"{sum(crowd.given.values())} orders outlived them ({orders})",
     )
 

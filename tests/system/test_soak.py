@@ -1,6 +1,6 @@
 """A simulator with every fault set, many clients and a busy operator stays well.
 
-It has a minute in a usual run; `pytest tests/system --soak-seconds=600` looks long.
+It has half a minute in a usual run; `pytest tests/system --soak-seconds=600` looks long.
 """
 
 import asyncio

@@ -22,6 +22,7 @@ from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
 from forewarn.store.kinds import KINDS, Query, Range, Ranking, Record
 from forewarn.store.port import Reader, Store, Transaction, every
+from tests.support.profiles import amounts
 
 Model: TypeAlias = dict[str, Record]
 Step: TypeAlias = tuple[bool, Record]
@@ -194,7 +195,8 @@ def test_a_store_answers_like_a_dictionary(
 
     # A store that was made for one example is not used for another.
     @settings(
-        max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=amounts().store_examples,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
     @given(transactions=st.lists(steps, min_size=1, max_size=4))
     def compare(transactions: list[list[Step]]) -> None:

@@ -27,15 +27,13 @@ from starlette.testclient import TestClient
 
 from forewarn.admin.app import create_app
 from forewarn.admin.tokens import parse_tokens
+from tests.support.profiles import amounts
 from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.test_webhooks import Receivers
 
 pytestmark = pytest.mark.slow
 
 SEED = 20300101
-
-EXAMPLES = 10
-"""Requests for each operation and way: all of them take less than 40 seconds."""
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -89,7 +87,7 @@ def test_answers_are_as_described(
 
         @seed(SEED)
         @settings(
-            max_examples=EXAMPLES,
+            max_examples=amounts().described_examples,
             deadline=None,
             database=None,
             phases=[Phase.generate],

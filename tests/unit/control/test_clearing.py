@@ -19,7 +19,12 @@ from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader, every
 from forewarn.store.sqlite import SqliteStore
 from forewarn.wording.operators import refusal
+from tests.support.profiles import amounts
 from tests.unit.control.test_rollouts import DONE, check_of, name_of, roll_out, states
+
+HOSTS = amounts().cluster_hosts
+VMS = 3 * (HOSTS - 1)
+"""Of all hosts but the one that is empty at first."""
 
 
 def cluster(hosts: Sequence[int], *, capacity: int = 3, domains: int = 1) -> str:
@@ -47,22 +52,22 @@ def _all_vms(reader: Reader) -> list[Vm]:
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-@pytest.mark.parametrize("empty", [0, 7, 19])
+@pytest.mark.parametrize("empty", [0, HOSTS // 3, HOSTS - 1])
 @pytest.mark.parametrize("domains", [1, 5])
 def test_all_hosts_are_migrated_with_the_room_of_one(
     at_once: int, empty: int, domains: int, tmp_path: Path
 ) -> None:
-    counts = [0 if number == empty else 3 for number in range(20)]
+    counts = [0 if number == empty else 3 for number in range(HOSTS)]
     file = tmp_path / "cluster.db"
     it = World(
         store=lambda: SqliteStore(file),
         driver=SimulatedDriver(),
         fleet=cluster(counts, domains=domains),
     )
-    roll_out(it, 20, at_once=at_once, action=Action.LIVE_MIGRATE)
+    roll_out(it, HOSTS, at_once=at_once, action=Action.LIVE_MIGRATE)
     it.advance("20h")
     assert set(states(it).values()) == {DONE}
-    assert sum(hosts_of_vms(it).values()) == 57
+    assert sum(hosts_of_vms(it).values()) == VMS
     assert check_of(it, file) == []
     moves = it.read(
         lambda reader: [
@@ -73,7 +78,7 @@ def test_all_hosts_are_migrated_with_the_room_of_one(
     )
     # The VMs of the first host go to one whose turn is still to come. What is put on a
     # host that is done is not moved again.
-    assert at_once > 1 or len(moves) <= 57 + 3
+    assert at_once > 1 or len(moves) <= VMS + 3
 
 
 def test_two_hosts_and_one_scale_set_are_migrated() -> None:

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.control.plane import STEPS_PER_TURN
@@ -25,6 +25,7 @@ from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store
 from forewarn.store.sqlite import SqliteStore
+from tests.support.profiles import amounts
 from tests.support.rollouts import name_of
 
 HOSTS = 12
@@ -78,6 +79,7 @@ def upgrade(world: World, number: int) -> None:
     )
 
 
+@settings(max_examples=amounts().order_examples)
 @given(ORDERS, SEEDS)
 def test_what_is_due_together_starts_as_it_was_ordered(
     numbers: list[int], seed: int
@@ -101,6 +103,7 @@ def test_what_is_due_together_starts_as_it_was_ordered(
     assert done == sorted(done)
 
 
+@settings(max_examples=amounts().order_examples)
 @given(ORDERS, SEEDS)
 def test_who_waits_for_the_guard_goes_in_order(numbers: list[int], seed: int) -> None:
     """All are of one scale set: what is held starts when the one before has ended."""
@@ -159,10 +162,10 @@ def test_a_crash_while_many_are_due_keeps_the_order(
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_a_thousand_due_at_once_start_in_order_and_cost_no_more_each(
+def test_many_due_at_once_start_in_order_and_cost_no_more_each(
     tmp_path: Path, kind: str
 ) -> None:
-    count = 1_000
+    count = amounts().rollout_hosts
 
     def store() -> Store:
         if kind == "memory":

@@ -19,6 +19,7 @@ from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader, every
 from forewarn.store.sqlite import SqliteStore
 from tests.support.counted import Counted, CountedStore
+from tests.support.profiles import amounts
 from tests.support.rollouts import (
     DONE,
     PLANNED,
@@ -35,7 +36,8 @@ def test_what_a_host_costs_does_not_depend_on_the_number_of_hosts(
     shared: bool,
 ) -> None:
     """Each host has one VM. Approvals are not counted."""
-    sizes = (300, 1000) if shared else (1000,)
+    hosts = amounts().rollout_hosts
+    sizes = (hosts // 3, hosts) if shared else (hosts,)
     costs = [cost_in_memory(count, shared=shared) for count in sizes]
     for cost in costs:
         assert cost.transactions <= TRANSACTIONS_MAX
@@ -48,7 +50,8 @@ def test_a_host_takes_little_of_the_store(
     vms: int, scopes: int, tmp_path: Path
 ) -> None:
     """The same, in the file: `vms` VMs a host, and each scope has some of each host."""
-    sizes = (100, 300) if scopes == 1 else (100,)
+    hosts = amounts().rollout_hosts // 4
+    sizes = (hosts, hosts * 3) if scopes == 1 else (hosts,)
     costs = [
         cost_in_file(tmp_path / f"{count}.db", count, vms=vms, scopes=scopes)
         for count in sizes

@@ -22,6 +22,7 @@ from forewarn.sim.world import CrashError
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.sqlite import SqliteStore
+from tests.support.profiles import amounts
 from tests.support.rollouts import (
     DONE,
     PLANNED,
@@ -66,16 +67,16 @@ def test_two_at_once_are_counted_from_announcement_to_end() -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_thousand_hosts_are_carried_out_one_at_a_time(shared: bool) -> None:
+def test_hosts_of_a_large_rollout_are_carried_out_one_at_a_time(shared: bool) -> None:
     """Of one scope with five fault domains, and of as many scopes."""
-    count = 1000
+    count = amounts().rollout_hosts
     it = world_of(
         [{"a": number % 5} if shared else {f"a{number}": 0} for number in range(count)]
     )
     roll_out(it, count)
     done = 0
     while done < count:
-        it.advance("24h")
+        it.advance("6h")
         found = Counter(states(it).values())
         assert found[DONE] > done
         done = found[DONE]
