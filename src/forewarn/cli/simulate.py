@@ -317,6 +317,7 @@ def _ground(call: Call) -> Ground:
         profile=Profile(call.text("profile") or Profile.LENIENT.value),
         faults=faults,
         names=_names(call),
+        environ=call.environ,
     )
 
 

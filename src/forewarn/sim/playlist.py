@@ -5,8 +5,8 @@ has asked for its events: before that, nobody would be told of them.
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from forewarn.fleet.file import read_fleet
 from forewarn.instants import SECOND, Micros, describe_duration
@@ -59,6 +59,8 @@ class Ground:
     faults: tuple[Playbook, ...] = ()
     names: tuple[str, ...] = ()
     """Of the first VMs; of a fleet file, those that play the first roles."""
+    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Variables that stand for settings, as those of the service."""
 
     def cast(self, scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:
         """Return the scenarios of a round as they are played on this ground.
@@ -99,7 +101,10 @@ class Ground:
                 named, _ = casting.named_text(setup.fleet, self.names)
                 setup = replace(setup, fleet=named)
         return Terms(
-            setup=setup, profile=self.profile, faults=self.faults, first=self.names
+            setup=replace(setup, environ=self.environ),
+            profile=self.profile,
+            faults=self.faults,
+            first=self.names,
         )
 
     def places(self, rounds: Sequence[Sequence[Scenario]]) -> int:

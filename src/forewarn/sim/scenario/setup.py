@@ -13,11 +13,13 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros, parse_duration
 from forewarn.protocol.errors import RefusedError
+from forewarn.service.options import environment_name
 from forewarn.service.settings import load_settings
 from forewarn.service.settings_model import Settings, impacts, policy
 from forewarn.sim.engine import Engine, LastingStore
 from forewarn.sim.floors import CLIENTS
 from forewarn.sim.scenario import fleets
+from forewarn.sim.scenario.file import SETTINGS
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.sim_server import SimServer
 from forewarn.sim.world import World
@@ -36,11 +38,25 @@ class Setup:
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     """By their whole names, as flags write them; the others are as ever."""
     speed: float = 1.0
+    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Variables of the environment; those of settings that a simulation heeds go before
+    `settings`."""
 
     def load(self) -> Settings:
         """Return the settings; raises SettingsError."""
-        flags = {**self.settings, "timing.speed": f"{self.speed:.9g}"}
-        return load_settings(file=None, environ={}, flags=flags)
+        variables = {name: environment_name(name) for name in SETTINGS.values()}
+        heeded = {
+            variable: self.environ[variable]
+            for variable in variables.values()
+            if variable in self.environ
+        }
+        flags = {
+            name: value
+            for name, value in self.settings.items()
+            if variables.get(name) not in heeded
+        }
+        flags["timing.speed"] = f"{self.speed:.9g}"
+        return load_settings(file=None, environ=heeded, flags=flags)
 
 
 def setup_for(
