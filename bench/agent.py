@@ -335,7 +335,7 @@ def _write_long_journal(file: Path) -> None:
             event_id=notice.event_id,
             notice=notice,
             mine=True,
-            stage=Stage.OVER,
+            stage=Stage.FINISHED,
             seen=at,
             over=at,
         )

@@ -277,7 +277,7 @@ AGENT = Dashboard(
         _panel(
             "Recoveries owed",
             "Events that are gone and from which recovery is not done.",
-            _now("forewarn_agent_recoveries_owed"),
+            _now("forewarn_agent_recoveries_pending"),
             kind="stat",
             width=4,
             bad_from=1,

@@ -35,7 +35,7 @@ LINES_PER_SECOND = 1.0
 KINDS_MAX = 1_000
 """Kinds of line that are counted apart: the program's own sentences are fewer."""
 
-UNLIMITED = "forewarn.trail"
+UNLIMITED = "forewarn.audit"
 """What was committed is bounded by the orders that caused it, and is told whole."""
 
 _FIELD = "fields"

@@ -205,7 +205,7 @@ STORIES: dict[str, list[Step]] = {
         _approve(POOL_0),
         _wait(1500),
     ],
-    "held too long, noticed anew, and cancelled while it is held": [
+    "held too long, announced again, and cancelled while it is held": [
         _get(WEB_0),
         Step("fail_vm", {"vm": WEB_2}),
         _maintain(0, impact=FREEZE, emergency=True),
@@ -256,8 +256,8 @@ STORIES: dict[str, list[Step]] = {
 }
 
 POLICIES = {
-    "held too long, noticed anew, and cancelled while it is held": Policy(
-        hold_bound=30 * SECOND
+    "held too long, announced again, and cancelled while it is held": Policy(
+        hold_max=30 * SECOND
     ),
     "a call without end, that an operator calls failed": Policy(
         driver_timeout=5 * MINUTE

@@ -46,7 +46,7 @@ from tests.unit.agent.core.support import AT_ONCE, Life, notice, started
 
 HANDLERS = (
     Handler(name="drain", timeout=20 * SECOND, retries=1),
-    Handler(name="flush", timeout=5 * SECOND, required=False, worth=3),
+    Handler(name="flush", timeout=5 * SECOND, required=False, priority=3),
     Handler(name="leave", timeout=60 * SECOND, always=True),
     Handler(name="tell", timeout=SECOND, required=False, recovers=False),
 )
@@ -220,7 +220,7 @@ class Agent(Life):
             is_gone = task.presence in {Presence.GONE, Presence.RETURNING}
             assert is_gone is not task.is_live
             assert presence.is_absent(task.presence) is bool(task.absent_at)
-            if task.stage is Stage.OVER:
+            if task.stage is Stage.FINISHED:
                 owed = set(steps.owed(task)) - {"tell"}
                 assert not owed, "left owed"
 
@@ -381,7 +381,7 @@ def live_to_the_end(data: st.DataObject, life: Agent) -> None:
         life.sleep(MINUTE)
     life.judge()
     for task in life.memory.tasks:
-        assert task.stage is Stage.OVER, "left owed"
+        assert task.stage is Stage.FINISHED, "left owed"
 
 
 def live_one(data: st.DataObject, life: Agent, world: World) -> None:

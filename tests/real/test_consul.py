@@ -240,7 +240,7 @@ def test_agent_waits_for_the_lock_and_for_a_server_that_was_killed(
             agent.wait_trouble()
             assert place.posts(event) == []
         rival.release("another", context_for(30, clock))
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
         eventually(bench.holders, lambda found: found == set())
         assert place.approvals(event) == ["web_0"]
     loop.close()

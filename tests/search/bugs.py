@@ -18,9 +18,9 @@ from tests.search import worlds
 from tests.search.model import Model
 from tests.search.settings import Setting, freeze, ordered
 from tests.search.state import (
+    ANNOUNCED,
     MADE,
     NO_CALL,
-    NOTICED,
     READY,
     UNMADE,
     Op,
@@ -171,7 +171,7 @@ class ApprovalLost(Model):
 
     def kept(self, state: State) -> State:
         ops = tuple(
-            op._replace(approved=0) if op and op.state == NOTICED else op
+            op._replace(approved=0) if op and op.state == ANNOUNCED else op
             for op in state.ops
         )
         return super().kept(state._replace(ops=ops))
@@ -184,7 +184,7 @@ class CalledBeforeServed(Model):
 
 
 class OldApprovalCounts(Model):
-    """Who is noticed anew keeps the approvals of the old notice."""
+    """Who is announced again keeps the approvals of the old notice."""
 
     def carried(self, op: Op) -> int:
         return op.approved

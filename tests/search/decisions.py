@@ -16,7 +16,7 @@ from forewarn.protocol.blockers import Blocker
 from forewarn.protocol.operations import Operation
 from tests.search.rows import Rows
 from tests.search.settings import Setting, Slot
-from tests.search.state import NOTICED, READY, Op, Vm, bits, place_of, placed
+from tests.search.state import ANNOUNCED, READY, Op, Vm, bits, place_of, placed
 from tests.search.translation import NOW, Translation
 
 Blocked: TypeAlias = tuple[tuple[Blocker, ...], Mapping[int, int]]
@@ -61,7 +61,7 @@ class Decisions:
         waiting = tuple(
             part
             for part in parts
-            if (other := ops[part[0]]) is not None and other.state in {NOTICED, READY}
+            if (other := ops[part[0]]) is not None and other.state in {ANNOUNCED, READY}
         )
         key = (slot, waiting, op.left > 0)
         known = self._released.get(key)

@@ -7,13 +7,13 @@ from forewarn.protocol.operations import Action
 from tests.search.invariants import BrokenError, unsteady
 from tests.search.model import Model
 from tests.search.state import (
+    ANNOUNCED,
     CANCELLED,
     DONE,
     FAILED,
     GONE,
     IMPACTING,
     MADE,
-    NOTICED,
     READY,
     RECOVERING,
     RETRY,
@@ -168,7 +168,7 @@ class OfSteps:
         if after.vms & ~before.vms:
             raise BrokenError("S7", f"{name} has more resources")
         if (
-            after.state == before.state == NOTICED
+            after.state == before.state == ANNOUNCED
             and before.approved & ~after.approved & after.events
         ):
             raise BrokenError("S11", f"{name} forgets an approval")
@@ -179,7 +179,7 @@ class OfSteps:
         ticks = what == "tick"
         wall = part.before.ahead - part.after.ahead
         by = wall * self.model.setting.clock_step
-        if after.state == before.state == NOTICED:
+        if after.state == before.state == ANNOUNCED:
             least = -part.before.ahead * self.model.setting.clock_step
             if after.left != before.left + by - (ticks and before.left > least):
                 raise BrokenError("S6", f"{name} moves its NotBefore")
@@ -203,7 +203,7 @@ class OfSteps:
     def _s6_notice(self, part: Part, slot: int, op: Op) -> None:
         """S6: whoever must be told is told early enough."""
         least = self.model.setting.notice if op.events else 0
-        if op.left < least and op.state == NOTICED:
+        if op.left < least and op.state == ANNOUNCED:
             raise BrokenError("S6", f"{self.slots[slot].name} has too little notice")
         if part.label.what == "anew" and op.approved:
             raise BrokenError("S6", "an approval of an old event counts for a new one")

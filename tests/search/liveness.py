@@ -6,7 +6,7 @@ L1, that everything ends, is a property of the whole graph; `explore` has it.
 from forewarn.protocol.operations import MOVING_ACTIONS
 from tests.search.invariants import BrokenError, unsteady
 from tests.search.model import Model
-from tests.search.state import NOTICED, READY, Op, State, bits
+from tests.search.state import ANNOUNCED, READY, Op, State, bits
 from tests.search.steps import Step
 
 
@@ -40,7 +40,7 @@ class Liveness:
         self.asked += 1
         if not self._stays[slot]:
             return
-        if op.state == NOTICED:
+        if op.state == ANNOUNCED:
             due, approved = self._let_go(state, slot)
         else:
             due = op.left <= 0

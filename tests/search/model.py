@@ -10,8 +10,8 @@ from forewarn.protocol.operations import MOVING_ACTIONS, Action, TargetKind
 from tests.search.decisions import Decisions
 from tests.search.settings import Setting
 from tests.search.state import (
+    ANNOUNCED,
     IMPACTING,
-    NOTICED,
     RECOVERING,
     RETRY,
     UNMADE,
@@ -122,7 +122,7 @@ class Model:
         longest = self.longest(op)
         if longest is not None:
             return op._replace(left=min(op.left, longest))
-        return op._replace(notice=max(op.left, 0) if op.state == NOTICED else 0)
+        return op._replace(notice=max(op.left, 0) if op.state == ANNOUNCED else 0)
 
     def longest(self, op: Op) -> int | None:
         """Return how long the operation's timer runs at most; None: no duration."""
@@ -153,7 +153,7 @@ class Model:
         return tuple(
             sibling
             for sibling in self.group[self.slots[slot].group]
-            if (op := ops[sibling]) is not None and op.state == NOTICED
+            if (op := ops[sibling]) is not None and op.state == ANNOUNCED
         )
 
     def approvable(self, op: Op, scope: int) -> int:

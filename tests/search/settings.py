@@ -66,7 +66,7 @@ class Setting:
     recovery: int = 1
     """Ticks from the end of an impact until the event is removed."""
     hold: int = 0
-    """Ticks after NotBefore until a held operation is noticed anew; 0: never."""
+    """Ticks after NotBefore until a held operation is announced again; 0: never."""
     attempts: int = 1
     """Driver calls that are made before an operation fails."""
     listening: int = 0

@@ -61,7 +61,7 @@ def policy_of(setting: Setting) -> Policy:
         redeploy_notice=notice,
         terminate_notice=notice,
         recovery=setting.recovery * MINUTE,
-        hold_bound=setting.hold * MINUTE if setting.hold else NEVER,
+        hold_max=setting.hold * MINUTE if setting.hold else NEVER,
         disable_after=NEVER,
         driver_timeout=NEVER,
         driver_attempts=setting.attempts,

@@ -119,7 +119,7 @@ class _Seen:
         """Return the ticks until the operation's timer, where it matters."""
         hold = self.model.setting.hold
         now = self.world.now
-        if operation.state is OperationState.NOTICED:
+        if operation.state is OperationState.ANNOUNCED:
             left = (operation.not_before - now) // MINUTE
             return shown_left(self.model.setting, left)
         if operation.state is OperationState.READY:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from forewarn.protocol.operations import OperationState
 
 STATES = tuple(OperationState)
-NOTICED = STATES.index(OperationState.NOTICED)
+ANNOUNCED = STATES.index(OperationState.ANNOUNCED)
 READY = STATES.index(OperationState.READY)
 IMPACTING = STATES.index(OperationState.IMPACTING)
 RECOVERING = STATES.index(OperationState.RECOVERING)
@@ -66,7 +66,7 @@ class Op(NamedTuple):
     @property
     def is_waiting(self) -> bool:
         """Tell whether it can still be cancelled."""
-        return self.state in {NOTICED, READY}
+        return self.state in {ANNOUNCED, READY}
 
     @property
     def has_started(self) -> bool:

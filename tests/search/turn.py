@@ -15,10 +15,10 @@ from forewarn.protocol.operations import (
 )
 from tests.search.ledger import NEW, SCHEDULED, STARTED, Ledger
 from tests.search.state import (
+    ANNOUNCED,
     DOWN,
     GONE,
     NO_CALL,
-    NOTICED,
     READY,
     RETRY,
     RUNS,
@@ -68,7 +68,7 @@ class Turn(Ledger):
             self.ops[slot] = op = self.model.stale(self.ops, slot)
         if op is None:
             return
-        if op.state == NOTICED:
+        if op.state == ANNOUNCED:
             if not self.model.is_released(self.ops, slot):
                 return
             companions = self.model.companions(self.ops, slot)

@@ -123,7 +123,7 @@ MIGRATIONS = ordered(
 
 HOLDS = ordered(
     Setting(
-        name="holds that are noticed anew, in a steady service",
+        name="holds that are announced again, in a steady service",
         scopes=PAIR,
         vms=SHARED,
         listening=3,

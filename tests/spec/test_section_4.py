@@ -250,7 +250,7 @@ def test_the_usual_times() -> None:
             moments.append(((world.now - START) // SECOND, now))
         world.advance("1s")
     assert moments == [
-        (0, "ScheduledNoticed"),
+        (0, "ScheduledAnnounced"),
         (15 * 60, "StartedImpacting"),
         (15 * 60 + 7, "StartedRecovering"),
         (25 * 60 + 7, "Done"),

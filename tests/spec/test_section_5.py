@@ -315,7 +315,7 @@ def test_a_deletion_goes_on_and_what_had_started_fails() -> None:
     support.fail_host(world, "h1")
     support.fail_host(world, "h2")
     assert world.operation(started.operation_id).state.value == "Failed"
-    assert world.operation(deletion.operation_id).state.value == "Noticed"
+    assert world.operation(deletion.operation_id).state.value == "Announced"
 
 
 # 5.6 and 5.7

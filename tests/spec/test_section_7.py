@@ -234,9 +234,9 @@ def test_a_time_given_by_hand_holds_where_nobody_listens(
     )
     order = {"redeploy": support.redeploy, "terminate": support.terminate}[verb]
     (operation,) = order(world, "web_0", not_before=world.now + 2 * HOUR)
-    assert operation.state.value == "Noticed"
+    assert operation.state.value == "Announced"
     world.advance("1h59m59s")
-    assert world.operation(operation.operation_id).state.value == "Noticed"
+    assert world.operation(operation.operation_id).state.value == "Announced"
     world.advance("1s")
     found = world.operation(operation.operation_id).state.value
     assert found in {"Impacting", "Recovering", "Done"}
@@ -246,8 +246,8 @@ def test_a_time_given_by_hand_holds_where_nobody_listens(
 def test_the_platform_keeps_its_notice() -> None:
     world = make_world()
     (operation,) = support.maintain(world, "h1")
-    assert operation.state.value == "Noticed"
+    assert operation.state.value == "Announced"
     world.advance("14m59s")
-    assert world.operation(operation.operation_id).state.value == "Noticed"
+    assert world.operation(operation.operation_id).state.value == "Announced"
     world.advance("1s")
     assert world.operation(operation.operation_id).state.value == "Impacting"

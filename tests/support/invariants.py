@@ -433,7 +433,7 @@ def l1_something_wakes_it(moment: Moment) -> None:
 def l2_approved_goes_at_once(moment: Moment) -> None:
     """4.2: nothing waits for an approval that is not missing."""
     for operation in moment.open():
-        if operation.state is OperationState.NOTICED:
+        if operation.state is OperationState.ANNOUNCED:
             # After a step forward, the notice goes on.
             is_noticed = operation.not_before <= moment.now < operation.due_at
             assert is_noticed or not is_released(moment, operation), operation
@@ -446,7 +446,7 @@ def l3_holds_are_bounded(moment: Moment) -> None:
         assert not due or due > moment.now, operation
         told = moment.mirror.events_of(operation.operation_id)
         if operation.routine and operation.state is OperationState.READY and told:
-            bound = operation.not_before + moment.policy.hold_bound
+            bound = operation.not_before + moment.policy.hold_max
             # A step forward may pass the bound until the next look.
             look = release.look_again_at_most(moment.policy)
             assert moment.now < bound or due <= moment.now + look, operation

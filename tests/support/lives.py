@@ -19,7 +19,7 @@ from forewarn.control.transactions.work import Work
 from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.fleet.model import HostState, VmState
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
-from forewarn.protocol.blockers import Blocker, NoRoom
+from forewarn.protocol.blockers import Blocker, NoCapacity
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.notes import Said
@@ -311,9 +311,12 @@ class Life(Ordering):
                 elif (
                     operation.state in WAITING_STATES
                     and any(
-                        isinstance(blocker, NoRoom) for blocker in self.blockers(name)
+                        isinstance(blocker, NoCapacity)
+                        for blocker in self.blockers(name)
                     )
-                ) or any(isinstance(blocker, NoRoom) for blocker in operation.held_by):
+                ) or any(
+                    isinstance(blocker, NoCapacity) for blocker in operation.held_by
+                ):
                     # It waits for room for as long as there is none.
                     self.order(
                         lambda work, n=name: verbs.cancel(
@@ -347,5 +350,5 @@ POLICIES = (
     Policy(recovery=0),
     Policy(driver_attempts=1, failure_notice=2 * DAY),
     Policy(first_answer_delay=2 * MINUTE, first_events_delay=5 * MINUTE),
-    Policy(hold_bound=HOUR, driver_timeout=5 * MINUTE, recovery=30 * MINUTE),
+    Policy(hold_max=HOUR, driver_timeout=5 * MINUTE, recovery=30 * MINUTE),
 )

@@ -135,11 +135,11 @@ class Witnessed:
                 continue
             name = two.operation_id
             was = one.state if isinstance(one, Operation) else None
-            if two.state is OperationState.NOTICED:
-                if was is not OperationState.NOTICED:
+            if two.state is OperationState.ANNOUNCED:
+                if was is not OperationState.ANNOUNCED:
                     left = (two.not_before - clock.now()) / SECOND
                     self._notices[name] = clock.monotonic() + left
-            elif was is OperationState.NOTICED and two.state in {
+            elif was is OperationState.ANNOUNCED and two.state in {
                 OperationState.READY,
                 OperationState.IMPACTING,
             }:

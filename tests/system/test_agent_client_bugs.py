@@ -95,7 +95,7 @@ def test_it_does_not_panic_where_nothing_is_to_be_drained(place: Ground) -> None
     with resident(place.folder / "a", place.world.url("web_1"), NO_HANDLERS) as agent:
         reboot = event(place)
         freeze = event(place, kind="Freeze")
-        agent.wait_stage(freeze, Stage.OVER)
+        agent.wait_stage(freeze, Stage.FINISHED)
         assert place.approvals(freeze) == ["web_1"]
         assert place.posts(reboot) == []
 
@@ -135,7 +135,7 @@ def test_of_two_events_both_are_approved_each_by_itself(
 ) -> None:
     reboot, freeze = event(place), event(place, kind="Freeze")
     for each in (reboot, freeze):
-        agent.wait_stage(each, Stage.OVER)
+        agent.wait_stage(each, Stage.FINISHED)
         assert place.approvals(each) == ["web_1"]
     assert all(len(post["approved"]) == 1 for post in place.posts())
 
@@ -148,7 +148,7 @@ def test_a_freeze_is_not_approved_because_a_reboot_beside_it_is(place: Ground) -
     with resident(place.folder / "a", place.world.url("web_1"), text) as agent:
         freeze = event(place, kind="Freeze")
         reboot = event(place)
-        agent.wait_stage(reboot, Stage.OVER)
+        agent.wait_stage(reboot, Stage.FINISHED)
         assert place.approvals(reboot) == ["web_1"]
         assert place.posts(freeze) == []
 
@@ -159,7 +159,7 @@ def test_an_answer_to_an_approval_that_is_no_json_breaks_nothing(
 ) -> None:
     place.faults(f"{fault} post taken")
     found = event(place)
-    agent.wait_stage(found, Stage.OVER)
+    agent.wait_stage(found, Stage.FINISHED)
     # A page is nobody's answer to it: it is sent again, until it is seen to have begun.
     assert len(place.posts(found)) == 1 or fault == "html"
 
@@ -186,7 +186,7 @@ def test_it_does_not_stop_watching_after_the_first_event(
 ) -> None:
     for _ in range(4):
         found = event(place)
-        agent.wait_stage(found, Stage.OVER)
+        agent.wait_stage(found, Stage.FINISHED)
     assert len(agent.did()) == 8
 
 
@@ -197,7 +197,7 @@ def test_it_does_not_act_on_the_event_of_another_vm(
 ) -> None:
     """Nor of one whose name contains its own."""
     found = event(place, "web_10", kind=kind, notice="1s")
-    agent.wait_stage(found, Stage.OVER)
+    agent.wait_stage(found, Stage.FINISHED)
     assert agent.did() == []
     assert place.posts() == []
 
@@ -206,7 +206,7 @@ def test_it_does_not_act_on_the_event_of_another_vm(
 def test_a_name_within_its_own_is_not_its_own(place: Ground) -> None:
     with resident(place.folder / "a", place.world.url("web_10")) as agent:
         found = event(place, "web_1", notice="1s")
-        agent.wait_stage(found, Stage.OVER)
+        agent.wait_stage(found, Stage.FINISHED)
         assert agent.did() == []
 
 
@@ -215,14 +215,14 @@ def test_a_scale_sets_computer_name_is_counted_in_base_36(place: Ground) -> None
     text = 'name = "pool00000i"\nscale_set_names = true\n' + TOML
     with resident(place.folder / "a", place.world.url("pool_18"), text) as agent:
         found = event(place, "pool_18")
-        agent.wait_stage(found, Stage.OVER)
+        agent.wait_stage(found, Stage.FINISHED)
         assert place.approvals(found) == ["pool_18"]
 
 
 def test_a_name_without_a_number_is_one(place: Ground) -> None:
     with resident(place.folder / "a", place.world.url("plain")) as agent:
         found = event(place, "plain")
-        agent.wait_stage(found, Stage.OVER)
+        agent.wait_stage(found, Stage.FINISHED)
         assert place.approvals(found) == ["plain"]
 
 
@@ -246,7 +246,7 @@ def test_no_recovery_is_skipped_where_several_events_go_at_once(place: Ground) -
         for each in events:
             place.move(each, "cancelled")
         for each in events:
-            agent.wait_stage(each, Stage.OVER)
+            agent.wait_stage(each, Stage.FINISHED)
         assert sorted(agent.did()) == sorted(
             f"{phase} h{number}"
             for phase in ("prepare", "recover")
@@ -275,5 +275,5 @@ def test_two_that_one_event_names_do_not_wait_for_each_other(place: Ground) -> N
         second.wait_ready()
         found = event(place, "web_1", "web_10")
         for agent in (first, second):
-            agent.wait_stage(found, Stage.OVER)
+            agent.wait_stage(found, Stage.FINISHED)
         assert place.approvals(found) == ["web_1"]

@@ -70,7 +70,7 @@ class Company:
 
     def wait_over(self, event: str) -> None:
         for agent in self.agents.values():
-            agent.wait_stage(event, Stage.OVER)
+            agent.wait_stage(event, Stage.FINISHED)
             done = [each.phase for each in agent.did("done")]
             assert done == ["prepare", "recover"]
 
@@ -106,7 +106,7 @@ def test_the_second_takes_over_from_a_leader_that_was_killed(place: Ground) -> N
     company.agents["web_0"].kill()
     place.wait_approved(event, "web_1")
     for vm in ("web_1", "web_2"):
-        company.agents[vm].wait_stage(event, Stage.OVER)
+        company.agents[vm].wait_stage(event, Stage.FINISHED)
     assert place.approvals(event) == ["web_1"]
 
 
@@ -201,7 +201,7 @@ def test_a_named_vm_that_stays_silent_is_stood_by_for_if_that_was_set(
 def test_nobody_is_stood_by_for_unless_that_was_set(place: Ground) -> None:
     agent = place.agent("web_0").wait_ready()
     event = place.event("Reboot", ["web_1"], source="User", notice="2s")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     assert place.posts() == []
 
 
@@ -262,7 +262,7 @@ def test_maintenance_of_the_service_is_prepared_for_by_each_and_approved_by_one(
     for agent in residents:
         agent.wait(lambda agent: agent.memory().tasks)
         [task] = agent.memory().tasks
-        agent.wait_stage(task.event_id, Stage.OVER)
+        agent.wait_stage(task.event_id, Stage.FINISHED)
         assert [each[1] for each in agent.did("done")] == ["prepare", "recover"]
     told = [agent.told() for agent in residents]
     assert ["approved" in kinds for kinds in told] == [True, False]
@@ -281,6 +281,6 @@ def test_a_host_that_fails_is_recovered_from_when_it_is_back(
     service.admin("/v1/restore", {"name": "h1"})
     for agent in residents:
         [task] = agent.memory().tasks
-        agent.wait_stage(task.event_id, Stage.OVER)
+        agent.wait_stage(task.event_id, Stage.FINISHED)
         assert [each[1] for each in agent.did("done")] == ["prepare", "recover"]
         assert "approved" not in agent.told()

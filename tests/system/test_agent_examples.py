@@ -112,7 +112,7 @@ def test_five_minutes(place: Ground, tmp_path: Path) -> None:
         assert f"prepare     checkpoint done: saved {reader.saved}" in shown
         assert "approval    given" in shown
 
-        place.move(event, "gone")
+        place.move(event, "removed")
         told = eventually(reader.kinds, lambda kinds: "recovered" in kinds)
         assert told[:4] == ["seen", "preparing", "prepared", "approved"]
         assert told[-3:] == ["gone", "recovering", "recovered"]
@@ -166,7 +166,7 @@ def test_the_request_that_is_shown_is_sent(place: Ground, tmp_path: Path) -> Non
         try:
             event = place.event(kind="Redeploy")
             place.wait_approved(event, "web_0")
-            place.move(event, "gone")
+            place.move(event, "removed")
             eventually(lambda: len(balancer.came), lambda count: count >= 3)
         finally:
             agent.terminate()

@@ -82,12 +82,12 @@ def hit_once(place: Ground, fault: str | Playbook) -> None:
 
 def lives_on(place: Ground, agent: Resident, event: str) -> None:
     """Look whether an event was handled once, and the next one is as well."""
-    task = agent.wait_stage(event, Stage.OVER)
+    task = agent.wait_stage(event, Stage.FINISHED)
     assert task.consent is Consent.GIVEN
     assert agent.did() == [f"prepare {event}", f"recover {event}"]
     assert place.approvals(event) == [VM]
     following = place.event()
-    agent.wait_stage(following, Stage.OVER)
+    agent.wait_stage(following, Stage.FINISHED)
     assert agent.did()[2:] == [f"prepare {following}", f"recover {following}"]
     assert agent.view.polls[Result.FAULT] == 0
     assert agent.parts.pages.is_alive()
@@ -314,7 +314,7 @@ def test_an_event_that_is_new_and_started_is_hurried(
     eventually(lambda: agent.memory.tasks, bool)
     place.world.api("restore", {"name": "h0"})
     for task in agent.memory.tasks:
-        agent.wait_stage(task.event_id, Stage.OVER)
+        agent.wait_stage(task.event_id, Stage.FINISHED)
     prepared = [line.split()[1] for line in agent.did() if "prepare" in line]
     recovered = {line.split()[1] for line in agent.did() if "recover" in line}
     assert prepared
@@ -403,7 +403,7 @@ def test_an_approval_arrives_whatever_becomes_of_its_answer(
     if kind != "refuse":
         place.faults(f"{kind}{argument}{where} x1")
     event = place.event()
-    task = agent.wait_stage(event, Stage.OVER)
+    task = agent.wait_stage(event, Stage.FINISHED)
     assert agent.did() == [f"prepare {event}", f"recover {event}"]
     posts = place.posts(event)
     assert 1 <= len(posts) <= 2
@@ -421,8 +421,8 @@ def test_an_approval_that_is_refused_again_and_again_is_given_up(
     task = agent.wait_task(event, lambda task: task.consent is Consent.REFUSED)
     assert task.stage is Stage.PREPARED
     place.clear()
-    place.move(event, "gone")
-    agent.wait_stage(event, Stage.OVER)
+    place.move(event, "removed")
+    agent.wait_stage(event, Stage.FINISHED)
     assert len(place.posts(event)) == approving.REFUSALS_MAX
     assert agent.did() == [f"prepare {event}", f"recover {event}"]
 
@@ -430,7 +430,7 @@ def test_an_approval_that_is_refused_again_and_again_is_given_up(
 def test_one_refusal_is_an_error_of_the_moment(place: Ground, agent: Resident) -> None:
     place.faults("400 post lost x1")
     event = place.event()
-    task = agent.wait_stage(event, Stage.OVER)
+    task = agent.wait_stage(event, Stage.FINISHED)
     assert task.consent is Consent.GIVEN
     assert len(place.posts(event)) == 2
     assert agent.did() == [f"prepare {event}", f"recover {event}"]

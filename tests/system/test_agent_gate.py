@@ -82,7 +82,7 @@ def test_alert_holds_the_approval_back_until_it_ends(
     assert place.posts(event) == []
     either.alerts = (Fires("Watchdog"),)
     place.wait_approved(event, "web_0")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     assert agent.told(event).count("gate") == 2
     assert "forewarn_agent_gate_held 0\n" in agent.sentence("/metrics")[1]
 
@@ -94,7 +94,7 @@ def test_without_alerts_nothing_is_held_back(place: Ground, either: FakeAlerts) 
     agent = place.agent(settings=either.table + DRAIN).wait_ready()
     event = place.event()
     place.wait_approved(event, "web_0")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     assert "gate" not in agent.told(event)
     assert either.asked == 1
 
@@ -113,7 +113,7 @@ def test_server_that_is_lost_holds_back_until_it_is_there(
     assert place.posts(event) == []
     alerts.begin()
     place.wait_approved(event, "web_0")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
 
 
 def test_server_that_is_lost_may_be_no_obstacle(
@@ -125,7 +125,7 @@ def test_server_that_is_lost_may_be_no_obstacle(
     event = place.event()
     place.wait_approved(event, "web_0")
     assert alerts.asked == 3
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     assert "approved without an answer of Prometheus" in agent.log()
 
 
@@ -197,9 +197,9 @@ def test_slow_server_delays_neither_preparation_nor_recovery(
         place.move(event, "started")
     for event in (first, second):
         agent.wait(lambda agent, event=event: "started" in agent.told(event))
-        place.move(event, "gone")
+        place.move(event, "removed")
     for event in (first, second):
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
     assert {("recover", first), ("recover", second)} <= {
         (each.phase, each.event_id) for each in agent.did("done")
     }
@@ -221,7 +221,7 @@ def test_agent_that_is_killed_while_it_holds_back_holds_back_again(
     assert place.posts(event) == []
     alerts.alerts = ()
     place.wait_approved(event, "web_0")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     # It was prepared for once.
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
@@ -231,7 +231,7 @@ def test_deadline_gives_the_approval_up(place: Ground, alerts: FakeAlerts) -> No
     agent = place.agent(settings=alerts.table + DRAIN).wait_ready()
     event = place.event(notice="4s")
     agent.wait_did("done prepare drain")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     assert place.posts(event) == []
     # The document that says so may be read first.
     assert re.search(
@@ -336,12 +336,12 @@ def test_nobody_waits_for_a_vm_that_waits_for_alerts(
         mine, others = place.event(), place.event(vms=["web_1"])
         wait_held(gated, alerts)
         place.wait_approved(others, "web_1")
-        other.wait_stage(others, Stage.OVER)
+        other.wait_stage(others, Stage.FINISHED)
         eventually(locks.held, ([]).__eq__)
         assert place.posts(mine) == []
         alerts.alerts = ()
         place.wait_approved(mine, "web_0")
-        gated.wait_stage(mine, Stage.OVER)
+        gated.wait_stage(mine, Stage.FINISHED)
         eventually(locks.held, ([]).__eq__)
         assert locks.most == {"default": 1}
 
@@ -365,7 +365,7 @@ def test_alert_that_fires_while_the_lock_is_waited_for_holds_back(
         assert (locks.held(), place.posts(event)) == ([], [])
         alerts.alerts = ()
         place.wait_approved(event, "web_0")
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
         eventually(locks.held, ([]).__eq__)
 
 
@@ -405,6 +405,6 @@ def test_others_are_asked_on_while_lock_and_gate_hold_back(
         alerts.alerts = ()
         eventually(lambda: place.approvals(event), bool)
         for agent in (leader, second):
-            agent.wait_stage(event, Stage.OVER)
+            agent.wait_stage(event, Stage.FINISHED)
         assert place.approvals(event)[0] == "web_0"
         eventually(locks.held, ([]).__eq__)

@@ -142,7 +142,7 @@ def test_it_recovers_where_nothing_but_empty_bodies_follows(
         ),
         "a reason why it is still believed",
     )
-    agent.wait_stage("E1", Stage.OVER)
+    agent.wait_stage("E1", Stage.FINISHED)
     phases = [each.phase for each in agent.did("done")]
     assert phases == ["prepare", "recover"]
     assert agent.sentence("/readyz")[0] == 200
@@ -164,7 +164,7 @@ def test_a_metadata_server_that_begins_anew_ends_nothing(
     metadata.show(event(is_started=True))
     agent.wait(lambda agent: doubt_of(agent) == "", "no more doubt")
     metadata.show()
-    agent.wait_stage("E1", Stage.OVER)
+    agent.wait_stage("E1", Stage.FINISHED)
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
 
@@ -191,7 +191,7 @@ def test_an_event_that_is_listed_unreadably_is_not_gone(
     assert task is not None
     assert task.is_live
     metadata.show()
-    agent.wait_stage("E1", Stage.OVER)
+    agent.wait_stage("E1", Stage.FINISHED)
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
 
@@ -200,12 +200,12 @@ def test_what_returns_after_its_recovery_is_prepared_for_again(
 ) -> None:
     prepared_and_started(metadata, agent)
     metadata.show(incarnation=1)
-    agent.wait_stage("E1", Stage.OVER)
+    agent.wait_stage("E1", Stage.FINISHED)
     metadata.show(event(is_started=True))
     agent.wait_did("done prepare drain", "done prepare drain")
     metadata.show()
     agent.wait_did("done recover drain", "done recover drain")
-    agent.wait_stage("E1", Stage.OVER)
+    agent.wait_stage("E1", Stage.FINISHED)
 
 
 def test_a_start_under_another_id_is_no_other_event(
@@ -216,7 +216,7 @@ def test_a_start_under_another_id_is_no_other_event(
     metadata.show(event("E2", is_started=True))
     agent.wait(lambda agent: "started" in agent.told("E2"), "the start")
     metadata.show()
-    agent.wait_stage("E2", Stage.OVER)
+    agent.wait_stage("E2", Stage.FINISHED)
     assert agent.did("done") == [
         Did("done", "prepare", "drain", "E1"),
         Did("done", "recover", "drain", "E2"),
@@ -253,7 +253,7 @@ def test_a_reload_with_another_journal_is_refused_until_nothing_is_owed(
     assert "Reload when nothing is under way." in problem
     assert not (agent.folder / "other.db").exists()
     metadata.show()
-    agent.wait_stage("E1", Stage.OVER)
+    agent.wait_stage("E1", Stage.FINISHED)
     os.kill(agent.process.pid, signal.SIGHUP)
     agent.wait(lambda agent: "the settings were read again" in agent.log())
     agent.wait(lambda agent: agent.status()["state"].endswith("other.db"))
@@ -275,7 +275,7 @@ def test_an_event_of_this_vm_is_there_when_the_vm_is_called_otherwise(
     assert doubt_of(agent) == ""
     assert [each.phase for each in agent.did("begun")] == ["prepare"]
     metadata.show()
-    agent.wait_stage("E1", Stage.OVER)
+    agent.wait_stage("E1", Stage.FINISHED)
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
 

@@ -133,7 +133,7 @@ def test_whichever_save_it_is_killed_at_all_is_done_once_and_undone(
 
 def is_over(agent: AgentProcess, event: str) -> bool:
     task = agent.task(event)
-    return task is not None and task.stage is Stage.OVER
+    return task is not None and task.stage is Stage.FINISHED
 
 
 def judge(place: Ground, agent: AgentProcess, death: Death, event: str) -> None:
@@ -173,7 +173,7 @@ def test_a_program_that_was_killed_with_its_agent_is_run_again(
     os.killpg(group, signal.SIGKILL)
     agent.release("drain.prepare")
     agent.again()
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     assert [each[:2] for each in agent.did()] == [
         ("begun", "prepare"),
         ("begun", "prepare"),
@@ -203,7 +203,7 @@ def test_a_journal_that_was_lost_has_what_is_always_recovered_once(
     agent.again()
     agent.wait(lambda agent: len(agent.log().split("watching ")) == 3)
     event = lone_place.event()
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     assert [each for each in agent.did("begun") if not each.event_id] == [
         ("begun", "recover", "mount", "")
     ]
@@ -216,7 +216,7 @@ def test_a_journal_that_was_lost_has_what_is_always_recovered_once(
         if file.is_file():
             file.unlink()
     assert agent.memory() == Memory()
-    lone_place.move(following, "gone")
+    lone_place.move(following, "removed")
     agent.release("drain.prepare")
     agent.again()
     agent.wait(lambda agent: len([d for d in agent.did("done") if not d.event_id]) == 2)

@@ -43,7 +43,7 @@ def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
 def recovered(agent: AgentProcess, *events: str) -> AgentProcess:
     """Return the agent when these events are over, and nothing is owed."""
     for event in events:
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
     return agent
 
 
@@ -152,9 +152,9 @@ def test_handlers_of_every_kind_work_in_the_order_of_the_rule(
 def test_a_spot_eviction_takes_what_is_worth_most_first(place: Ground) -> None:
     """What does not fit into the seconds left is stopped, and was optional."""
     settings = (
-        handler("tidy", worth=1)
-        + handler("report", worth=0, required="0").replace('"0"', "false")
-        + handler("save", worth=9)
+        handler("tidy", priority=1)
+        + handler("report", priority=0, required="0").replace('"0"', "false")
+        + handler("save", priority=9)
         + '[[rule]]\nhandlers = ["tidy", "report", "save"]\n'
     )
     agent = place.agent(settings=settings).wait_ready()
@@ -332,7 +332,7 @@ def test_an_event_that_goes_while_the_endpoint_is_away_is_recovered_from(
     agent.wait_did("done prepare drain")
     place.wait_approved(event, "web_0")
     place.faults("500", "web_0")
-    place.move(event, "gone")
+    place.move(event, "removed")
     eventually(lambda: place.world.events("web_1"), lambda events: not events)
     assert [each.phase for each in agent.did("begun")] == ["prepare"]
     place.clear()
@@ -347,7 +347,7 @@ def test_recovery_waits_for_the_last_of_overlapping_events(place: Ground) -> Non
     second = place.event("Freeze", duration="60s")
     agent.hold(f"{second}.drain.prepare")
     agent.wait_did("begun prepare drain", "begun prepare drain")
-    agent.wait_stage(first, Stage.OWED)
+    agent.wait_stage(first, Stage.RECOVERING)
     assert {each.phase for each in agent.did("begun")} == {"prepare"}
     agent.release(f"{second}.drain.prepare")
     recovered(agent, first, second)
@@ -373,7 +373,7 @@ def test_it_watches_on_after_an_event(place: Ground) -> None:
 def test_the_event_of_another_vm_is_only_told(place: Ground) -> None:
     agent = place.agent().wait_ready()
     event = place.event("Redeploy", ["web_1"], notice="0s")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     task = agent.task(event)
     assert task is not None
     assert (task.mine, task.consent) == (False, Consent.NONE)

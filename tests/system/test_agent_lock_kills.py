@@ -136,7 +136,7 @@ class Company:
         return self.have_died(*self.deaths) and all(
             agent.process.poll() is None
             and agent.memory().lock.state is LockState.FREE
-            and all(task.stage is Stage.OVER for task in agent.memory().tasks)
+            and all(task.stage is Stage.FINISHED for task in agent.memory().tasks)
             for agent in self.agents.values()
         )
 

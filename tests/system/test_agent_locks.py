@@ -88,7 +88,7 @@ def test_of_many_vms_so_many_are_away_at_once_as_there_are_slots(
         agent.wait_lock(LockState.FREE)
     events = {vm: place.event("Reboot", [vm]) for vm in VMS}
     for vm, agent in agents.items():
-        agent.wait_stage(events[vm], Stage.OVER)
+        agent.wait_stage(events[vm], Stage.FINISHED)
         agent.wait_lock(LockState.FREE)
         assert place.approvals(events[vm]) == [vm]
     assert max(len(holders) for _, holders in bench.past()) == 2
@@ -118,7 +118,7 @@ def test_two_agents_and_one_slot_go_one_after_the_other(
     assert refusal in said
     assert place.approvals(other) == []
     first.release("drain.recover")
-    second.wait_stage(other, Stage.OVER)
+    second.wait_stage(other, Stage.FINISHED)
     free(bench)
     for vm, agent in (("web_0", first), ("web_1", second)):
         judge_held(bench, agent, vm)
@@ -137,7 +137,7 @@ def test_lock_that_others_keep_delays_the_approval_until_its_deadline_only(
     agent.wait_ready()
     event = place.event("Reboot", ["web_0"], notice=notice)
     agent.wait_refused()
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     task = agent.task(event)
     assert task is not None
     if then == "approve":
@@ -161,7 +161,7 @@ def test_server_that_takes_requests_and_never_answers_delays_nothing_for_longer(
     event = place.event("Reboot", ["web_0"], notice="20s")
     place.wait_approved(event, "web_0")
     assert "not had in time, and approved without" in agent.log()
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     # It ends with a request that hangs, and knows later that it may have the lock.
     assert agent.terminate() == 0
     agent.again()
@@ -195,7 +195,7 @@ def test_lock_that_is_out_of_reach_in_each_phase_is_waited_for(
     agent.wait(lambda agent: not agent.memory().lock.trouble)
     with bench.away():
         agent.release("drain.recover")
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
         agent.wait_lock(LockState.RELEASING)
         agent.wait_trouble()
     agent.wait_lock(LockState.FREE)
@@ -234,12 +234,12 @@ def test_slot_of_a_vm_that_never_returns_expires(
     lost, other, event = gone_for_good(place, expiring)
     assert place.approvals(event) == []
     expiring.let_expire()
-    other.wait_stage(event, Stage.OVER)
+    other.wait_stage(event, Stage.FINISHED)
     assert place.approvals(event) == ["web_1"]
     # It comes back after all, and takes nothing from others.
     lost.release("drain.recover")
     lost.again()
-    lost.wait(lambda agent: agent.memory().tasks[0].stage is Stage.OVER)
+    lost.wait(lambda agent: agent.memory().tasks[0].stage is Stage.FINISHED)
     free(expiring)
 
 
@@ -256,7 +256,7 @@ def test_slot_of_a_vm_that_never_returns_is_released_by_hand_where_it_cannot_exp
     )
     with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
         assert answer.status == 200
-    other.wait_stage(event, Stage.OVER)
+    other.wait_stage(event, Stage.FINISHED)
     assert place.approvals(event) == ["web_1"]
     free(fleetlock)
 
@@ -361,7 +361,7 @@ def test_directory_that_takes_no_files_is_told_and_waited_for(
     assert small.seen.holders() == {"web_0"}
     spoil()
     agent.release("drain.recover")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     agent.wait_lock(LockState.RELEASING)
     assert words in agent.wait_trouble()
     assert small.seen.holders() == {"web_0"}

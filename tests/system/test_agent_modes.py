@@ -64,7 +64,7 @@ def test_a_dry_run_tells_all_and_does_nothing(place: Ground) -> None:
 def test_an_observer_tells_and_does_nothing(place: Ground) -> None:
     agent = place.agent(top="observe = true\n").wait_ready()
     event = place.event(notice="2s")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     assert agent.told() == ["seen", "started", "gone"]
     assert agent.did() == []
     assert place.posts() == []
@@ -88,7 +88,7 @@ def test_a_second_agent_on_the_same_journal_says_who_is_there_and_ends(
     # As soon as the first has ended, however, another may begin.
     first.kill()
     first.again()
-    first.wait_stage(event, Stage.OVER)
+    first.wait_stage(event, Stage.FINISHED)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has abstract names")
@@ -110,7 +110,7 @@ def test_a_second_agent_with_another_journal_says_who_acts_there_and_ends(
     first.again()
     first.release("drain.prepare")
     place.wait_approved(event, "web_0")
-    first.wait_stage(event, Stage.OVER)
+    first.wait_stage(event, Stage.FINISHED)
     assert [each.what for each in first.did() if each.phase == "prepare"] == [
         "begun",
         "done",
@@ -138,7 +138,7 @@ def test_an_order_overrides_a_blackout(place: Ground) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"ordered: Reboot {event} is approved next\n"
     place.wait_approved(event, "web_0")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
 
 
 @pytest.mark.pythons
@@ -153,7 +153,7 @@ def test_an_order_overrides_what_was_withheld(place: Ground) -> None:
     assert place.posts() == []
     assert agent.command("approve", event).returncode == 0
     place.wait_approved(event, "web_0")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     # What a handler has half done is undone, too.
     assert agent.did("done")[-1].phase == "recover"
 
@@ -182,7 +182,7 @@ def test_a_failed_handler_withholds_the_approval_and_says_so(place: Ground) -> N
     agent = place.agent().wait_ready()
     agent.fail("drain.prepare")
     event = place.event(notice="2s")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     assert place.posts() == []
     loud = [line["message"] for line in agent.lines() if line["level"] == "warning"]
     why = "drain failed: exit status 1: it was told to fail"
@@ -195,7 +195,7 @@ def test_an_optional_handler_withholds_nothing(place: Ground) -> None:
     agent.fail("drain.prepare")
     event = place.event()
     place.wait_approved(event, "web_0")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
 
 
 def test_an_event_that_somebody_else_approved_is_told_as_such(place: Ground) -> None:
@@ -203,7 +203,7 @@ def test_an_event_that_somebody_else_approved_is_told_as_such(place: Ground) -> 
     event = place.event()
     agent.wait_stage(event, Stage.PREPARED)
     assert place.world.approve(event) == 200
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     assert "Reboot started: somebody else approved it" in agent.log()
     task = agent.task(event)
     assert task is not None
@@ -249,7 +249,7 @@ def test_notifications_wait_for_their_receiver_through_a_restart(
     receiver.usual = 503
     agent = place.agent(settings=sinks(receiver) + DRAIN).wait_ready()
     event = place.event()
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     agent.kill()
     receiver.usual = 200
     refused = len(receiver.came)
@@ -282,7 +282,7 @@ def test_while_somebody_holds_the_journal_the_work_goes_on_and_is_kept_later(
     assert agent.sentence("/healthz") == (200, "ok\n")
     held.execute("ROLLBACK")
     held.close()
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     eventually(lambda: agent.sentence("/readyz")[0], (200).__eq__)
     assert agent.told(event)[:4] == ["seen", "preparing", "prepared", "approved"]
     assert "the agent goes on without it" in agent.log()

@@ -71,7 +71,7 @@ def test_other_settings_are_in_force_without_a_restart(place: Ground) -> None:
     reload(agent)
     has_said(agent, "the settings were read again")
     event = place.event()
-    agent.wait_did("done prepare flush").wait_stage(event, Stage.OVER)
+    agent.wait_did("done prepare flush").wait_stage(event, Stage.FINISHED)
     assert {each.handler for each in agent.did()} == {"flush"}
     assert agent.status()["process"] == pid
     assert agent.process.pid == pid
@@ -87,7 +87,7 @@ def test_settings_that_are_refused_change_nothing(place: Ground) -> None:
     assert "forewarn_agent_settings_fault 1" in agent.sentence("/metrics")[1]
     assert agent.sentence("/readyz")[0] == 200
     event = place.event()
-    agent.wait_did("done prepare drain").wait_stage(event, Stage.OVER)
+    agent.wait_did("done prepare drain").wait_stage(event, Stage.FINISHED)
     edit(agent, '["drian"]', '["drain"]')
     reload(agent)
     has_said(agent, "the settings were read again")
@@ -102,7 +102,7 @@ def test_settings_that_fail_when_they_are_used_change_nothing(place: Ground) -> 
     reload(agent)
     has_said(agent, "the settings are refused, and stay as they were")
     event = place.event()
-    agent.wait_did("done prepare drain").wait_stage(event, Stage.OVER)
+    agent.wait_did("done prepare drain").wait_stage(event, Stage.FINISHED)
     assert any("nowhere" in each for each in agent.status()["problems"])
 
 
@@ -118,7 +118,7 @@ def test_a_reload_waits_for_a_handler_and_what_was_prepared_is_recovered(
     has_said(agent, "read again when no handler is at work")
     agent.release("drain.prepare")
     has_said(agent, "the settings were read again")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     done = [each[1:3] for each in agent.did("done")]
     assert done.count(("prepare", "drain")) == 1
     assert done.count(("recover", "drain")) == 1
@@ -193,7 +193,7 @@ def test_many_reloads_lose_nothing(place: Ground) -> None:
         event = place.event()
         reload(agent)
         agent.wait_did(*["done recover drain"] * (len(agent.did("done")) // 2 + 1))
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
     done = [each[1:] for each in agent.did("done")]
     assert len(done) == len(set(done)) == 12
 
@@ -212,7 +212,7 @@ def test_a_file_that_was_cut_short_changes_nothing(place: Ground, left: int) -> 
     assert "forewarn_agent_settings_fault 1" in agent.sentence("/metrics")[1]
     assert copy.read_text(encoding="utf-8") == whole
     event = place.event()
-    agent.wait_did("done prepare drain").wait_stage(event, Stage.OVER)
+    agent.wait_did("done prepare drain").wait_stage(event, Stage.FINISHED)
     file.write_text(whole, encoding="utf-8")
     reload(agent)
     has_said(agent, "the settings were read again")
@@ -226,7 +226,7 @@ def test_a_start_with_an_empty_file_goes_by_the_last_good_one(place: Ground) -> 
     agent.again()
     has_said(agent, "is empty: was it cut short?")
     event = place.event()
-    agent.wait_did("done prepare drain").wait_stage(event, Stage.OVER)
+    agent.wait_did("done prepare drain").wait_stage(event, Stage.FINISHED)
 
 
 def test_who_asks_for_the_status_finds_an_agent_whose_file_is_spoiled(
@@ -246,7 +246,7 @@ def test_who_asks_for_the_status_finds_an_agent_whose_file_is_spoiled(
     assert ordered.returncode == 0, ordered.stderr
     assert "the last good ones are in force" in ordered.stderr
     agent.release("drain.prepare")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     assert place.approvals(event) == ["web_0"]
     assert agent.command("check").returncode == 2
 
@@ -258,7 +258,7 @@ def test_a_start_with_a_bad_file_goes_by_the_last_good_one(place: Ground) -> Non
     agent.again()
     has_said(agent, "the last good ones are in force")
     event = place.event()
-    agent.wait_did("done prepare drain").wait_stage(event, Stage.OVER)
+    agent.wait_did("done prepare drain").wait_stage(event, Stage.FINISHED)
     assert agent.command("settings").returncode == 2
     edit(agent, '["drian"]', '["drain"]')
     reload(agent)

@@ -115,7 +115,7 @@ def test_alerts_that_repeat_the_token_show_it_nowhere(
         agent.wait(lambda agent: "takes no notifications" in str(agent.status()))
         alerts.odd = None
         place.wait_approved(event, "web_0")
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
         assert_no_secret(everything(agent, *(each.body for each in hook.came)))
     # What failed is the gate, and not the Reboot.
     assert "Reboot gate: Prometheus at" in agent.log()
@@ -140,7 +140,7 @@ def test_lock_that_repeats_the_token_shows_it_nowhere(
         agent = place.agent(settings=table + DRAIN, pages=True).wait_ready()
         event = place.event()
         place.wait_approved(event, "web_0")
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
         assert len(lock.came) >= 5
         shown = everything(agent)
     assert "(secret)" in shown

@@ -94,7 +94,7 @@ handlers = ["drain", "tell"]
         agent = started(place, HANDLER + told)
         event = place.event()
         place.wait_approved(event, "web_0")
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
         assert [each for each in WHOLE_LIFE if each != "handler"] == agent.told()
         assert [each[:2] for each in agent.did("done")] == [
             ("done", "prepare"),
@@ -124,7 +124,7 @@ def test_it_goes_on_from_its_journal_and_is_alone_with_it(place: Ground) -> None
     assert f"process {agent.process.pid}" in second.stderr
     agent.kill()
     agent.again()
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
 

@@ -24,6 +24,6 @@ def test_it_is_in_maintenance_while_the_event_is_there(place: Ground) -> None:
         enabled, *_ = (asked for asked in consul.asked if asked.method == "PUT")
         assert enabled.query["enable"] == "true"
         assert enabled.query["reason"].startswith("forewarn catalogue: Reboot since 2")
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
         assert NODE_CHECK not in consul.maintained()
         assert "s3cret" not in agent.log()

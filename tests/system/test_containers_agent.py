@@ -48,7 +48,7 @@ def test_containers_are_stopped_before_the_approval_and_started_after_the_event(
     agent.again()
 
     engine.forget_orders()
-    place.move(event, "gone")
+    place.move(event, "removed")
     eventually(lambda: agent.told(event), lambda told: "recovered" in told)
     assert engine.orders() == up
 
@@ -65,6 +65,6 @@ def test_what_is_only_frozen_is_paused_meanwhile(
     event = place.event("Freeze")
     place.wait_approved(event, "web_0")
     assert engine.orders() == ["pause night"]
-    place.move(event, "gone")
+    place.move(event, "removed")
     eventually(lambda: agent.told(event), lambda told: "recovered" in told)
     assert engine.orders() == ["pause night", "unpause night"]

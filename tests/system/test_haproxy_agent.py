@@ -25,7 +25,7 @@ def test_it_is_drained_while_the_event_is_there(place: Ground) -> None:
         assert not place.posts(event)
         haproxy.servers["app/web_0"].sessions = [0]
         place.wait_approved(event, "web_0")
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
         assert haproxy.orders() == [
             "set server app/web_0 state drain",
             "set server app/web_0 state ready",

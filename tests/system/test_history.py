@@ -48,7 +48,7 @@ def test_a_failure_lasts_over_the_death_of_the_service(
     assert availability(service, "web_0")["down_now"] == 1
     status, told = own(service, "web_0")
     assert status == 200
-    assert [each["For"] for each in told["Events"][0]["WaitsFor"]] == ["Operator"]
+    assert [each["Reason"] for each in told["Events"][0]["WaitsFor"]] == ["Operator"]
     service.kill()
     again = start(metadata_own_events="true").wait_ready()
     assert availability(again, "web_0")["down_now"] == 1

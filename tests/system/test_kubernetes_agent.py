@@ -54,8 +54,8 @@ def test_a_node_is_drained_before_the_approval_and_opened_after_it(
     [condition] = fake.conditions("ForewarnMaintenance")
     assert (condition["status"], condition["reason"]) == ("True", "RebootScheduled")
 
-    place.move(event, "gone")
-    agent.wait_stage(event, Stage.OVER)
+    place.move(event, "removed")
+    agent.wait_stage(event, Stage.FINISHED)
     spec: dict[str, Any] = fake.node()["spec"]
     assert spec == {}
     assert condition["status"] == "False"
@@ -86,7 +86,7 @@ def test_a_node_whose_disk_was_lost_is_opened_again(
     agent.kill()
     for each in sorted(folder.glob("agent.db*")):
         shutil.rmtree(each) if each.is_dir() else each.unlink()
-    place.move(event, "gone")
+    place.move(event, "removed")
     agent.again()
     eventually(
         lambda: fake.node()["spec"], lambda spec: spec == {}, what="an end of it"

@@ -22,6 +22,6 @@ def test_it_is_drained_while_the_event_is_there(place: Ground) -> None:
         assert not place.posts(event)
         web.looks = 1
         place.wait_approved(event, "web_0")
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
         assert (nomad.drain, nomad.eligibility) == (None, "eligible")
         assert len(nomad.writes()) == 2

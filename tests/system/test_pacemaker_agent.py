@@ -29,7 +29,7 @@ def test_a_node_is_emptied_approved_and_let_back(
         "forewarn": f"standby forever {event}",
     }
 
-    place.move(event, "gone")
+    place.move(event, "removed")
     agent.wait(lambda agent: "recovered" in agent.told(event), "a recovery")
     assert cluster.attributes("n1") == {}
     assert "moved away: db" in agent.log()

@@ -29,7 +29,7 @@ def test_the_lead_goes_and_stays(
         assert "ok   handler lead: is as it" in agent.command("check").stdout
         event = place.event()
         place.wait_approved(event, "web_0")
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
         assert patroni.posts == [{"leader": "web_0", "candidate": "web_1"}]
 
 
@@ -47,7 +47,7 @@ def test_the_lead_goes_and_comes_back(
         event = place.event()
         place.wait_approved(event, "web_0")
         eventually(lambda: len(patroni.posts), lambda count: count >= 2)
-        agent.wait_stage(event, Stage.OVER)
+        agent.wait_stage(event, Stage.FINISHED)
         assert patroni.posts == [
             {"leader": "web_0", "candidate": "web_1"},
             {"leader": "web_1", "candidate": "web_0"},

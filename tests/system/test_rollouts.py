@@ -35,7 +35,7 @@ FLEET = '[[tenant]]\nname = "shop"\n' + "".join(
     ]
 )
 
-UNDER_WAY = {"Noticed", "Ready", "Impacting", "Recovering"}
+UNDER_WAY = {"Announced", "Ready", "Impacting", "Recovering"}
 
 
 @pytest.fixture

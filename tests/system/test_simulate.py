@@ -286,10 +286,10 @@ def test_the_usual_commands_work_against_it(start: Start, tmp_path: Path) -> Non
     [waiting] = [
         each
         for each in json.loads(forewarn("operations", "--json"))
-        if each["state"] == "Noticed"
+        if each["state"] == "Announced"
     ]
     assert "tenant shop has not approved" in forewarn("explain", waiting["operation"])
-    forewarn("sim", "move", waiting["operation"], "gone")
+    forewarn("sim", "move", waiting["operation"], "removed")
     assert "approved" in forewarn("history", "--vm", "web_0")
     forewarn("fail", "web_2", "--kind", "vm")
     forewarn("restore", "web_2", "--kind", "vm")

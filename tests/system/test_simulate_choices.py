@@ -75,7 +75,7 @@ def test_a_scenario_that_takes_too_long_says_what_it_waited_for(
     [why] = errors(tmp_path / "report.xml")
     assert why.startswith("it was not over within 1 s (--timeout), and waited for: ")
     assert "web_0 approves each event that names it" in why
-    assert "reboot of vm web_0 is Noticed" in why
+    assert "reboot of vm web_0 is Announced" in why
     assert why in found.log()
 
 

@@ -100,7 +100,7 @@ def test_a_life_is_told_to_all_and_nobody_is_waited_for(
     assert "is as it should be" in checked.stdout.split("notify")[1]
     event = place.event()
     place.wait_approved(event, "web_0")
-    agent.wait_stage(event, Stage.OVER)
+    agent.wait_stage(event, Stage.FINISHED)
     eventually(heard.kinds, lambda kinds: len(kinds) >= len(WHOLE_LIFE))
     # It may have started before the answer to the approval was there.
     assert sorted(heard.kinds()) == sorted(WHOLE_LIFE)

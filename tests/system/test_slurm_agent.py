@@ -28,7 +28,7 @@ def test_a_node_is_drained_approved_and_resumed(
     assert slurm.read()["reason"] == f"forewarn: Reboot {event}"
     assert not slurm.read()["jobs"]
 
-    place.move(event, "gone")
+    place.move(event, "removed")
     agent.wait(lambda agent: "recovered" in agent.told(event), "a recovery")
     assert slurm.shown == "IDLE"
     assert "n1 is drained, and no job is left" in agent.log()

@@ -39,7 +39,7 @@ def test_units_are_stopped_before_the_approval_and_started_after_the_event(
         assert {systemd.active(name) for name in order[1:]} == {"inactive"}
 
         systemd.forget_orders()
-        place.move(event, "gone")
+        place.move(event, "removed")
         eventually(lambda: agent.told(event), lambda told: "recovered" in told)
         assert systemd.active("web.service") == "active"
         assert systemd.active("queue@1.service") == "active"

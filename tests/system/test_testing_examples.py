@@ -107,7 +107,7 @@ def test_a_users_own_test_is_typed(tmp_path: Path) -> None:
         "    with pytest.raises(NotSeenError):\n"
         "        event.assert_approved(by=url, within=after + len(seen))\n\n\n"
         "async def test_async(scheduled_events: ScheduledEvents) -> None:\n"
-        "    await scheduled_events.vms[0].reboot().aio.wait_until('Gone')\n",
+        "    await scheduled_events.vms[0].reboot().aio.wait_until('Removed')\n",
         encoding="utf-8",
     )
     settings = '{"typeCheckingMode": "strict", "venvPath": "%s", "venv": "%s"}'

@@ -104,7 +104,7 @@ def test_a_picture_goes_on_when_the_service_is_back(
     assert status == 0, said
     session = Session("operations", "--watch", "--url", api, columns=120, lines=20)
     watching.append(session)
-    session.until("1 Planned, 1 Noticed; last change -")
+    session.until("1 Planned, 1 Announced; last change -")
     session.resize(80, 20)
     session.until("    not before: ")
     service.kill()

@@ -175,7 +175,7 @@ def test_all_lines_of_an_operation_are_found_by_its_id() -> None:
     told = [line for line in lines(stream) if line.get("operation") == operation]
     assert [line["message"].partition(":")[0] for line in told] == [
         "maintain ordered",
-        "operation noticed",
+        "operation announced",
         "operation ready",
         "operation impacting",
         "driver called",

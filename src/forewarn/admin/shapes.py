@@ -372,7 +372,7 @@ class WebhookShape(BaseModel):
     pending: int = Field(description="Messages that wait for it.")
     oldest: str | None = Field(description="When the next message was written.")
     delivered: int = Field(description="Messages that it took since the start.")
-    given_up: int = Field(description="Messages that were given up since the start.")
+    dropped: int = Field(description="Messages that were given up since the start.")
     failures: int = Field(description="In a row.")
     last_delivered: str | None
     last_failed: str | None

@@ -105,11 +105,11 @@ HANDLER: Mapping[str, Option] = {
         "`kubernetes`, `nomad`, `pacemaker` and `slurm`, which mark in the cluster what "
         "they did.",
     ),
-    "worth": Option(
+    "priority": Option(
         form=Forms.COUNT,
         least=-WORTH_MAX,
         most=WORTH_MAX,
-        text="In a hurry, handlers of a higher worth come first.",
+        text="If time is short, handlers of a higher priority come first.",
     ),
     "environment": Option(
         form=Forms.PAIRS,

@@ -323,7 +323,7 @@ def stranded(memory: Memory, policy: Policy) -> list[str]:
         f"the recovery of handler {name} is owed for {task.event_id}, and the settings "
         "have no such handler of its kind: bring it back"
         for task in memory.tasks
-        if task.stage is Stage.OWED
+        if task.stage is Stage.RECOVERING
         for name in strangers(task, policy)
     ]
 

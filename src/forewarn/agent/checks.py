@@ -102,7 +102,7 @@ class Judge:
             handlers=handlers,
             rules=rules or default_rules(handlers, has_peers=has_peers),
             margin=watch.margin,
-            hurry=watch.hurry,
+            urgent_time=watch.urgent_time,
             stop_grace=watch.stop_grace,
             windows=self._windows("window"),
             blackouts=self._windows("blackout"),
@@ -278,7 +278,7 @@ class Judge:
 
 def handler_of(entry: _Entry) -> Handler:
     """Return what decisions need to know of a handler."""
-    keys = ("timeout", "recover_timeout", "required", "retries", "worth")
+    keys = ("timeout", "recover_timeout", "required", "retries", "priority")
     kind = registry.handler_kind(entry.get("kind", ""))
     return Handler(
         name=entry["name"],

@@ -119,7 +119,7 @@ _WATCH: Mapping[str, Option] = {
         most=HOUR,
         text="Preparation ends so long before NotBefore.",
     ),
-    "hurry": Option(
+    "urgent_time": Option(
         form=Forms.DURATION,
         most=HOUR,
         text="How long preparation may take for an event that may begin at any moment, "

@@ -41,7 +41,7 @@ class WatchSettings:
     push: bool = True
     ca_file: str = ""
     margin: Micros = 2 * SECOND
-    hurry: Micros = 10 * SECOND
+    urgent_time: Micros = 10 * SECOND
     stop_grace: Micros = 5 * SECOND
     forget_after: Micros = 24 * HOUR
 
@@ -169,7 +169,7 @@ class HandlerSettings:
     retries: int = 0
     required: bool = True
     always: bool = False
-    worth: int = 0
+    priority: int = 0
     environment: tuple[tuple[str, str], ...] = ()
     directory: str = ""
     method: str = "POST"

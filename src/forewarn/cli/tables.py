@@ -19,7 +19,7 @@ Cells = Sequence[str]
 
 STYLES = {
     "Planned": "dim",
-    "Noticed": "cyan",
+    "Announced": "cyan",
     "Scheduled": "cyan",
     "Ready": "yellow",
     "Impacting": "bold yellow",
@@ -119,7 +119,7 @@ def count(number: int, what: str) -> str:
 
 
 def counts(found: Iterable[str]) -> str:
-    """Return how often each of some words occurs: `1 Noticed, 399 Planned`."""
+    """Return how often each of some words occurs: `1 Announced, 399 Planned`."""
     by_word = Counter(found)
     places = {word: place for place, word in enumerate(STYLES)}
     words = sorted(by_word, key=lambda word: places.get(word, -1))

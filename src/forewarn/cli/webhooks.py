@@ -51,7 +51,7 @@ def _row(webhook: Mapping[str, Any]) -> tuple[str, ...]:
         webhook["tenant"] or "-",
         webhook["state"],
         str(webhook["pending"]),
-        str(webhook["given_up"]),
+        str(webhook["dropped"]),
         webhook["last_delivered"] or "-",
         webhook["next_try"] or "-",
         webhook["last_error"] or "",

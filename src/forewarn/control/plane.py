@@ -434,7 +434,7 @@ class Plane:
             self._run(
                 CLOCK, lambda w: reannounce.ready_or_again(w, operation_id), now=now
             )
-        elif state in {OperationState.NOTICED, OperationState.READY}:
+        elif state in {OperationState.ANNOUNCED, OperationState.READY}:
             self._follow_ups.recheck(operation_id, now)
         elif state is OperationState.RECOVERING:
             self._run(CLOCK, lambda work: ending.recovered(work, operation_id), now=now)

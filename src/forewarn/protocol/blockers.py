@@ -129,10 +129,10 @@ class VmDown(Blocker):
 
 
 @frozen_dataclass
-class NoRoom(Blocker):
+class NoCapacity(Blocker):
     """There is no host that a VM may be moved to."""
 
-    kind: ClassVar[str] = "no room"
+    kind: ClassVar[str] = "no capacity"
     about_field: ClassVar[str] = "vm"
     vm: str
     why: NoPlace
@@ -244,7 +244,7 @@ class Redacted(enum.Enum):
 
     OWN_DOMAIN = "own domain"
     """Another fault domain of the tenant's own scope is down."""
-    NO_ROOM = "no room"
+    NO_CAPACITY = "no capacity"
     """There is no place for the tenant's own VM."""
     ELSEWHERE = "elsewhere"
     """Another tenant has not approved."""
@@ -273,7 +273,7 @@ AnyBlocker = Union[
     MigrationUnderWay,
     VmBusy,
     VmDown,
-    NoRoom,
+    NoCapacity,
     DriverRetry,
     DriverAsked,
     OutcomeUnknown,
@@ -301,13 +301,13 @@ class HinderedError(RefusedError):
 
 GUARD_KINDS = frozenset(
     kind.kind
-    for kind in (FaultDomainDown, MigrationUnderWay, VmBusy, VmDown, NoRoom, More)
+    for kind in (FaultDomainDown, MigrationUnderWay, VmBusy, VmDown, NoCapacity, More)
 )
 """Kinds that can hold a Ready operation, and so can be stored with it."""
 
 
 TURN_KINDS = frozenset(
-    kind.kind for kind in (ScopeInUse, ScopeReserved, HostInUse, NoRoom)
+    kind.kind for kind in (ScopeInUse, ScopeReserved, HostInUse, NoCapacity)
 )
 """Kinds that can keep a Planned host waiting, and so can be stored with it."""
 

@@ -79,7 +79,7 @@ OPERATION = Machine(
             "a rollout stays Planned until its turn comes; every other operation leaves "
             "this state in the transaction that made it."
         ),
-        OperationState.NOTICED: (
+        OperationState.ANNOUNCED: (
             "Its events are Scheduled. It waits until all of them are approved or "
             "NotBefore comes; deletions of one request wait for each other (3.6)."
         ),

@@ -72,11 +72,11 @@ class OperationInput(enum.Enum):
 
 OPERATION_STEPS: Mapping[OperationState, Mapping[OperationInput, OperationState]] = {
     OperationState.PLANNED: {
-        OperationInput.NOTICE: OperationState.NOTICED,
+        OperationInput.NOTICE: OperationState.ANNOUNCED,
         # A host of a rollout whose turn has not come: nobody was told of it.
         OperationInput.CANCEL: OperationState.CANCELLED,
     },
-    OperationState.NOTICED: {
+    OperationState.ANNOUNCED: {
         # All its events are approved, or NotBefore has come (4.2).
         OperationInput.RELEASE: OperationState.READY,
         OperationInput.CANCEL: OperationState.CANCELLED,

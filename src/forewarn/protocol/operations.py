@@ -29,7 +29,7 @@ class OperationState(enum.Enum):
     PLANNED = "Planned"
     """A host of a rollout whose turn has not come, or decided in this transaction;
     nobody has been told."""
-    NOTICED = "Noticed"
+    ANNOUNCED = "Announced"
     """Its events are Scheduled; waits for approvals or NotBefore."""
     READY = "Ready"
     """Approved or due; waits for the guard at Started (clause 6.3)."""
@@ -43,10 +43,10 @@ class OperationState(enum.Enum):
 
 
 UNSTARTED_STATES = frozenset(
-    {OperationState.PLANNED, OperationState.NOTICED, OperationState.READY}
+    {OperationState.PLANNED, OperationState.ANNOUNCED, OperationState.READY}
 )
 """States in which it can be cancelled, whether anybody was told or not."""
-WAITING_STATES = frozenset({OperationState.NOTICED, OperationState.READY})
+WAITING_STATES = frozenset({OperationState.ANNOUNCED, OperationState.READY})
 """States before the point of no return: it can be cancelled without impact."""
 STARTED_STATES = frozenset({OperationState.IMPACTING, OperationState.RECOVERING})
 ENDED_STATES = frozenset(

@@ -25,7 +25,7 @@ from forewarn.wording import operators
 Json: TypeAlias = dict[str, Any]
 
 _PHASES = {
-    AuditKind.OPERATION_NOTICED: "scheduled",
+    AuditKind.OPERATION_ANNOUNCED: "scheduled",
     AuditKind.EVENT_APPROVED: "approved",
     AuditKind.OPERATION_READY: "let go",
     AuditKind.OPERATION_HELD: "held",

@@ -19,7 +19,7 @@ from forewarn.protocol.blockers import (
     DriverRetry,
     FaultDomainDown,
     MigrationUnderWay,
-    NoRoom,
+    NoCapacity,
     NotDue,
     NoticeRuns,
     OutcomeUnknown,
@@ -96,7 +96,7 @@ def _waiting(
     now: Micros,
 ) -> Iterator[Waiting]:
     reasons = obstacles.why_waiting(reader, operation, now=now)
-    if operation.state is OperationState.NOTICED and now < max(
+    if operation.state is OperationState.ANNOUNCED and now < max(
         operation.not_before, operation.due_at
     ):
         counting = obstacles.counting_events(reader, operation)
@@ -156,7 +156,7 @@ def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
             return Waiting(
                 what=Wait.OWN_GUARD if mine else Wait.GUARD,
             )
-        case NoRoom():
+        case NoCapacity():
             return Waiting(what=Wait.ROOM)
         case VmBusy() | DriverRetry():
             return Waiting(

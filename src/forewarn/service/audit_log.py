@@ -16,7 +16,7 @@ from forewarn.service.observed import Change
 from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.wording.operators import detail_of
 
-logger = logging.getLogger("forewarn.trail")
+logger = logging.getLogger("forewarn.audit")
 
 Fields: TypeAlias = dict[str, str | int | list[str]]
 

@@ -51,7 +51,7 @@ T = TypeVar("T", Post, Enabling, Order, Post | Enabling)
 
 
 def crowded() -> BusyError:
-    """Return what somebody is told for whom there is no room."""
+    """Return what somebody is told for whom there is no capacity."""
     return BusyError("too much waits for the control plane", hint="Ask again.")
 
 

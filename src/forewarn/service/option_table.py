@@ -107,12 +107,12 @@ _TABLE: Mapping[str, Option] = {
         most=LONGEST_WAIT_MAX,
         text="How long such a request waits at most. Parts of a second do not count.",
     ),
-    "metadata.own_events": Option(
+    "metadata.event_details": Option(
         form=Forms.SWITCH,
         text="Whether a VM may ask what its events wait for and how the last ones ended, "
         "see [Extensions of the "
         "protocol](extensions.md#what-an-event-waits-for-and-how-it-ended). Without "
-        "quotes: `own_events = true`.",
+        "quotes: `event_details = true`.",
     ),
     "admin.listen": Option(
         form=Forms.DOOR,
@@ -195,11 +195,11 @@ _TABLE: Mapping[str, Option] = {
         form=Forms.DURATION,
         text="÷ From the end of the impact until the event is removed.",
     ),
-    "timing.hold_bound": Option(
+    "timing.hold_max": Option(
         form=Forms.DURATION,
         least=SECOND,
         text="÷ How long after NotBefore routine maintenance may be held for the sake of "
-        "fault domains; then it is cancelled and noticed anew.",
+        "fault domains; then it is cancelled and announced again.",
     ),
     "policy.hosts_at_once": Option(
         form=Forms.COUNT,

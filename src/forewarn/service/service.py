@@ -135,7 +135,7 @@ class Service:
             rate_limit=self.settings.metadata.rate_limit,
             secret=secret,
             waits=components.waits_of(self.settings),
-            own_events=self.settings.metadata.own_events,
+            own_events=self.settings.metadata.event_details,
             is_open=False,
         )
         api = self._make_api(tokens)

@@ -33,7 +33,7 @@ class MetadataSettings:
     signed_secret_file: str = ""
     push: bool = False
     push_longest_wait: Micros = 60 * SECOND
-    own_events: bool = False
+    event_details: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class TimingSettings:
     failure_notice: Micros = _USUAL.failure_notice
     failure_event: EventType = _USUAL.failure_event
     recovery: Micros = _USUAL.recovery
-    hold_bound: Micros = _USUAL.hold_bound
+    hold_max: Micros = _USUAL.hold_max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +196,7 @@ def policy(settings: Settings, *, notice_floor: Micros = 0) -> Policy:
         failure_notice=notice(timing.failure_notice),
         failure_event=timing.failure_event,
         recovery=sped(timing.recovery),
-        hold_bound=sped(timing.hold_bound),
+        hold_max=sped(timing.hold_max),
         hosts_at_once=settings.policy.hosts_at_once,
         first_answer_delay=metadata.first_answer_delay,
         first_events_delay=metadata.first_events_delay,

@@ -109,7 +109,7 @@ class Move(Order):
 
     model_config = _example(to="started")
 
-    to: Literal["started", "recovering", "gone", "cancelled"] = Field(
+    to: Literal["started", "recovering", "removed", "cancelled"] = Field(
         description="Started; its impact over; its events gone; or cancelled."
     )
 

@@ -69,7 +69,7 @@ class Stop(enum.Enum):
     STARTED = "Started"
     RECOVERING = "Recovering"
     """The impact is over; the event is still shown as Started (4.6)."""
-    GONE = "Gone"
+    REMOVED = "Removed"
     CANCELLED = "Cancelled"
 
 

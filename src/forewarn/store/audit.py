@@ -28,7 +28,7 @@ class AuditKind(enum.Enum):
     REQUEST_STOPPED = "request stopped"
     OPERATION_PLANNED = "operation planned"
     HOSTS_PLANNED = "hosts planned"
-    OPERATION_NOTICED = "operation noticed"
+    OPERATION_ANNOUNCED = "operation announced"
     OPERATION_READY = "operation ready"
     OPERATION_HELD = "operation held"
     OPERATION_IMPACTING = "operation impacting"

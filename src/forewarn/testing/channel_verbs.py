@@ -246,7 +246,7 @@ def _stage(world: ScheduledEvents, message: Message) -> Json:
     kind = message.text("type")
     if message.has("vm"):
         return _event(world.vm(message.text("vm")).event(type=kind, **wishes))
-    return _events(world.stage(*message.texts("vms"), type=kind, **wishes))
+    return _events(world.inject(*message.texts("vms"), type=kind, **wishes))
 
 
 def _deletion(world: ScheduledEvents, message: Message) -> Json:

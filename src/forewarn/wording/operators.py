@@ -20,7 +20,7 @@ from forewarn.protocol.blockers import (
     HostInUse,
     MigrationUnderWay,
     More,
-    NoRoom,
+    NoCapacity,
     NotApproved,
     NotDue,
     NoticeRuns,
@@ -109,7 +109,7 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
             return f"vm {blocker.vm} is in the hands of operation {blocker.operation}"
         case VmDown():
             return f"vm {blocker.vm} is down, and its host with it"
-        case NoRoom():
+        case NoCapacity():
             return f"there is no place for {blocker.vm}: " + JOINT.join(
                 _searched(blocker.why)
             )
@@ -253,7 +253,7 @@ def note(found: AnyNote | None) -> str:  # noqa: C901 - one for each class
         case AnnouncedAgain():
             return (
                 f"held for {describe_duration(found.held)} after NotBefore "
-                f"({JOINT.join(reasons(found.reasons))}); noticed anew as "
+                f"({JOINT.join(reasons(found.reasons))}); announced again as "
                 f"{found.successor}"
             )
         case RolloutStopped():
@@ -347,7 +347,7 @@ def standing(
     state = operation.state
     if state is OperationState.PLANNED:
         return "nobody has been told of it, and it waits for its turn"
-    if state is OperationState.NOTICED:
+    if state is OperationState.ANNOUNCED:
         return "its events are published and it waits to be let go"
     if state is OperationState.READY:
         return "it has been let go and " + (

@@ -4,7 +4,7 @@ from forewarn.protocol.blockers import ByPlatform, Redacted
 
 _SAID = {
     Redacted.OWN_DOMAIN: "another fault domain of scope {} is down",
-    Redacted.NO_ROOM: "the platform has no place for vm {} at present",
+    Redacted.NO_CAPACITY: "the platform has no place for vm {} at present",
     Redacted.ELSEWHERE: "another tenant has not approved",
     Redacted.HELD: "the platform holds it back for now",
     Redacted.RETRIES: "the platform did not succeed and tries again",

@@ -51,12 +51,12 @@ def _live(event: OwnEvent) -> dict[str, object]:
 
 
 def _waiting(waiting: Waiting) -> dict[str, object]:
-    members: dict[str, object] = {"For": waiting.waits_for.value}
+    members: dict[str, object] = {"Reason": waiting.waits_for.value}
     if waiting.at:
         members["At"] = format_http_date(waiting.at)
     if waiting.vms:
         members["Resources"] = list(waiting.vms)
-    return members | {"Sentence": _SENTENCES[waiting.what]}
+    return members | {"Message": _SENTENCES[waiting.what]}
 
 
 def _ended(event: EndedEvent) -> dict[str, object]:
@@ -66,5 +66,5 @@ def _ended(event: EndedEvent) -> dict[str, object]:
         "Outcome": event.outcome.value,
         "EndedAt": format_http_date(event.ended_at),
         "DownSeconds": event.down // SECOND,
-        "AtMost": not event.is_exact,
+        "IsUpperBound": not event.is_exact,
     }

@@ -111,7 +111,7 @@ def test_tasks_keep_their_order_when_some_go_and_come(journal: Journal) -> None:
 def test_a_task_that_changed_is_saved_in_its_place(journal: Journal) -> None:
     tasks = [task_of(name) for name in "abc"]
     journal.save(Memory(tasks=tuple(tasks)))
-    tasks[1] = replace(tasks[1], stage=Stage.OWED, gone=START)
+    tasks[1] = replace(tasks[1], stage=Stage.RECOVERING, gone=START)
     journal.save(Memory(tasks=tuple(tasks)))
     assert journal.load().tasks == tuple(tasks)
 

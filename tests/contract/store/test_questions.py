@@ -125,7 +125,7 @@ def check(reader: Reader, kind: type[Record], model: Model) -> None:
 
 
 def check_query(reader: Reader, query: Query[Any], model: Model) -> None:
-    found: dict[str, list[Record]] = {value: [] for value in (*WORDS, "Noticed")}
+    found: dict[str, list[Record]] = {value: [] for value in (*WORDS, "Announced")}
     for key in sorted(model):
         for value in set(query.values(model[key])):
             found.setdefault(value, []).append(model[key])

@@ -39,7 +39,7 @@ _ENDS = {
 }
 
 _STEPS = frozenset(_ENDS) | {
-    AuditKind.OPERATION_NOTICED,
+    AuditKind.OPERATION_ANNOUNCED,
     AuditKind.OPERATION_READY,
     AuditKind.OPERATION_HELD,
     AuditKind.OPERATION_IMPACTING,
@@ -123,14 +123,14 @@ class Chronicle:
         operation = reader.get(Operation, _subject(entry, "operation"))
         assert operation is not None, entry
         name = self._names.meet(operation.operation_id)
-        at_once = self._has(operation, AuditKind.OPERATION_NOTICED)
+        at_once = self._has(operation, AuditKind.OPERATION_ANNOUNCED)
         starts = self._has(operation, AuditKind.OPERATION_IMPACTING)
         match entry.kind:
-            case AuditKind.OPERATION_NOTICED if starts:
+            case AuditKind.OPERATION_ANNOUNCED if starts:
                 yield f"{name} Impacting at once: {operators.task(operation)}"
-            case AuditKind.OPERATION_NOTICED:
+            case AuditKind.OPERATION_ANNOUNCED:
                 when = moments.told(operation.not_before)
-                yield f"{name} Noticed: {operators.task(operation)}, from {when}"
+                yield f"{name} Announced: {operators.task(operation)}, from {when}"
             case AuditKind.OPERATION_READY if not starts:
                 blockers = obstacles.why_waiting(reader, operation, now=now)
                 reasons = [f"  {each}" for each in operators.reasons(blockers)]

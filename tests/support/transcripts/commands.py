@@ -94,9 +94,9 @@ def own(story: Story, words: Words) -> None:
         for wait in each["WaitsFor"]:
             when = f" until {wait['At']}" if "At" in wait else ""
             who = f" [{', '.join(wait['Resources'])}]" if "Resources" in wait else ""
-            story.say(f"  {wait['For']}{who}{when}: {wait['Sentence']}")
+            story.say(f"  {wait['Reason']}{who}{when}: {wait['Message']}")
     for each in told["Ended"]:
-        at_most = "at most " if each["AtMost"] else ""
+        at_most = "at most " if each["IsUpperBound"] else ""
         story.say(
             f"{each['EventId']} {each['Outcome']} at {each['EndedAt']}, down for "
             f"{at_most}{each['DownSeconds']} s"

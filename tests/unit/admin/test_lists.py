@@ -140,7 +140,7 @@ def test_history(busy: TestClient, gateway: LocalGateway) -> None:
     (operation, *_) = busy.get("/v1/operations").json()["operations"]
     assert what(host="h1", vm="web_1") == []
     assert "maintain ordered" in what(operation=operation["rollout"])
-    assert "operation noticed" in what(operation=operation["operation"])
+    assert "operation announced" in what(operation=operation["operation"])
     event = operation["events"][0]["EventId"]
     assert what(event=event.lower()) == ["event scheduled"]
     assert "event started" in what(vm="web_0", scope="web", tenant="shop")
@@ -182,7 +182,7 @@ def test_a_rollout_has_how_many_of_its_operations_are_where(
     assert listed == client.get(f"/v1/rollouts/{rollout}").json()
     assert listed["rollout"] == rollout
     assert (listed["state"], listed["reason"]) == ("Open", "firmware")
-    assert (listed["states"], listed["at_once"]) == ({"Planned": 1, "Noticed": 1}, 1)
+    assert (listed["states"], listed["at_once"]) == ({"Planned": 1, "Announced": 1}, 1)
     assert client.get("/v1/rollouts/ro-none").status_code == 404
     answer = client.get("/v1/rollouts", params={"host": "h1"})
     assert answer.status_code == 400
@@ -221,7 +221,7 @@ def test_a_page_of_large_rollouts_ends_early(
 def test_lists_are_narrowed_to_a_rollout(client: TestClient) -> None:
     first, second = ordered(client, "h1", "same"), ordered(client, "h2")
     assert names(client, rollout=first) == [H1, ("maintain", "same")]
-    assert names(client, rollout=second, state="Noticed") == [H2]
+    assert names(client, rollout=second, state="Announced") == [H2]
     client.post("/v1/cancel", json={"name": second})
     assert names(client, rollout=second) == []
     assert names(client, rollout=second, all=True) == [H2]
@@ -240,4 +240,4 @@ def test_the_vms_of_a_host_are_counted_before_its_turn_has_come(
     ordered(client, "h1", "h2")
     found = client.get("/v1/operations").json()["operations"]
     counted = {(each["target"], each["state"], each["vm_count"]) for each in found}
-    assert counted == {("h1", "Noticed", 2), ("h2", "Planned", 3)}
+    assert counted == {("h1", "Announced", 2), ("h2", "Planned", 3)}

@@ -24,7 +24,7 @@ OPS: dict[str, Any] = {
     "pending": 0,
     "oldest": None,
     "delivered": 3,
-    "given_up": 0,
+    "dropped": 0,
     "failures": 0,
     "last_delivered": "2030-01-01T00:00:00Z",
     "last_failed": None,

@@ -232,14 +232,16 @@ def test_a_recovery_that_no_handler_can_do_is_shown() -> None:
         kill_at=START,
         kind="systemd",
     )
-    task = replace(task_of("E1"), stage=Stage.OWED, steps=(step,))
+    task = replace(task_of("E1"), stage=Stage.RECOVERING, steps=(step,))
     memory = Memory(tasks=(task,))
     for handlers in ((), (Handler(name="drain", kind="exec"),)):
         (told,) = stranded(memory, Policy(handlers=handlers))
         assert "handler drain is owed for E1" in told
     same = Policy(handlers=(Handler(name="drain", kind="systemd"),))
     assert stranded(memory, same) == []
-    assert stranded(Memory(tasks=(replace(task, stage=Stage.OVER),)), Policy()) == []
+    assert (
+        stranded(Memory(tasks=(replace(task, stage=Stage.FINISHED),)), Policy()) == []
+    )
 
 
 def test_a_journal_that_cannot_be_used_is_shown(make: Make, tmp_path: Path) -> None:

@@ -68,10 +68,10 @@ def test_it_goes_back_when_the_disk_works_again(
 def test_what_is_under_way_is_not_forgotten() -> None:
     seen = replace(task_of("E1"), stage=Stage.SEEN, steps=(), consent=Consent.NONE)
     assert is_idle(Memory())
-    assert is_idle(Memory(tasks=(seen, replace(seen, stage=Stage.OVER))))
+    assert is_idle(Memory(tasks=(seen, replace(seen, stage=Stage.FINISHED))))
     for busy in (
         Memory(tasks=(replace(seen, stage=Stage.PREPARING),)),
-        Memory(tasks=(replace(seen, stage=Stage.OWED),)),
+        Memory(tasks=(replace(seen, stage=Stage.RECOVERING),)),
         Memory(tasks=(replace(seen, steps=(STEP,)),)),
         Memory(tasks=(replace(seen, consent=Consent.GIVEN),)),
         Memory(restored=(STEP,)),

@@ -104,7 +104,7 @@ class Story:
         tasks = self.memory.tasks
         return (
             len(tasks) == 2
-            and all(task.stage is Stage.OVER for task in tasks)
+            and all(task.stage is Stage.FINISHED for task in tasks)
             and not self.machine.notices
         )
 

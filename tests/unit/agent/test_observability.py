@@ -159,7 +159,7 @@ def test_the_status_is_json_and_words() -> None:
         tasks=(
             task(stage=Stage.PREPARING, steps=(RUNNING,)),
             task(event_id="E2", mine=False, consent=Consent.GIVEN),
-            task(event_id="E3", stage=Stage.OVER),
+            task(event_id="E3", stage=Stage.FINISHED),
         ),
     )
     scene.standing = AgentStatus(memory=memory, waits=(("E1", "it is being prepared"),))
@@ -192,7 +192,7 @@ def test_nobody_is_told_of_another_vm_before_this_one_has_a_name() -> None:
 def test_the_status_says_why_an_event_is_still_believed_to_be_there() -> None:
     scene = Scene()
     doubted = task(presence=Presence.MISSING, absent_at=SECOND)
-    left = task(event_id="E2", stage=Stage.OWED, presence=Presence.GONE)
+    left = task(event_id="E2", stage=Stage.RECOVERING, presence=Presence.GONE)
     why = "no document lists it since 1970-01-01T00:00:01Z"
     memory = Memory(name="web_0", tasks=(doubted, left))
     scene.standing = AgentStatus(memory=memory, doubts=(("E1", why),))

@@ -235,7 +235,7 @@ def test_it_hears_of_the_others(cook: Cook) -> None:
     assert life.sent == []
     gone(life)
     assert life.owed() == ["warn"]
-    assert life.memory.tasks[0].stage.value == "over"
+    assert life.memory.tasks[0].stage.value == "finished"
 
 
 def test_by_what_it_says(cook: Cook) -> None:

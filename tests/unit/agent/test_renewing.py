@@ -328,11 +328,11 @@ def under(stage: Stage, consent: Consent = Consent.NONE) -> Memory:
 
 BUSY = {
     "prepared": under(Stage.PREPARED),
-    "owed": under(Stage.OWED),
+    "owed": under(Stage.RECOVERING),
     "approved": under(Stage.SEEN, Consent.GIVEN),
     "locked": Memory(lock=Lock(state=LockState.HELD, label="lock web")),
 }
-OVER = under(Stage.OVER, Consent.GIVEN)
+OVER = under(Stage.FINISHED, Consent.GIVEN)
 SEEN = under(Stage.SEEN)
 
 

@@ -232,7 +232,7 @@ def test_a_document_that_could_not_be_told_is_told_again() -> None:
     def tell(polled: Polled) -> None:
         told.append(polled)
         if len(told) == 1:
-            raise RuntimeError("no room")
+            raise RuntimeError("no capacity")
 
     watcher = Watcher(endpoint, pace=Pace(), clock=clock, tell=tell, name="vm_0")
     for _ in range(4):

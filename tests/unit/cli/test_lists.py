@@ -61,7 +61,9 @@ def test_explaining(service: Served, forewarn: Run) -> None:
     (operation,) = json.loads(forewarn("operations", "--json").out)
     name = operation["operation"]
     ended = forewarn("explain", name)
-    assert ended.out.splitlines()[0] == f"{name}, maintain (freeze) of host h1: Noticed"
+    assert (
+        ended.out.splitlines()[0] == f"{name}, maintain (freeze) of host h1: Announced"
+    )
     assert ended.out.count("  * ") == 3
     assert json.loads(forewarn("explain", name, "--json").out)["operation"] == name
     assert forewarn("explain", "op-none").status == 4
@@ -186,7 +188,7 @@ def test_rollouts_are_listed_and_shown(service: Served, forewarn: Run) -> None:
     forewarn("maintain", "h1", "h2", "--impact", "freeze", "--reason", "firmware")
     head, row = forewarn("rollout", "list").out.splitlines()
     assert head.split()[:5] == ["ROLLOUT", "STATE", "KIND", "DONE", "OPERATIONS"]
-    assert "Open   maintain  0/2   1 Planned, 1 Noticed  2030" in row
+    assert "Open   maintain  0/2   1 Planned, 1 Announced  2030" in row
     rollout = row.split()[0]
     first, second, _, *table = forewarn("rollout", "show", rollout).out.splitlines()
     assert first == f"{rollout}, maintain: Open, at most 1 at once"

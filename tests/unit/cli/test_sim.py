@@ -52,7 +52,7 @@ def test_the_clock_is_told_and_turned(sim: Run) -> None:
 
 def test_an_event_is_published_and_moved_on(sim: Run, running: Simulation) -> None:
     ended = sim("event", "Freeze", "web_0", "--notice", "2h", "--duration", "5s")
-    assert (ended.status, "Noticed" in ended.out) == (0, True)
+    assert (ended.status, "Announced" in ended.out) == (0, True)
     [event] = running.events()
     assert (event["EventType"], event["DurationInSeconds"]) == ("Freeze", 5)
     moved = sim("move", event["EventId"], "started", "--json")

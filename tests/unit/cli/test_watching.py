@@ -21,7 +21,7 @@ AT = parse_instant("2030-01-01T10:00:00.700Z")
 LATER = parse_instant("2030-01-01T10:05:01Z")
 
 
-def operation(number: int, state: str = "Noticed", **members: Any) -> dict[str, Any]:
+def operation(number: int, state: str = "Announced", **members: Any) -> dict[str, Any]:
     return {
         "operation": f"op-w1380000000000{number:02d}",
         "state": state,
@@ -56,10 +56,10 @@ def test_quiet_rows_stay_and_a_change_has_its_time() -> None:
     assert not seen.take("", operation(0, blocked_by=["NotBefore is in 5 s"]), now=AT)
     assert seen.take("", operation(1, "Ready"), now=LATER)
     head, titles, *rows = picture(seen)
-    assert head == "operations: 1 Noticed, 1 Ready; last change 10:05:01Z"
+    assert head == "operations: 1 Announced, 1 Ready; last change 10:05:01Z"
     assert titles.split()[:3] == ["OPERATION", "STATE", "CHANGED"]
     assert [row.split()[1:3] for row in rows if row.startswith("op-")] == [
-        ["Noticed", "-"],
+        ["Announced", "-"],
         ["Ready", "10:05:01Z"],
     ]
 
@@ -77,7 +77,7 @@ def test_of_what_has_ended_only_the_latest_is_kept(
     seen = begun(5)
     for number in range(4):
         seen.take("", operation(number, "Done", ended="2030"), now=LATER)
-    assert seen.states() == "1 Noticed, 2 Done"
+    assert seen.states() == "1 Announced, 2 Done"
 
 
 @pytest.mark.parametrize("height", [4, 6, 12, 40])
@@ -121,9 +121,9 @@ def test_what_ended_while_the_service_was_away_has_no_row_any_more() -> None:
     assert picture(seen)[1] == "the service was away until 10:05:01Z"
     rows = [row.split()[:3] for row in picture(seen) if row.startswith("op-")]
     assert [(row[0][-2:], *row[1:]) for row in rows] == [
-        ("00", "Noticed", "-"),
+        ("00", "Announced", "-"),
         ("02", "Done", "10:00:00Z"),
-        ("05", "Noticed", "10:05:01Z"),
+        ("05", "Announced", "10:05:01Z"),
     ]
 
 
@@ -196,7 +196,7 @@ def test_a_terminal_gets_its_own_screen_back_with_the_last_picture(
     shown = terminal.run("operations", "--watch")
     entered, left = shown.split("\x1b[?1049h")[1].split("\x1b[?1049l")
     assert "maintain (freeze) of host h1" in entered
-    assert "operations: 1 Noticed; last change -" in left
+    assert "operations: 1 Announced; last change -" in left
     assert "maintain (freeze) of host h1" in left
     assert {each: signal.getsignal(each) for each in before} == before
 

@@ -106,6 +106,6 @@ def test_approval_that_starts_an_impact_writes_few_rows(
 
 def test_approval_that_others_must_follow_writes_few_rows(tmp_path: Path) -> None:
     *waiting, last = approved(tmp_path / "forewarn.db", "maintain reboot", scopes=3)
-    assert [state for _, state in waiting] == [OperationState.NOTICED] * 2
+    assert [state for _, state in waiting] == [OperationState.ANNOUNCED] * 2
     assert max(written for written, _ in waiting) <= WAITING_ROWS_MAX
     assert last[1] is OperationState.IMPACTING

@@ -129,7 +129,7 @@ def both(plane: Plane, *acts: Callable[[OpenTransaction], None]) -> int:
 def test_of_two_last_approvals_at_once_one_is_decided_anew(plane: Plane) -> None:
     first, second = approve(plane, "web_0"), approve(plane, "db_0")
     assert both(plane, first, second) == 1
-    assert operation(plane).state is OperationState.NOTICED
+    assert operation(plane).state is OperationState.ANNOUNCED
     assert both(plane, second) == 1
     assert operation(plane).state is OperationState.IMPACTING
 

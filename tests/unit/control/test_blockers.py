@@ -74,7 +74,7 @@ SENTENCES = [
     ),
     (blockers.VmDown(vm="a"), "vm a is down, and its host with it"),
     (
-        blockers.NoRoom(vm="a", why=NoPlace()),
+        blockers.NoCapacity(vm="a", why=NoPlace()),
         "there is no place for a: there are no other hosts",
     ),
     (
@@ -134,7 +134,7 @@ SENTENCES = [
     ),
     (blockers.More(of="vm busy", count=2), "2 more of this kind (vm busy)"),
     (
-        blockers.ByPlatform(what=Redacted.NO_ROOM, name="a"),
+        blockers.ByPlatform(what=Redacted.NO_CAPACITY, name="a"),
         "the platform has no place for vm a at present",
     ),
 ]
@@ -190,7 +190,7 @@ def test_signature_ignores_causes_and_sees_kinds_scopes_and_vms() -> None:
         replace(DOWN[0], scope="db"),
         blockers.MigrationUnderWay(scope="web", operation="op-1"),
         blockers.VmDown(vm="v0"),
-        blockers.NoRoom(vm="v0", why=NoPlace()),
+        blockers.NoCapacity(vm="v0", why=NoPlace()),
         blockers.NotDue(remaining=1),
     ]
     assert len(blockers.signature(distinct)) == len(distinct)

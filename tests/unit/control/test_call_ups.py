@@ -13,7 +13,7 @@ from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
 from tests.support.rollouts import DONE, PLANNED, fleet, in_flight, name_of
 
-NOTICED = OperationState.NOTICED
+ANNOUNCED = OperationState.ANNOUNCED
 
 
 def maintain(
@@ -52,7 +52,7 @@ def test_a_host_whose_rollout_has_no_slot_does_not_hide_the_next() -> None:
     assert of(it, name_of(1)).state is PLANNED
     while of(it, name_of(0)).state is not DONE:
         it.advance("1m")
-    assert of(it, name_of(1)).state is NOTICED
+    assert of(it, name_of(1)).state is ANNOUNCED
 
 
 SPARE = """
@@ -88,7 +88,7 @@ def test_a_place_that_does_not_suit_the_first_is_offered_to_the_next() -> None:
     while of(it, "spare2").state is not DONE:
         it.advance("1m")
     assert of(it, "h1").state is PLANNED, "it needs four places"
-    assert of(it, "h2").state is NOTICED
+    assert of(it, "h2").state is ANNOUNCED
 
 
 def test_those_behind_a_reservation_are_as_many_at_once_as_before() -> None:

@@ -168,7 +168,7 @@ def test_explain_names_the_notice_that_goes_on() -> None:
     )
     assert "tenant shop has not approved (scope web)" in said
     waiting = world.vm("web_0").own_events().json["Events"][0]["WaitsFor"]
-    assert {each["For"] for each in waiting} >= {"NotBefore", "OwnApproval"}, waiting
+    assert {each["Reason"] for each in waiting} >= {"NotBefore", "OwnApproval"}, waiting
 
 
 def test_approvals_start_early_after_step_forward() -> None:

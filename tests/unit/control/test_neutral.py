@@ -69,11 +69,11 @@ SAID: list[tuple[AnyBlocker, str]] = [
     ),
     (blockers.VmDown(vm="db_0"), "what it runs on is down"),
     (
-        blockers.NoRoom(vm="web_0", why=FULL),
+        blockers.NoCapacity(vm="web_0", why=FULL),
         "the platform has no place for vm web_0 at present",
     ),
     (
-        blockers.NoRoom(vm="db_0", why=FULL),
+        blockers.NoCapacity(vm="db_0", why=FULL),
         "the platform holds it back for now",
     ),
     (

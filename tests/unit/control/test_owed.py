@@ -115,7 +115,7 @@ def test_what_is_due_does_not_wait_for_the_end_of_what_follows() -> None:
         it.clock.advance_to(it.now + SECOND)
         it.plane.advance(now=it.now)
         if it.now > first.not_before + 3 * SECOND:
-            assert of_host(it, 0).state is not OperationState.NOTICED
+            assert of_host(it, 0).state is not OperationState.ANNOUNCED
     assert it.now > first.not_before + 30 * SECOND, "the story is long enough"
 
 

@@ -96,7 +96,7 @@ def test_what_was_done_after_the_backup_ends_at_once(service: Service) -> None:
     assert service.operation().state is OperationState.DONE
     service.restore()
     started = service.operation()
-    assert started.state is OperationState.NOTICED
+    assert started.state is OperationState.ANNOUNCED
     service.wait(1)
     # Its NotBefore was long ago; its call is not made a second time.
     assert service.operation().state is OperationState.RECOVERING

@@ -99,11 +99,11 @@ def test_hosts_without_vms_wait_for_a_time_that_was_given_by_hand() -> None:
     it = world_of([{}, {"a": 0}, {}])
     roll_out(it, 3, ahead=HOUR)
     it.advance("59m")
-    assert of_host(it, 0).state is OperationState.NOTICED
+    assert of_host(it, 0).state is OperationState.ANNOUNCED
     it.advance("12m")
     # The next one has a VM, which gets a full notice of its own.
     assert of_host(it, 0).state is DONE
-    assert of_host(it, 1).state is OperationState.NOTICED
+    assert of_host(it, 1).state is OperationState.ANNOUNCED
     it.advance("40m")
     assert states(it) == {"h0000": DONE, "h0001": DONE, "h0002": DONE}
 

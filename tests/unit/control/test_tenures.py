@@ -67,7 +67,7 @@ def scopes(gateway: LocalGateway, tenant: str) -> set[str]:
 def test_a_change_of_the_tenant_and_an_end_end_a_tenure(
     before: object, after: object, *, ended: bool
 ) -> None:
-    expected = ("tenure-of:db", "tenure-by:bank") if ended else ()
+    expected = ("ownership-of:db", "ownership-by:bank") if ended else ()
     assert ownership_history.ending(before, after) == expected
 
 

@@ -70,7 +70,7 @@ def test_who_orders_does_not_wait_for_what_others_have_ordered() -> None:
     assert states(it)[name_of(PAGE - 1)] is PLANNED, "much is left to be done"
     assert transactions_of(it, 1, after=HOSTS) == 1
     it.settle()
-    assert set(states(it).values()) == {OperationState.NOTICED}
+    assert set(states(it).values()) == {OperationState.ANNOUNCED}
 
 
 def transactions_of(world: World, count: int, *, after: int = 0) -> int:

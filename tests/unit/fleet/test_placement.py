@@ -4,7 +4,7 @@ import pytest
 
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm
 from forewarn.fleet.placement import Candidate, choose_host, why_none
-from forewarn.protocol.blockers import NoRoom
+from forewarn.protocol.blockers import NoCapacity
 from forewarn.protocol.places import NoPlace, Unfit, UnfitHosts
 from forewarn.wording.operators import reason
 
@@ -96,7 +96,7 @@ def test_why_there_is_no_place_is_said() -> None:
         UnfitHosts(why=Unfit.BUSY, hosts=("b", "f0", "f1", "f2", "f3"), more=2)
         in found.unfit
     )
-    assert reason(NoRoom(vm="v", why=found)) == (
+    assert reason(NoCapacity(vm="v", why=found)) == (
         "there is no place for v: it is on here; down: a;"
         " under maintenance, or soon to be: b, f0, f1, f2, f3 and 2 more;"
         " full: c; holding another fault domain of its scope: d;"
@@ -114,7 +114,7 @@ def test_why_there_is_no_place_is_said() -> None:
 def test_few_hosts_need_few_words(candidates: list[Candidate], expected: str) -> None:
     found = why_none(VM, SET, zone="1", candidates=candidates)
     assert found is not None
-    assert reason(NoRoom(vm="v", why=found)) == expected
+    assert reason(NoCapacity(vm="v", why=found)) == expected
 
 
 def test_where_there_is_a_place_no_reason_is_given() -> None:
@@ -135,4 +135,4 @@ def test_where_there_is_a_place_no_reason_is_given() -> None:
 def test_hosts_that_are_not_candidates_are_named_last(
     others: NoPlace, end: str
 ) -> None:
-    assert reason(NoRoom(vm="v", why=others)).endswith(f"; {end}")
+    assert reason(NoCapacity(vm="v", why=others)).endswith(f"; {end}")

@@ -109,7 +109,7 @@ def told(gateway: LocalGateway, vm: str) -> Any:
 
 def waits(gateway: LocalGateway, vm: str) -> list[str]:
     return [
-        each["For"]
+        each["Reason"]
         for event in told(gateway, vm)["Events"]
         for each in event["WaitsFor"]
     ]
@@ -147,7 +147,7 @@ def test_deletions_that_go_together_name_whom_the_document_names() -> None:
         lambda work: verbs.terminate(work, ["db_0", "db_1"], OrderOptions()),
     )
     (first, *_) = told(gateway, "db_0")["Events"]
-    others = [each for each in first["WaitsFor"] if each["For"] == "OtherVm"]
+    others = [each for each in first["WaitsFor"] if each["Reason"] == "OtherVm"]
     assert [len(each["Resources"]) for each in others] == [1]
 
 

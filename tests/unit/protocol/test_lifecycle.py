@@ -250,6 +250,6 @@ def test_an_impact_that_ends_with_its_operation_ends_then() -> None:
 
 @pytest.mark.clause("4.1")
 def test_what_was_cancelled_had_no_impact() -> None:
-    noticed = replace(OPERATION, state=OperationState.NOTICED)
+    noticed = replace(OPERATION, state=OperationState.ANNOUNCED)
     cancelled = step_operation(noticed, OperationInput.CANCEL, now=5)
     assert (cancelled.ended_at, cancelled.impact_ended_at) == (5, 0)

@@ -60,15 +60,15 @@ def test_a_live_event_says_what_it_waits_for() -> None:
                 "Approved": False,
                 "WaitsFor": [
                     {
-                        "For": "NotBefore",
+                        "Reason": "NotBefore",
                         "At": "Sat, 21 Nov 2026 10:15:00 GMT",
-                        "Sentence": "It starts at NotBefore, if not everybody approves "
+                        "Message": "It starts at NotBefore, if not everybody approves "
                         "sooner.",
                     },
                     {
-                        "For": "OtherVm",
+                        "Reason": "OtherVm",
                         "Resources": ["web_1"],
-                        "Sentence": "It goes together with other events of this "
+                        "Message": "It goes together with other events of this "
                         "document, which are not approved.",
                     },
                 ],
@@ -82,8 +82,8 @@ def test_what_is_unknown_is_left_out() -> None:
     waiting = Waiting(what=Wait.OWN_GUARD)
     assert told(replace(LIVE, waiting=(waiting,)))["Events"][0]["WaitsFor"] == [
         {
-            "For": "Guard",
-            "Sentence": "It is held while another part of your scope is down or being "
+            "Reason": "Guard",
+            "Message": "It is held while another part of your scope is down or being "
             "moved.",
         }
     ]
@@ -92,7 +92,7 @@ def test_what_is_unknown_is_left_out() -> None:
 def test_everything_that_an_event_waits_for_has_its_word_and_sentence() -> None:
     every = replace(LIVE, waiting=tuple(Waiting(what=each) for each in Wait))
     shown = told(every)["Events"][0]["WaitsFor"]
-    assert {each["For"] for each in shown} == {each.value for each in WaitsFor}
+    assert {each["Reason"] for each in shown} == {each.value for each in WaitsFor}
     assert len({each["Sentence"] for each in shown}) == len(Wait)
 
 
@@ -106,7 +106,7 @@ def test_an_ended_event_says_how_it_went_and_how_long_it_took() -> None:
                 "Outcome": ENDED.outcome.value,
                 "EndedAt": "Sat, 21 Nov 2026 10:16:00 GMT",
                 "DownSeconds": 2,
-                "AtMost": True,
+                "IsUpperBound": True,
             }
         ],
     }

@@ -46,7 +46,7 @@ def test_a_maintenance_is_counted_from_order_to_end() -> None:
     operation = world.maintain("h1")
     tally = world.tally
     assert tally.live == {("Scheduled", "Reboot"): 2}
-    assert tally.operations()[0] == {("maintain", "Noticed"): 1}
+    assert tally.operations()[0] == {("maintain", "Announced"): 1}
     world.gateway.advance("1m")
     world.approve(operation, "web_0")
     world.gateway.advance("2m")
@@ -143,7 +143,7 @@ def test_what_is_under_way_at_the_start_is_counted_too() -> None:
     assert again.operations() == world.tally.operations()
     assert again.operations()[0] == {
         ("maintain", "Impacting"): 1,
-        ("maintain", "Noticed"): 1,
+        ("maintain", "Announced"): 1,
     }
     assert again.live == +world.tally.live
 

@@ -275,7 +275,7 @@ def test_speed_divides_notices_impacts_recovery_and_holds_and_nothing_else() -> 
     assert found.preempt_notice == SECOND // 2
     assert found.terminate_notice == 5 * SECOND
     assert found.failure_notice == 7 * DAY // 60
-    assert found.hold_bound == 24 * MINUTE
+    assert found.hold_max == 24 * MINUTE
     assert found.speed == 60
     assert found.failure_event is EventType.REBOOT
     assert impacts(settings)[Action.REBOOT] == SECOND
@@ -366,7 +366,7 @@ def test_the_page_marks_what_speed_divides() -> None:
             "preempt_notice",
             "failure_notice",
             "recovery",
-            "hold_bound",
+            "hold_max",
         ]
         if getattr(policy(fast), name) * 2 == getattr(policy(plain), name)
     }
@@ -467,8 +467,8 @@ def test_a_switch_is_true_or_false(file: Path) -> None:
 
 
 def test_own_events_are_off_unless_somebody_switches_them_on() -> None:
-    assert load().metadata.own_events is False
-    assert load(metadata__own_events="true").metadata.own_events is True
+    assert load().metadata.event_details is False
+    assert load(metadata__event_details="true").metadata.event_details is True
 
 
 @pytest.mark.parametrize("text", ["True", "1", "yes", ""])

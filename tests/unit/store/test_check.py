@@ -76,7 +76,7 @@ def _held(state: str, *blockers: str) -> str:
     stored = f"[{','.join(blockers)}]"
     return (
         f"UPDATE operations SET state = '{state}', held_by = '{stored}'"
-        " WHERE state = 'Noticed'"
+        " WHERE state = 'Announced'"
     )
 
 
@@ -93,7 +93,7 @@ DAMAGES = {
     _unplanned(["op-y", "h9"], ["op-x", "h5"]): "to plan twice, or not in their order",
     _unplanned(["op-x", "h9"], ["op-y", "h9"]): "to plan twice, or not in their order",
     "UPDATE requests SET unplanned = json_array(json_array("
-    "(SELECT operation_id FROM operations WHERE state = 'Noticed'), 'h9'))": (
+    "(SELECT operation_id FROM operations WHERE state = 'Announced'), 'h9'))": (
         "to plan, which is there"
     ),
     "UPDATE rooms SET used = used + 1": "are kept, or its zone or state differs",
@@ -216,17 +216,17 @@ DAMAGES = {
     "UPDATE vms SET state = 'down' WHERE name = 'idle'": (
         "vm idle is down and no Started event names it"
     ),
-    "UPDATE operations SET request = 'rq-x' WHERE state = 'Noticed'": (
+    "UPDATE operations SET request = 'rq-x' WHERE state = 'Announced'": (
         "is of request rq-x, which is not there"
     ),
-    "UPDATE operations SET due_at = 0 WHERE state = 'Noticed'": (
+    "UPDATE operations SET due_at = 0 WHERE state = 'Announced'": (
         "waits for a timer that it does not have"
     ),
-    "UPDATE operations SET started_at = 5 WHERE state = 'Noticed'": (
-        "is Noticed and has started"
+    "UPDATE operations SET started_at = 5 WHERE state = 'Announced'": (
+        "is Announced and has started"
     ),
-    "UPDATE operations SET call_state = 'issued' WHERE state = 'Noticed'": (
-        "is Noticed and its driver call is issued"
+    "UPDATE operations SET call_state = 'issued' WHERE state = 'Announced'": (
+        "is Announced and its driver call is issued"
     ),
     "UPDATE operations SET call_state = 'none' WHERE action = 'live-migrate'": (
         "is Impacting and no driver call of it is under way"
@@ -248,14 +248,14 @@ DAMAGES = {
     ),
     "UPDATE operations SET state = 'Recovering', impact_ended_at = 0"
     " WHERE action = 'live-migrate'": "is Recovering and its impact has not ended",
-    "UPDATE operations SET state = 'Planned' WHERE state = 'Noticed'": (
+    "UPDATE operations SET state = 'Planned' WHERE state = 'Announced'": (
         "is Planned and waits for nothing that could call it up"
     ),
-    "UPDATE operations SET host = 'hx' WHERE state = 'Noticed'": (
+    "UPDATE operations SET host = 'hx' WHERE state = 'Announced'": (
         "is on host hx, which is not there"
     ),
     "UPDATE events SET status = 'Started' WHERE status = 'Scheduled'": (
-        "is Noticed and its event"
+        "is Announced and its event"
     ),
     "UPDATE events SET operation = 'op-x' WHERE status = 'Removed'": (
         "is of operation op-x, which is not there"
@@ -287,7 +287,7 @@ DAMAGES = {
     "UPDATE requests SET state = 'Open' WHERE state = 'Closed'": (
         "is Open and nothing of it is under way"
     ),
-    _held("Noticed", BUSY): "is Noticed and something holds it",
+    _held("Announced", BUSY): "is Announced and something holds it",
     _held("Ready", '{"kind":"not before","remaining":5}'): (
         "a reason of kind 'not before' cannot hold a start"
     ),
@@ -366,9 +366,9 @@ OVERLAPS = {
     "UPDATE operations SET state = 'Impacting', started_at = 5, due_at = 9,"
     " call_state = 'issued', generation = 1,"
     " moves = (SELECT moves FROM operations WHERE action = 'live-migrate')"
-    " WHERE state = 'Noticed'": "have driver calls for vm moved_0 at once",
+    " WHERE state = 'Announced'": "have driver calls for vm moved_0 at once",
     "UPDATE operations SET state = 'Impacting', started_at = 5, verb = 'fail',"
-    f" action = 'none', moves = {MOVES_OF_FAILURE} WHERE state = 'Noticed'": (
+    f" action = 'none', moves = {MOVES_OF_FAILURE} WHERE state = 'Announced'": (
         "vm down_0 has two failures"
     ),
     "UPDATE operations SET position = 1; UPDATE events SET scope = 'web',"
@@ -377,7 +377,7 @@ OVERLAPS = {
         "rollouts have announced two fault domains of scope web"
     ),
     "UPDATE operations SET request = (SELECT request FROM operations"
-    " WHERE state = 'Noticed') WHERE action = 'live-migrate';"
+    " WHERE state = 'Announced') WHERE action = 'live-migrate';"
     " UPDATE requests SET in_flight = 2 WHERE in_flight = 1": (
         "has 2 hosts announced or worked on, and may have 1"
     ),

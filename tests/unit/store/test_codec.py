@@ -39,7 +39,7 @@ OPERATION = Operation(
     target_kind=TargetKind.HOST,
     target="h1",
     host="h1",
-    state=OperationState.NOTICED,
+    state=OperationState.ANNOUNCED,
     routine=True,
     not_before=5,
     moves=(Move(vm="web_0", to_host="h2", done=True),),

@@ -41,7 +41,7 @@ def test_journal_of_agent_has_its_tasks_notes_and_orders(tmp_path: Path) -> None
             replace(
                 task_of(stage.value),
                 stage=stage,
-                gone=START if stage in {Stage.OWED, Stage.OVER} else 0,
+                gone=START if stage in {Stage.RECOVERING, Stage.FINISHED} else 0,
             )
             for stage in Stage
         )

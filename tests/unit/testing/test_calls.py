@@ -181,7 +181,7 @@ def test_a_call_that_cannot_be_bound_shows_how_it_is_written(
         lambda w: w.remove_vm("web_9"),
         lambda w: w.preempt("web_0", ["web_9"]),
         lambda w: w.terminate("web_9"),
-        lambda w: w.stage("web_9", type="Freeze"),
+        lambda w: w.inject("web_9", type="Freeze"),
         lambda w: w.withhold("web_9"),
         lambda w: w.release("web_9"),
         lambda w: w.faults.set("500", vm="web_9"),
@@ -242,7 +242,7 @@ def test_an_unknown_vm_is_told_with_those_that_there_are(
         (
             lambda w: w.events[0].assert_status("started"),
             (
-                'status must be "Scheduled", "Started", "Gone" or "Cancelled", '
+                'status must be "Scheduled", "Started", "Removed" or "Cancelled", '
                 "not 'started' (did you mean \"Started\"?)"
             ),
         ),

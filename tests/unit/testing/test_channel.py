@@ -142,7 +142,7 @@ def test_an_event_goes_on(talk: Talk) -> None:
     assert talk.done("assert_approved", event=event, by="web_0", within="1s")
     assert talk.done("wait_for_approval", event=event)["by"] == "web_0"
     assert talk.done("recover", event=event)["event"]["status"] == "Started"
-    assert talk.done("finish", event=event)["event"]["status"] == "Gone"
+    assert talk.done("finish", event=event)["event"]["status"] == "Removed"
     event = ordered()
     assert talk.done("start", event=event)["event"]["status"] == "Started"
     assert talk.done("wait_until", event=event, status="Started", timeout="1s")
@@ -324,7 +324,7 @@ def test_a_recording_is_replayed(talk: Talk, tmp_path: Path) -> None:
     assert talk.done("assert_approved", event=event, by="web_0")
     talk.done("advance", by="2m")
     [shown] = talk.done("wait_for_replay")["events"]
-    assert (shown["EventId"], shown["status"]) == (event, "Gone")
+    assert (shown["EventId"], shown["status"]) == (event, "Removed")
     answer = talk.say("reboot", vm="web_0")
     assert answer["kind"] == "refused"
     assert "replays a recording" in answer["error"]

@@ -140,7 +140,7 @@ def test_hosts_fail_and_are_restored(still: ScheduledEvents) -> None:
     assert event.vms == ("web_1",)
     assert still.vm("web_1").state == "down"
     still.restore("h1")
-    event.assert_status("Gone")
+    event.assert_status("Removed")
     still.vm("web_2").fail()
     still.vm("web_2").restore()
     assert still.events == []
@@ -168,7 +168,7 @@ def test_an_approval_is_waited_for(world: ScheduledEvents) -> None:
     assert timedelta() <= approved.after < timedelta(seconds=10)
     event.assert_approved(by="web_0", within="10s")
     event.finish()
-    event.assert_status("Gone")
+    event.assert_status("Removed")
     assert vm.state == "deleted"
 
 
@@ -181,7 +181,7 @@ def test_time_passes_when_a_test_says_so(still: ScheduledEvents) -> None:
     assert still.now == datetime(2030, 1, 1, 0, 15, tzinfo=UTC)
     assert still.step() > 0
     still.advance("1h")
-    event.assert_status("Gone")
+    event.assert_status("Removed")
     event.wait_until("Started")
 
 
@@ -204,7 +204,7 @@ def test_an_event_goes_on_by_hand(still: ScheduledEvents) -> None:
     event.recover()
     event.assert_status("Started")
     event.finish()
-    event.assert_status("Gone")
+    event.assert_status("Removed")
     with pytest.raises(RefusedError):
         event.start()
     again = still.vm("web_0").reboot()
@@ -335,8 +335,8 @@ def test_what_is_not_seen_fails_with_what_was(still: ScheduledEvents) -> None:
         event.wait_until("Started", timeout=0)
     with pytest.raises(NotSeenError, match="nobody has approved"):
         event.assert_approved()
-    with pytest.raises(AssertionError, match="expected Gone"):
-        event.assert_status("Gone")
+    with pytest.raises(AssertionError, match="expected Removed"):
+        event.assert_status("Removed")
     with pytest.raises(NotSeenError, match="it is a failure, which waits for no"):
         still.vm("web_2").fail().assert_approved(by="web_2")
     with pytest.raises(
@@ -399,7 +399,7 @@ def test_an_event_that_is_over_is_not_approved_in_silence(
     cancelled, finished = still.vm("web_0").reboot(), still.vm("web_1").freeze()
     cancelled.cancel()
     finished.finish()
-    for event, status in ((cancelled, "Cancelled"), (finished, "Gone")):
+    for event, status in ((cancelled, "Cancelled"), (finished, "Removed")):
         for vm in ("", event.vms[0]):
             with pytest.raises(
                 RefusedError, match=rf"\({status}\) is over, so nothing"

@@ -95,4 +95,4 @@ def test_faults_of_the_driver_are_played() -> None:
         event.start()
         # What has failed is not recovered from.
         world.advance("5m")
-        event.assert_status("Gone")
+        event.assert_status("Removed")

@@ -56,7 +56,7 @@ def test_a_recording_is_lived_through(still: ScheduledEvents) -> None:
     assert still.step() == 47
     event.assert_status("Started")
     still.advance("30s")
-    event.assert_status("Gone")
+    event.assert_status("Removed")
     event.wait_until("Started")
     still.advance("10s")
     assert [each.id for each in still.wait_for_replay()] == [event.id]
@@ -79,7 +79,7 @@ def test_what_a_client_has_not_done_is_told(still: ScheduledEvents) -> None:
         event.assert_approved()
     still.advance("30s")
     with pytest.raises(
-        NotSeenError, match=r"nobody approved .* \(Gone\), and it is over"
+        NotSeenError, match=r"nobody approved .* \(Removed\), and it is over"
     ):
         event.wait_for_approval()
     with pytest.raises(NotSeenError, match="no Reboot of web_0 came within 0 s"):

@@ -318,5 +318,5 @@ def test_a_scenario_that_is_not_over_in_time_says_what_it_waits_for() -> None:
         said = str(unseen.value)
         assert "user-reboot was not over within 0.2 s, and waited for: " in said
         assert "web_0 approves each event that names it" in said
-        assert "reboot of vm web_0 is Noticed" in said
+        assert "reboot of vm web_0 is Announced" in said
         world.close(judge=False)

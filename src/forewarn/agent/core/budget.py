@@ -3,7 +3,7 @@
 Usually the groups of a rule share what is left: who asked for little has it, the
 others get the same each, and what one leaves goes to the next. In a hurry, which is a
 Preempt or an event whose impact may come at any moment, there is no sharing: the
-handlers of highest worth get all that is left, then the next.
+handlers of highest priority get all that is left, then the next.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ def ready_by(task: Task, policy: Policy) -> Micros | None:
     """Return when preparation must have ended; None: there is no such time.
 
     Where NotBefore has passed, and where one that is in a hurry does not tell it, the
-    impact may come at any moment: it is the `hurry` after that was first known.
+    impact may come at any moment: it is the `urgent_time` after that was first known.
     """
     not_before = task.notice.not_before
     if task.notice.has_started:
-        return (task.started or task.seen) + policy.hurry
+        return (task.started or task.seen) + policy.urgent_time
     known = task.begun or task.seen
     if not_before is None:
-        return known + policy.hurry if is_hurried(task) else None
+        return known + policy.urgent_time if is_hurried(task) else None
     if not_before - known <= NEAR_MARGINS * policy.margin:
         # It has passed, or nearly, and the event is Scheduled nevertheless.
-        return max(not_before - policy.margin, known + policy.hurry)
+        return max(not_before - policy.margin, known + policy.urgent_time)
     return not_before - policy.margin
 
 
@@ -88,9 +88,10 @@ def groups_of(task: Task, rule: Rule, policy: Policy) -> list[list[Handler]]:
     if not is_hurried(task):
         return [group for group in groups if group]
     handlers = [handler for group in groups for handler in group]
-    worths = sorted({handler.worth for handler in handlers}, reverse=True)
+    priorities = sorted({handler.priority for handler in handlers}, reverse=True)
     return [
-        [handler for handler in handlers if handler.worth == worth] for worth in worths
+        [handler for handler in handlers if handler.priority == priority]
+        for priority in priorities
     ]
 
 

@@ -188,7 +188,7 @@ def _presence_of(task: Task) -> Presence:
 
 
 def _forget(memory: Memory, policy: Policy, now: Micros) -> Memory:
-    over = [task for task in memory.tasks if task.stage is Stage.OVER]
+    over = [task for task in memory.tasks if task.stage is Stage.FINISHED]
     dropped = {
         task.event_id
         for index, task in enumerate(reversed(over))

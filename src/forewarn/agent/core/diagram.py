@@ -51,12 +51,12 @@ TASK = Machine(
             "A required handler failed, or there was no time left for it. Nobody here "
             "approves it, but an operator may."
         ),
-        Stage.OWED: (
+        Stage.RECOVERING: (
             "The event is gone, as the second table says. What was prepared is recovered, "
             "once no other event of this VM needs it, and is tried until it "
             "works."
         ),
-        Stage.OVER: (
+        Stage.FINISHED: (
             "Nothing is owed. It is remembered for a day, since an old document may "
             "show it again."
         ),

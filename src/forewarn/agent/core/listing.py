@@ -210,7 +210,7 @@ def _by_whom(task: Task, now: Micros) -> str:
 def _returned(task: Task, now: Micros) -> Task:
     """Return a task whose event is there again, though it was taken for gone."""
     phases = {step.phase for step in task.steps if step.round == task.round}
-    if task.stage is Stage.OWED and phases == {Phase.PREPARE}:
+    if task.stage is Stage.RECOVERING and phases == {Phase.PREPARE}:
         return replace(table.step(task, Given.REAPPEAR), gone=0)
     # What was approved stays so (clause 3.2).
     is_given = task.consent is Consent.GIVEN

@@ -296,7 +296,7 @@ def _needing(memory: Memory) -> list[Task]:
     return [
         task
         for task in memory.tasks
-        if task.needs_lock and task.stage is not Stage.OVER
+        if task.needs_lock and task.stage is not Stage.FINISHED
     ]
 
 
@@ -310,7 +310,9 @@ def _is_unused(memory: Memory, terms: LockTerms, now: Micros) -> bool:
         for task in memory.tasks
     )
     return is_loose and not any(
-        task.needs_lock and task.stage is Stage.OVER and now < task.over + terms.pause
+        task.needs_lock
+        and task.stage is Stage.FINISHED
+        and now < task.over + terms.pause
         for task in memory.tasks
     )
 
@@ -328,7 +330,10 @@ def _quiet(memory: Memory, long: Micros, now: Micros) -> Lock:
         and not memory.lost_journal
         and not any(
             task.mine
-            and (task.stage is Stage.OWED or (task.is_live and task.notice.has_started))
+            and (
+                task.stage is Stage.RECOVERING
+                or (task.is_live and task.notice.has_started)
+            )
             for task in memory.tasks
         )
     )

@@ -47,9 +47,9 @@ class Stage(enum.Enum):
     PREPARED = "prepared"
     WITHHELD = "withheld"
     """What is required of the preparation failed: no approval."""
-    OWED = "owed"
+    RECOVERING = "recovering"
     """The event is gone, and its recovery is not done."""
-    OVER = "over"
+    FINISHED = "finished"
     """Gone, and nothing is owed."""
 
 
@@ -175,7 +175,7 @@ class Task:
     @property
     def is_live(self) -> bool:
         """Tell whether the event is there still, as far as is known."""
-        return self.stage not in {Stage.OWED, Stage.OVER}
+        return self.stage not in {Stage.RECOVERING, Stage.FINISHED}
 
     def latest(self, handler: str, phase: Phase) -> Step | None:
         """Return the last run of a handler in a phase of this round; None: none."""

@@ -50,8 +50,8 @@ class Handler:
     """Its failure withholds the approval."""
     retries: int = 0
     """Further attempts of a preparation that failed, while there is time."""
-    worth: int = 0
-    """In a hurry the handlers of highest worth come first, and one after the other."""
+    priority: int = 0
+    """In a hurry the handlers of highest priority come first, and one after the other."""
     prepares: bool = True
     """It has something to do before an event."""
     recovers: bool = True
@@ -187,7 +187,7 @@ class Policy:
     rules: tuple[Rule, ...] = ()
     margin: Micros = 2 * SECOND
     """Preparation ends so long before NotBefore."""
-    hurry: Micros = 10 * SECOND
+    urgent_time: Micros = 10 * SECOND
     """What preparation may take where the impact may come at any moment."""
     stop_grace: Micros = 5 * SECOND
     """At most, between asking a handler to stop and killing it."""

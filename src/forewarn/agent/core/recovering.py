@@ -60,7 +60,7 @@ def advance(
     wakes: list[Micros] = []
     is_held = any(task.mine and _holds(task) for task in tasks)
     for index, gone in enumerate(tasks):
-        if gone.stage is not Stage.OWED:
+        if gone.stage is not Stage.RECOVERING:
             continue
         task, stops = _stop_preparing(gone, policy, now)
         commands += stops
@@ -242,7 +242,7 @@ def _start(
     tasks = list(memory.tasks)
     for index in range(len(tasks) - 1, -1, -1):
         task = tasks[index]
-        if task.stage is not Stage.OWED:
+        if task.stage is not Stage.RECOVERING:
             continue
         mine = [each for each in _owed(task, policy) if each.name not in claimed]
         # Also those whose turn comes later: an older event does not run ahead.
@@ -301,7 +301,7 @@ def settle(memory: Memory, handler: str, now: Micros) -> Memory:
         memory,
         tasks=tuple(
             _settled(task, handler, now)
-            if task.stage is Stage.OWED and handler in steps.owed(task)
+            if task.stage is Stage.RECOVERING and handler in steps.owed(task)
             else task
             for task in memory.tasks
         ),

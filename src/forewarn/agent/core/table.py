@@ -38,19 +38,19 @@ class Given(enum.Enum):
 TABLE: Mapping[tuple[Stage, Given], Stage] = {
     (Stage.SEEN, Given.BEGIN): Stage.PREPARING,
     (Stage.SEEN, Given.NOTHING): Stage.PREPARED,
-    (Stage.SEEN, Given.LEAVE): Stage.OWED,
+    (Stage.SEEN, Given.LEAVE): Stage.RECOVERING,
     (Stage.PREPARING, Given.READY): Stage.PREPARED,
     (Stage.PREPARING, Given.FALL_SHORT): Stage.WITHHELD,
-    (Stage.PREPARING, Given.LEAVE): Stage.OWED,
+    (Stage.PREPARING, Given.LEAVE): Stage.RECOVERING,
     (Stage.PREPARING, Given.CONCERN): Stage.SEEN,
-    (Stage.PREPARED, Given.LEAVE): Stage.OWED,
+    (Stage.PREPARED, Given.LEAVE): Stage.RECOVERING,
     (Stage.PREPARED, Given.CONCERN): Stage.SEEN,
-    (Stage.WITHHELD, Given.LEAVE): Stage.OWED,
+    (Stage.WITHHELD, Given.LEAVE): Stage.RECOVERING,
     (Stage.WITHHELD, Given.CONCERN): Stage.SEEN,
-    (Stage.OWED, Given.CLEAR): Stage.OVER,
-    (Stage.OWED, Given.REAPPEAR): Stage.PREPARING,
-    (Stage.OWED, Given.COME_BACK): Stage.SEEN,
-    (Stage.OVER, Given.COME_BACK): Stage.SEEN,
+    (Stage.RECOVERING, Given.CLEAR): Stage.FINISHED,
+    (Stage.RECOVERING, Given.REAPPEAR): Stage.PREPARING,
+    (Stage.RECOVERING, Given.COME_BACK): Stage.SEEN,
+    (Stage.FINISHED, Given.COME_BACK): Stage.SEEN,
 }
 
 

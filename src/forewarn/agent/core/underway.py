@@ -25,9 +25,9 @@ def what(memory: Memory) -> str:
 
 def _of(task: Task) -> str:
     event = f"event {task.event_id}"
-    if task.stage is Stage.OVER:
+    if task.stage is Stage.FINISHED:
         return ""
-    if task.stage is Stage.OWED:
+    if task.stage is Stage.RECOVERING:
         return f"the recovery from {event} is owed"
     if task.consent is not Consent.NONE:
         return f"the approval of {event} is {task.consent.value}"

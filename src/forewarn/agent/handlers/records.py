@@ -161,7 +161,7 @@ class Shelf:
         return Folder(os.path.join(self._path, run_id))
 
     def spare(self) -> Folder:
-        """Return a folder, not made yet, for a run when these have no room.
+        """Return a folder, not made yet, for a run when these have no capacity.
 
         Nobody can guess its name: others may write where it is.
         """

@@ -167,7 +167,7 @@ WITHHELD = _meter(
     "Events whose approval is withheld, since their preparation failed.",
 )
 OWED = _meter(
-    "forewarn_agent_recoveries_owed",
+    "forewarn_agent_recoveries_pending",
     "gauge",
     "Events that are gone and from which recovery is not done.",
 )

@@ -144,7 +144,7 @@ def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
     for task in memory.tasks:
         found[metric_definitions.STAGES.name, task.stage.value] += 1
         running += sum(step.state is StepState.RUNNING for step in task.steps)
-        owed += task.stage.value == "owed"
+        owed += task.stage.value == "recovering"
         withheld += task.stage.value == "withheld"
         if task.mine and task.is_live:
             kind = _known(task.notice.event_type)

@@ -121,7 +121,7 @@ class Pages:
         """Return one line for systemd's status."""
         memory = self._sources.standing().memory
         live = sum(task.is_live and task.mine for task in memory.tasks)
-        owed = sum(task.stage is Stage.OWED for task in memory.tasks)
+        owed = sum(task.stage is Stage.RECOVERING for task in memory.tasks)
         events = f"{live} events" if live != 1 else "1 event"
         parts = [f"{memory.name or 'unnamed'}: {events}"]
         if owed:

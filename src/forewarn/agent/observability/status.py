@@ -19,7 +19,7 @@ from forewarn.instants import (
     parse_instant,
 )
 
-_GONE = frozenset({Stage.OWED.value, Stage.OVER.value})
+_GONE = frozenset({Stage.RECOVERING.value, Stage.FINISHED.value})
 
 DRY = "dry run"
 """The mode in which nothing is done."""
@@ -41,8 +41,8 @@ def document_of(
 ) -> dict[str, Any]:
     """Return the document; `about` has what is known of the running agent."""
     reasons, doubted = dict(waits), dict(doubts)
-    live = [task for task in memory.tasks if task.stage.value != "over"]
-    over = [task for task in memory.tasks if task.stage.value == "over"]
+    live = [task for task in memory.tasks if task.stage.value != "finished"]
+    over = [task for task in memory.tasks if task.stage.value == "finished"]
     shown = [*live, *over[-OVER_SHOWN_MAX:]]
     return {
         "vm": memory.name,
@@ -86,7 +86,7 @@ def event_of(task: Task, *, waits: str = "", doubt: str = "") -> dict[str, Any]:
         "prepared": instant_or_none(task.prepared),
         "started": instant_or_none(task.started),
         "gone": instant_or_none(task.gone),
-        "over": instant_or_none(task.over),
+        "finished": instant_or_none(task.over),
         "runs": [_step(step) for step in task.steps],
     }
 
@@ -174,7 +174,7 @@ def words_of(document: Mapping[str, Any], *, now: Micros) -> Iterator[str]:
     yield from _head(document)
     yield from _lock(document)
     yield from _gate(document)
-    live = [event for event in document["events"] if event["stage"] != "over"]
+    live = [event for event in document["events"] if event["stage"] != "finished"]
     yield ""
     if not live:
         yield "no events"

@@ -31,7 +31,7 @@ LISTS = (
                 name="--state",
                 choices=(
                     "planned",
-                    "noticed",
+                    "announced",
                     "ready",
                     "impacting",
                     "recovering",

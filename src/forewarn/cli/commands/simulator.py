@@ -250,7 +250,7 @@ _MORE = (
             Option(name="operation", metavar="OPERATION|EVENT_ID", help="Which it is."),
             Option(
                 name="to",
-                choices=("started", "recovering", "gone", "cancelled"),
+                choices=("started", "recovering", "removed", "cancelled"),
                 help="Started; its impact over; its events gone; or cancelled.",
             ),
             *CLIENT,

@@ -1,4 +1,4 @@
-"""Letting go: from Noticed over Ready to Impacting, as far as the rules allow.
+"""Letting go: from Announced over Ready to Impacting, as far as the rules allow.
 
 Called for each thing that may have been waited for: an approval, NotBefore, the
 end of something else in a scope. The caller holds the safety rows of the
@@ -42,7 +42,7 @@ LOOK_AGAIN_AT_LEAST: Micros = 100 * MILLISECOND
 def start_if_ready(work: Work, operation_id: str) -> None:
     """Take the operation, and those that go with it, as far as allowed now."""
     operation = work.operation(operation_id)
-    if operation.state is OperationState.NOTICED:
+    if operation.state is OperationState.ANNOUNCED:
         events = obstacles.counting_events(work.tx, operation)
         left = work.notice_left(operation)
         now = min(work.now, operation.not_before - left) if left else work.now
@@ -93,7 +93,7 @@ def _companions(work: Work, operation: Operation) -> list[Operation]:
     if not request.together:
         return [operation]
     siblings = every(work.tx, kinds.OPERATIONS_OF_REQUEST, operation.request)
-    return [op for op in siblings if op.state is OperationState.NOTICED]
+    return [op for op in siblings if op.state is OperationState.ANNOUNCED]
 
 
 def start_if_allowed(work: Work, operation_id: str) -> None:
@@ -166,5 +166,5 @@ def _note_held(
 
 
 def hold_ends(operation: Operation, policy: Policy) -> Micros:
-    """Return when a held routine operation is cancelled and noticed anew."""
-    return operation.not_before + policy.hold_bound
+    """Return when a held routine operation is cancelled and announced again."""
+    return operation.not_before + policy.hold_max

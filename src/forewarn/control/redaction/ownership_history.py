@@ -14,10 +14,10 @@ from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
 from forewarn.store.port import Reader, every
 
-_OF_SCOPE = "tenure-of:"
+_OF_SCOPE = "ownership-of:"
 """How the line names the scope, so that its few lines are found among all others."""
 
-_OF_TENANT = "tenure-by:"
+_OF_TENANT = "ownership-by:"
 """How the line names the tenant whose the scope was."""
 
 

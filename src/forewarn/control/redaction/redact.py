@@ -21,7 +21,7 @@ from forewarn.protocol.blockers import (
     DriverRetry,
     FaultDomainDown,
     MigrationUnderWay,
-    NoRoom,
+    NoCapacity,
     NotApproved,
     NotDue,
     NoticeRuns,
@@ -87,8 +87,8 @@ def _one(
             what = Redacted.ELSEWHERE
         case FaultDomainDown() if blocker.scope in scopes:
             what, name = Redacted.OWN_DOMAIN, blocker.scope
-        case NoRoom() if blocker.vm in vms:
-            what, name = Redacted.NO_ROOM, blocker.vm
+        case NoCapacity() if blocker.vm in vms:
+            what, name = Redacted.NO_CAPACITY, blocker.vm
         case DriverRetry():
             what = Redacted.RETRIES
         case OutcomeUnknown() | DriverAsked():

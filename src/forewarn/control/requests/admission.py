@@ -214,7 +214,7 @@ def _notice(
     draft: Draft,
     event_ids: Mapping[str, Iterator[str]],
 ) -> Operation:
-    """Take a Planned operation to Noticed, with an event for each scope."""
+    """Take a Planned operation to Announced, with an event for each scope."""
     work.count_in_flight(planned.request, 1)
     noticed = work.step(planned, OperationInput.NOTICE)
     operation = work.save_operation(

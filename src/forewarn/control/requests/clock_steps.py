@@ -76,7 +76,7 @@ class NoticeClock:
 
 def noticed(reader: Reader) -> dict[str, Micros]:
     """Return NotBefore of each operation whose notice is under way."""
-    state = OperationState.NOTICED.value
+    state = OperationState.ANNOUNCED.value
     return {
         operation.operation_id: operation.not_before
         for operation in every(reader, kinds.OPERATIONS_IN_STATE, state)
@@ -92,7 +92,7 @@ def move_timers(work: Work, step: Micros) -> None:
     end of the notice on the monotonic clock, and moves.
     """
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS)):
-        is_noticed = operation.state is OperationState.NOTICED
+        is_noticed = operation.state is OperationState.ANNOUNCED
         earliest = operation.not_before if is_noticed else 0
         if operation.due_at > earliest:
             moved = max(1, earliest, operation.due_at + step)

@@ -26,7 +26,7 @@ Decide: TypeAlias = Callable[[Work], object]
 
 LEFT_OVER = (
     OperationState.IMPACTING,
-    OperationState.NOTICED,
+    OperationState.ANNOUNCED,
     OperationState.READY,
     OperationState.PLANNED,
 )
@@ -73,7 +73,7 @@ class FollowUps:
     def take_left_over(self, left: Sequence[Operation], now: Micros) -> None:
         """Owe what the last process may not have done about these operations."""
         for operation in left:
-            if operation.state is OperationState.NOTICED:
+            if operation.state is OperationState.ANNOUNCED:
                 if self._store.read(lambda r, o=operation: _is_unwoken(r, o, now)):
                     self._revisits.append(operation.operation_id)
             elif operation.state is OperationState.PLANNED:

@@ -1,4 +1,4 @@
-"""A hold that lasted too long: cancelled and noticed anew.
+"""A hold that lasted too long: cancelled and announced again.
 
 What was announced for a NotBefore long past is no notice any more, so the tenants
 are told again, with the least notice from now.

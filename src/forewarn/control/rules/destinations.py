@@ -13,7 +13,7 @@ from functools import cached_property
 from forewarn.fleet.capacity import Capacity
 from forewarn.fleet.model import Host, Scope, Vm
 from forewarn.fleet.placement import DONE, Candidate, choose_host, why_none
-from forewarn.protocol.blockers import AnyBlocker, NoRoom
+from forewarn.protocol.blockers import AnyBlocker, NoCapacity
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.protocol.places import NoPlace
 from forewarn.store import kinds
@@ -74,7 +74,7 @@ def _place_all(search: "_Search", vms: Iterable[Vm]) -> Destinations:
     blockers: list[AnyBlocker] = []
     for vm in vms:
         place = search.find(vm)
-        if isinstance(place, NoRoom):
+        if isinstance(place, NoCapacity):
             blockers.append(place)
         else:
             hosts[vm.name] = place
@@ -135,7 +135,7 @@ class _Search:
         assert origin is not None, f"{vm.name} has no host"
         return scope, origin
 
-    def find(self, vm: Vm) -> str | NoRoom:
+    def find(self, vm: Vm) -> str | NoCapacity:
         """Return a host for a VM, which takes its place there, or why there is none."""
         scope, origin = self._home_of(vm)
         seen: dict[str, Candidate] = {}
@@ -161,7 +161,7 @@ class _Search:
             candidates=list(seen.values()),
         )
         assert why is not None, f"there is a place for {vm.name}"
-        return NoRoom(vm=vm.name, why=self._with_others(why))
+        return NoCapacity(vm=vm.name, why=self._with_others(why))
 
     def _batches(self, vm: Vm, origin: Host) -> Iterator[list[str]]:
         """Yield names of hosts to ask, the best first."""

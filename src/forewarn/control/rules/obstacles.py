@@ -150,7 +150,7 @@ def _missing_consent(
 ) -> tuple[AnyBlocker, ...]:
     # NotBefore may come again for a held operation: after a step of the clock back.
     is_ready = operation.state is OperationState.READY
-    if operation.state is not OperationState.NOTICED and not (
+    if operation.state is not OperationState.ANNOUNCED and not (
         is_ready and now < operation.not_before
     ):
         return ()

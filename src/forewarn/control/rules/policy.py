@@ -31,9 +31,9 @@ class Policy:
     """What a failure shows: Reboot, or Redeploy as a newer page says (5.5)."""
     recovery: Micros = 10 * MINUTE
     """From the end of the impact until the event is removed (clause 4.6)."""
-    hold_bound: Micros = 24 * HOUR
+    hold_max: Micros = 24 * HOUR
     """How long after NotBefore the guard may hold a routine operation before it
-    is cancelled and noticed anew."""
+    is cancelled and announced again."""
     hosts_at_once: int = 1
     """How many hosts of one order are announced or worked on at once."""
     first_answer_delay: Micros = 0

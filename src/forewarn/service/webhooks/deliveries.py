@@ -195,7 +195,7 @@ class Webhooks:
             "pending": pending,
             "oldest": instant_or_none(standing.oldest_at) if pending else None,
             "delivered": standing.attempts["delivered"],
-            "given_up": standing.given_up.total(),
+            "dropped": standing.dropped.total(),
             "failures": standing.failures,
             "last_delivered": instant_or_none(standing.delivered_at),
             "last_failed": instant_or_none(standing.failed_at),
@@ -225,7 +225,7 @@ class Webhooks:
     def readings(self) -> Iterator[Reading]:
         """Yield what the metrics say of receivers, with all of their series."""
         attempts: dict[tuple[str, str], float] = {}
-        given_up: dict[tuple[str, str], float] = {}
+        dropped: dict[tuple[str, str], float] = {}
         pending: dict[str, float] = {}
         ages: dict[str, float] = {}
         for each in self._receivers.values():
@@ -233,11 +233,11 @@ class Webhooks:
             for result in metric_definitions.WEBHOOK_RESULTS:
                 attempts[each.name, result] = standing.attempts[result]
             for why in metric_definitions.WEBHOOK_REASONS:
-                given_up[each.name, why] = standing.given_up[why]
+                dropped[each.name, why] = standing.dropped[why]
             pending[each.name] = waiting
             since = standing.oldest_at if waiting else 0
             ages[each.name] = (self._clock.now() - since) / SECOND if since else 0.0
         yield Reading(metric_definitions.WEBHOOK_ATTEMPTS, attempts)
-        yield Reading(metric_definitions.WEBHOOK_GIVEN_UP, given_up)
+        yield Reading(metric_definitions.WEBHOOK_GIVEN_UP, dropped)
         yield Reading(metric_definitions.WEBHOOK_PENDING, pending)
         yield Reading(metric_definitions.WEBHOOK_AGE, ages)

@@ -59,7 +59,7 @@ class Standing:
 
     attempts: Counter[str] = field(default_factory=Counter[str])
     """Posts by what came of them: delivered, failed."""
-    given_up: Counter[str] = field(default_factory=Counter[str])
+    dropped: Counter[str] = field(default_factory=Counter[str])
     """Messages by why: too old, gone, too many."""
     failures: int = 0
     """In a row."""
@@ -265,7 +265,7 @@ class Receiver:
 
     async def _give_up(self, messages: Sequence[OutboxMessage], why: str) -> None:
         count = await self._mailbox.give_up(messages, why)
-        self.standing.given_up[why] += count
+        self.standing.dropped[why] += count
         logger.warning("webhook %s: messages given up: %d, %s", self.name, count, why)
 
     def _headers(self, public_id: str, body: bytes) -> dict[str, str]:

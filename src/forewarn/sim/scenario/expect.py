@@ -232,7 +232,7 @@ def _reached(event: Event, stand: EventPhase) -> Micros:
             return event.created if was_scheduled else 0
         case EventPhase.STARTED:
             return event.started_at
-        case EventPhase.GONE:
+        case EventPhase.REMOVED:
             return event.removed_at
         case EventPhase.CANCELLED:
             return event.removed_at if _is_cancelled(event) else 0
@@ -245,7 +245,7 @@ def _never(event: Event, stand: EventPhase) -> bool:
             return event.started_at == event.created
         case EventPhase.STARTED:
             return _is_cancelled(event)
-        case EventPhase.GONE:
+        case EventPhase.REMOVED:
             return False
         case EventPhase.CANCELLED:
             return event.started_at != 0

@@ -32,7 +32,7 @@ _UNHEEDED = frozenset(
     {
         "timing.speed",
         "metadata.listen",
-        "metadata.own_events",
+        "metadata.event_details",
         "metadata.push",
         "metadata.push_longest_wait",
         "metadata.signed_secret_file",

@@ -200,7 +200,7 @@ class EventPhase(enum.Enum):
 
     SCHEDULED = "Scheduled"
     STARTED = "Started"
-    GONE = "Gone"
+    REMOVED = "Removed"
     CANCELLED = "Cancelled"
     """Gone without having started."""
 

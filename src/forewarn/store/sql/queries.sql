@@ -257,7 +257,7 @@ ORDER BY operation_id LIMIT :limit;
 -- name: announced_of_request
 -- The operations of a request that were announced and have not started.
 SELECT * FROM operations
-WHERE state IN ('Noticed', 'Ready')
+WHERE state IN ('Announced', 'Ready')
     AND request = :value AND operation_id > :after
 ORDER BY operation_id LIMIT :limit;
 
@@ -379,13 +379,13 @@ SELECT * FROM audit WHERE entry_id IN (
         AND audit.operation != '' AND audit.entry_id > :after
     UNION
     SELECT audit.entry_id FROM audit_subjects AS past
-    CROSS JOIN audit AS tenure ON tenure.entry_id = past.entry_id
-    CROSS JOIN json_each(tenure.subjects) AS scope
-    CROSS JOIN operation_scopes AS links ON links.scope = substr(scope.value, 11)
+    CROSS JOIN audit AS ended ON ended.entry_id = past.entry_id
+    CROSS JOIN json_each(ended.subjects) AS scope
+    CROSS JOIN operation_scopes AS links ON links.scope = substr(scope.value, 14)
     CROSS JOIN audit ON audit.operation = links.operation_id
     WHERE substr(:value, 1, 7) = 'tenant:'
-        AND past.subject = 'tenure-by:' || substr(:value, 8)
-        AND substr(scope.value, 1, 10) = 'tenure-of:'
+        AND past.subject = 'ownership-by:' || substr(:value, 8)
+        AND substr(scope.value, 1, 13) = 'ownership-of:'
         AND audit.operation != '' AND audit.entry_id > :after
 ) AND (
     operation = '' OR EXISTS (

@@ -146,7 +146,7 @@ class Event:
     @checked
     def finish(self) -> None:
         """Have it run its course, and be gone."""
-        self._move(Stop.GONE)
+        self._move(Stop.REMOVED)
 
     @checked
     def cancel(self) -> None:

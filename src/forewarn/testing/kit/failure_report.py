@@ -66,7 +66,7 @@ def event_line(event: Event) -> str:
     names = ", ".join(resource.vm for resource in event.resources)
     state = event.status.value
     if event.status is EventStatus.REMOVED:
-        state = "Cancelled" if event.outcome is Outcome.CANCELLED else "Gone"
+        state = "Cancelled" if event.outcome is Outcome.CANCELLED else "Removed"
     if event.approved_by:
         state += f", approved by {event.approved_by}"
     return f"{event.event_type.value} {event.event_id[:ID_TOLD]} of {names} ({state})"

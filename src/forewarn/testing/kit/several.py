@@ -64,7 +64,7 @@ class Several:
     """The operator's word for it."""
 
     @checked
-    def stage(
+    def inject(
         self,
         *vms: str | Collection[str],
         type: str,  # noqa: A002 - the wire's own word

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.events import EventStatus, Outcome
 
-Status: TypeAlias = Literal["Scheduled", "Started", "Gone", "Cancelled"]
+Status: TypeAlias = Literal["Scheduled", "Started", "Removed", "Cancelled"]
 """How far an event has come. `Cancelled`: gone without having started."""
 
 
@@ -35,5 +35,5 @@ def status_of(stored: StoredEvent) -> Status:
     if stored.status is EventStatus.STARTED:
         return "Started"
     if stored.status is EventStatus.REMOVED:
-        return "Cancelled" if stored.outcome is Outcome.CANCELLED else "Gone"
+        return "Cancelled" if stored.outcome is Outcome.CANCELLED else "Removed"
     return "Scheduled"

@@ -47,7 +47,7 @@ def test_one_document_without_the_event_is_not_believed() -> None:
     assert life.stage() is Stage.PREPARING
     assert life.stops == []
     gone(life)
-    assert life.stage() is Stage.OWED
+    assert life.stage() is Stage.RECOVERING
 
 
 def test_one_document_with_an_event_that_has_gone_is_not_believed() -> None:
@@ -57,7 +57,7 @@ def test_one_document_with_an_event_that_has_gone_is_not_believed() -> None:
     for _ in range(5):
         life.poll(EVENT)
         life.poll()
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
     assert life.sent == ["E1"]
 
 
@@ -91,7 +91,7 @@ def test_who_returns_before_recovery_goes_on_as_before() -> None:
     life.end("drain")
     life.answer()
     gone(life, other)
-    assert life.stage() is Stage.OWED
+    assert life.stage() is Stage.RECOVERING
     life.poll(EVENT, other, times=2)
     assert life.stage() is Stage.PREPARED
     assert (life.task().round, life.task().gone) == (1, 0)
@@ -130,7 +130,7 @@ def test_what_is_back_is_as_if_it_had_just_come() -> None:
         notice=EVENT,
         mine=True,
         rule="rule 1",
-        stage=Stage.OVER,
+        stage=Stage.FINISHED,
         seen=START - 9 * MINUTE,
         started=START - 8 * MINUTE,
         gone=START - 5 * MINUTE,
@@ -167,7 +167,7 @@ def test_what_is_owed_of_an_earlier_round_is_not_lost() -> None:
     gone(life)
     assert life.begun()[-1] == ("E1", "recover", "drain")
     life.end("drain")
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
 
 
 def test_what_was_not_approved_may_be_when_it_returns() -> None:
@@ -276,7 +276,7 @@ def test_who_is_no_longer_named_has_left_the_event() -> None:
     assert life.begun()[1:] == [("E1", "recover", "drain")]
     life.end("drain")
     life.poll(notice(resources=("vm2",)), times=5)
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
 
 
 # What is told.

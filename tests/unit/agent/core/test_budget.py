@@ -202,10 +202,10 @@ def test_a_preempt_leaves_24_seconds_although_its_first_polls_failed() -> None:
 
 def test_in_a_hurry_the_worthiest_come_first_and_get_all() -> None:
     handlers = (
-        Handler(name="tell", worth=0),
-        Handler(name="save", worth=9),
-        Handler(name="drain", worth=5),
-        Handler(name="leave", worth=5),
+        Handler(name="tell", priority=0),
+        Handler(name="save", priority=9),
+        Handler(name="drain", priority=5),
+        Handler(name="leave", priority=5),
     )
     life = Life(policy(*handlers))
     life.poll(notice(event_type="Preempt", not_before=START + 30 * SECOND))
@@ -221,7 +221,7 @@ def test_in_a_hurry_the_worthiest_come_first_and_get_all() -> None:
 
 
 def test_who_saves_last_is_left_out_when_time_is_up() -> None:
-    handlers = (Handler(name="save", worth=9), Handler(name="tell", required=False))
+    handlers = (Handler(name="save", priority=9), Handler(name="tell", required=False))
     life = Life(policy(*handlers))
     life.poll(notice(event_type="Preempt", not_before=START + 30 * SECOND))
     life.now += 28 * SECOND
@@ -234,8 +234,8 @@ def test_who_saves_last_is_left_out_when_time_is_up() -> None:
 @pytest.mark.clause("8.5")
 def test_a_preempt_that_tells_no_time_leaves_the_hurry() -> None:
     """A slow handler must not have the whole of what may be thirty seconds."""
-    handlers = (Handler(name="save", worth=9), Handler(name="drain"))
-    life = Life(policy(*handlers, hurry=20 * SECOND))
+    handlers = (Handler(name="save", priority=9), Handler(name="drain"))
+    life = Life(policy(*handlers, urgent_time=20 * SECOND))
     life.poll(notice(event_type="Preempt", not_before=None))
     assert left(life.runs[0])[1] == 20
     life.now += 8 * SECOND
@@ -245,7 +245,7 @@ def test_a_preempt_that_tells_no_time_leaves_the_hurry() -> None:
 
 
 def test_what_has_started_leaves_the_hurry() -> None:
-    life = Life(policy(DRAIN, hurry=20 * SECOND))
+    life = Life(policy(DRAIN, urgent_time=20 * SECOND))
     life.poll(started(notice()))
     assert left(life.runs[0])[1] == 20
 

@@ -147,7 +147,7 @@ def test_what_waited_for_its_time_has_perhaps_gone_when_the_agent_is_back() -> N
     assert life.runs == [], "the first document does not have it"
     life.poll()
     assert life.runs == []
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
 
 
 @pytest.mark.clause("8.8")

@@ -229,7 +229,7 @@ def test_recovery_does_not_wait_for_the_gate() -> None:
     life.poll(started(notice()))
     life.poll(times=2)
     life.end("drain")
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
     assert life.sent == []
 
 

@@ -89,7 +89,7 @@ def test_a_cancelled_event_is_recovered_from_after_five_seconds() -> None:
     pass_seconds(life, 4)
     assert life.stage() is Stage.PREPARING
     pass_seconds(life, 1)
-    assert life.stage() is Stage.OWED
+    assert life.stage() is Stage.RECOVERING
     assert life.told(NoteKind.CANCELLED) == [(NoteKind.CANCELLED, "")]
     assert len(life.stops) == 1
 
@@ -100,7 +100,7 @@ def test_one_that_was_approved_may_have_started_meanwhile() -> None:
     pass_seconds(life, 29)
     assert life.stage() is Stage.PREPARED
     pass_seconds(life, 1)
-    assert life.stage() is Stage.OWED
+    assert life.stage() is Stage.RECOVERING
     assert life.told(NoteKind.GONE) == [(NoteKind.GONE, "it was never seen Started")]
 
 
@@ -127,7 +127,7 @@ def test_silence_is_not_gone() -> None:
     pass_seconds(life, 29)
     assert life.stage() is Stage.PREPARED
     pass_seconds(life, 1)
-    assert life.stage() is Stage.OWED
+    assert life.stage() is Stage.RECOVERING
 
 
 def test_an_agent_that_was_started_again_listens_from_the_beginning() -> None:
@@ -140,14 +140,14 @@ def test_an_agent_that_was_started_again_listens_from_the_beginning() -> None:
     pass_seconds(life, 29)
     assert life.stage() is Stage.PREPARED
     pass_seconds(life, 1)
-    assert life.stage() is Stage.OWED
+    assert life.stage() is Stage.RECOVERING
 
 
 def test_what_a_journal_of_an_older_version_has_of_it() -> None:
     """It knew no presence: what is there is listed, and what is not has gone."""
     tasks = (
         Task(event_id="E1", notice=EVENT, mine=True, stage=Stage.PREPARED),
-        Task(event_id="E2", notice=EVENT, mine=True, stage=Stage.OVER),
+        Task(event_id="E2", notice=EVENT, mine=True, stage=Stage.FINISHED),
     )
     life = Life(policy(DRAIN), memory=Memory(name="vm1", tasks=tasks))
     life.restart()
@@ -181,7 +181,7 @@ def test_a_document_says_more_than_an_empty_body() -> None:
     pass_seconds(life, 29)
     assert life.stage() is Stage.PREPARED
     pass_seconds(life, 1)
-    assert life.stage() is Stage.OWED
+    assert life.stage() is Stage.RECOVERING
 
 
 # A metadata server that was restarted.
@@ -215,7 +215,7 @@ def test_an_event_that_returns_after_all_is_prepared_for_again() -> None:
     life.end("drain")
     life.incarnation = 2
     pass_seconds(life, 1, BEGUN)
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
     assert life.doubts == {
         "E1": "the last document lists it again; the next one decides"
     }
@@ -227,7 +227,7 @@ def test_an_event_that_returns_after_all_is_prepared_for_again() -> None:
     pass_seconds(life, 31)
     life.end("drain")
     assert [phase for _, phase, _ in life.begun()] == [PREPARE, RECOVER] * 2
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
 
 
 def test_one_that_returns_scheduled_is_matched_anew() -> None:
@@ -262,7 +262,7 @@ def test_a_start_under_another_id_is_the_same_maintenance() -> None:
     pass_seconds(life, 31)
     life.end("drain")
     assert life.begun()[1:] == [("E2", RECOVER, "drain")]
-    assert life.stage("E2") is Stage.OVER
+    assert life.stage("E2") is Stage.FINISHED
     assert len(life.told(NoteKind.GONE)) == 1
 
 
@@ -311,7 +311,7 @@ def test_an_event_that_has_gone_already_does_not_go_on_under_another_id() -> Non
     pass_seconds(life, 30)
     life.end("drain")
     life.poll(started(notice("E2")))
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
     assert life.stage("E2") is Stage.SEEN
 
 

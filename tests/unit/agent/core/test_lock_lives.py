@@ -229,7 +229,7 @@ class Resident:
     def is_over(self) -> bool:
         return (
             not self.notices
-            and all(task.stage is Stage.OVER for task in self.memory.tasks)
+            and all(task.stage is Stage.FINISHED for task in self.memory.tasks)
             and self.memory.lock.state is LockState.FREE
         )
 
@@ -292,7 +292,7 @@ class World:
         for agent in self.agents:
             for task in agent.memory.tasks:
                 is_bound = task.event_id in agent.approved - agent.without
-                if is_bound and task.stage is not Stage.OVER:
+                if is_bound and task.stage is not Stage.FINISHED:
                     assert agent.name in self.server.holders, (agent.name, task)
 
 

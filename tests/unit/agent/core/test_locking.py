@@ -81,7 +81,7 @@ def test_lock_is_taken_before_the_approval_and_released_after_recovery() -> None
     gone(agent)
     assert state(agent) is LockState.HELD
     agent.end("drain")
-    assert agent.stage() is Stage.OVER
+    assert agent.stage() is Stage.FINISHED
     assert agent.lock_asked == [take(1), release(2)]
     agent.lock_says(RELEASED)
     assert state(agent) is LockState.FREE

@@ -38,7 +38,7 @@ def test_what_prepare_did_is_undone_in_the_opposite_order() -> None:
     life.end("flush")
     assert life.begun()[3:] == [("E1", "recover", "drain")]
     life.end("drain")
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
     assert [kind for kind, _ in life.told()][-5:] == [
         NoteKind.GONE,
         NoteKind.RECOVERING,
@@ -55,7 +55,7 @@ def test_what_was_not_prepared_is_not_recovered() -> None:
     life.poll(FIRST)
     gone(life)
     assert life.runs == []
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
     assert NoteKind.RECOVERED not in dict(life.told())
 
 
@@ -72,7 +72,7 @@ def test_a_handler_without_recovery_owes_nothing() -> None:
     life.poll(FIRST)
     life.end("drain")
     gone(life)
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
     assert life.told(NoteKind.FAILED) == []
 
 
@@ -85,13 +85,13 @@ def test_recovery_waits_for_the_last_of_overlapping_events() -> None:
     life.end("drain")
     gone(life, SECOND_)
     life.sleep(HOUR)
-    assert life.stage("E1") is Stage.OWED
+    assert life.stage("E1") is Stage.RECOVERING
     assert all(phase == "prepare" for _, phase, _ in life.begun())
     gone(life)
     assert life.begun()[2:] == [("E2", "recover", "drain")]
     life.end("drain")
     # Once for both.
-    assert life.stage("E1") is life.stage("E2") is Stage.OVER
+    assert life.stage("E1") is life.stage("E2") is Stage.FINISHED
     assert len(life.runs) == 3
     assert len(life.told(NoteKind.RECOVERED)) == 2
 
@@ -131,7 +131,7 @@ def test_an_event_of_other_vms_holds_only_who_prepared_for_it() -> None:
     gone(life, THEIRS)
     assert life.begun()[2:] == [("E1", "recover", "drain")]
     life.end("drain")
-    assert life.stage("E1") is Stage.OVER
+    assert life.stage("E1") is Stage.FINISHED
     assert life.stage("E9") is Stage.PREPARED
     gone(life)
     assert life.begun()[3:] == [("E9", "recover", "warn")]
@@ -151,7 +151,7 @@ def test_who_prepared_for_another_vms_event_too_waits_for_it() -> None:
     gone(life, THEIRS)
     assert life.begun()[3:] == [("E1", "recover", "flush")]
     life.end("flush")
-    assert life.stage("E1") is Stage.OWED
+    assert life.stage("E1") is Stage.RECOVERING
     gone(life)
     assert life.begun()[4:] == [("E9", "recover", "drain")]
     life.end("drain")
@@ -204,7 +204,7 @@ def test_who_recovers_for_an_event_that_returned_recovers_for_the_others_too() -
     assert life.stage("E2") is Stage.SEEN
     assert life.begun()[2:] == [("E2", "recover", "drain")]
     life.end("drain")
-    assert life.stage("E1") is Stage.OVER
+    assert life.stage("E1") is Stage.FINISHED
     assert len(life.runs) == 3
 
 
@@ -223,7 +223,7 @@ def test_a_recovery_is_tried_for_ever_and_ever_more_rarely() -> None:
         pause = min(2 * pause, RETRY_MOST)
     assert len(life.task().steps) == 2, "the past attempts take no memory"
     life.end("drain")
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
 
 
 def test_the_next_attempt_of_any_wakes_it() -> None:
@@ -277,9 +277,9 @@ def test_a_handler_that_left_the_settings_cannot_recover_and_it_is_said() -> Non
     life.restart(policy(FLUSH))
     gone(life)
     # It stays owed, so that whoever renamed it by mistake can bring its name back.
-    assert life.stage() is Stage.OWED
+    assert life.stage() is Stage.RECOVERING
     life.sleep(life.policy.forget_after)
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
     detail = "handler drain is no longer in the settings: nobody recovers"
     assert life.told(NoteKind.FAILED) == [(NoteKind.FAILED, detail)]
 
@@ -295,7 +295,7 @@ def test_a_handler_whose_name_is_back_recovers() -> None:
     life.poll()
     assert life.begun()[-1:] == [("E1", "recover", "drain")]
     life.end("drain")
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
     assert life.told(NoteKind.FAILED) == []
 
 
@@ -306,7 +306,7 @@ def test_another_kind_under_the_same_name_undoes_nothing() -> None:
     life.end("drain")
     life.restart(policy(program))
     gone(life)
-    assert life.stage() is Stage.OWED
+    assert life.stage() is Stage.RECOVERING
     assert life.begun()[1:] == []
     life.restart(policy(units))
     life.poll()
@@ -330,7 +330,7 @@ def test_what_is_cancelled_while_preparing_is_stopped_and_undone() -> None:
     assert life.begun()[1:] == [("E1", "recover", "drain")]
     life.end("drain")
     assert life.sent == []
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
 
 
 def test_who_is_being_stopped_is_not_stopped_again() -> None:
@@ -466,7 +466,7 @@ def test_what_is_owed_is_never_forgotten() -> None:
     )
     life.now += 30 * DAY
     life.give()
-    assert life.stage() is Stage.OWED
+    assert life.stage() is Stage.RECOVERING
     assert life.task().consent is Consent.WANTED
 
 

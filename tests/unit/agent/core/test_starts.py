@@ -130,7 +130,7 @@ def test_an_event_that_goes_meanwhile_is_recovered_by_who_has_begun() -> None:
     life.end("cordon")
     assert [run.phase.value for run in life.runs] == ["prepare", "recover"]
     assert handlers(life) == ["cordon", "cordon"]
-    assert life.stage() is Stage.OVER
+    assert life.stage() is Stage.FINISHED
 
 
 def test_a_restart_in_between_goes_on_waiting() -> None:

@@ -20,19 +20,19 @@ PAGE = EXPLANATION / "event-lifecycle.md"
 ARROWS = {
     ("seen", "begin"): "preparing",
     ("seen", "nothing to prepare"): "prepared",
-    ("seen", "leave"): "owed",
+    ("seen", "leave"): "recovering",
     ("preparing", "ready"): "prepared",
     ("preparing", "fall short"): "withheld",
-    ("preparing", "leave"): "owed",
+    ("preparing", "leave"): "recovering",
     ("preparing", "concern"): "seen",
-    ("prepared", "leave"): "owed",
+    ("prepared", "leave"): "recovering",
     ("prepared", "concern"): "seen",
-    ("withheld", "leave"): "owed",
+    ("withheld", "leave"): "recovering",
     ("withheld", "concern"): "seen",
-    ("owed", "clear"): "over",
-    ("owed", "reappear"): "preparing",
-    ("owed", "come back"): "seen",
-    ("over", "come back"): "seen",
+    ("recovering", "clear"): "finished",
+    ("recovering", "reappear"): "preparing",
+    ("recovering", "come back"): "seen",
+    ("finished", "come back"): "seen",
 }
 
 

@@ -98,13 +98,13 @@ def test_an_event_that_is_listed_is_not_gone(event: object) -> None:
     assert [each[1] for each in life.begun()] == [PREPARE]
     # It goes when documents say so that can be read.
     shown.show(times=PATIENCE)
-    assert life.stage(ID) is Stage.OWED
+    assert life.stage(ID) is Stage.RECOVERING
 
 
 @pytest.mark.clause("4.6")
 def test_an_event_that_names_only_others_has_gone_for_this_vm() -> None:
     life = prepared_and_started().show({**BEGUN, "Resources": ["vm2"]}, times=PATIENCE)
-    assert life.stage(ID) is Stage.OWED
+    assert life.stage(ID) is Stage.RECOVERING
 
 
 def test_a_vm_that_is_called_otherwise_keeps_its_event_and_does_not_approve() -> None:
@@ -120,7 +120,7 @@ def test_a_vm_that_is_called_otherwise_keeps_its_event_and_does_not_approve() ->
     assert life.waits == {ID: "it names vm1, and this VM is called db_5 now"}
     # When it goes, what was prepared is recovered.
     shown.show(times=PATIENCE)
-    assert life.stage(ID) is Stage.OWED
+    assert life.stage(ID) is Stage.RECOVERING
 
 
 @pytest.mark.clause("4.6")

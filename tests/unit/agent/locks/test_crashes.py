@@ -91,7 +91,7 @@ class Life:
         memory = self.journal.load()
         return (
             len(memory.tasks) == 1
-            and memory.tasks[0].stage is Stage.OVER
+            and memory.tasks[0].stage is Stage.FINISHED
             and memory.lock.state is LockState.FREE
         )
 

@@ -185,7 +185,7 @@ def test_what_was_said_before_tls_is_not_believed(
         ("MAIL", "550 5.7.1 not yours", False, "550 5.7.1 not yours"),
         ("DATA", "451 disk", True, "to DATA"),
         ("DATA", "554 none of them", False, "to DATA"),
-        (".", "452 no room", True, "to the letter"),
+        (".", "452 no capacity", True, "to the letter"),
         (".", "552-too large\r\n552 really", False, "552 really to the letter"),
     ],
 )

@@ -45,7 +45,7 @@ class Box:
 
     def __init__(self, count: int) -> None:
         self.messages = [message(number) for number in range(count)]
-        self.given_up: list[tuple[int, str]] = []
+        self.dropped: list[tuple[int, str]] = []
         self.is_busy = 0
         """How many deletions are refused."""
 
@@ -62,7 +62,7 @@ class Box:
         self.messages = [each for each in self.messages if each not in messages]
 
     async def give_up(self, messages: Sequence[OutboxMessage], why: str) -> int:
-        self.given_up.append((len(messages), why))
+        self.dropped.append((len(messages), why))
         await self.forget(messages)
         return len(messages)
 
@@ -149,8 +149,8 @@ async def test_what_wants_nothing_is_told_nothing_until_it_is_tried() -> None:
     told = Told(box, Answer(status=410))
     await told.run()
     assert told.ids == ["id-0"]
-    assert box.given_up == [(2, "gone")]
-    assert told.receiver.standing.given_up == {"gone": 2}
+    assert box.dropped == [(2, "gone")]
+    assert told.receiver.standing.dropped == {"gone": 2}
     box.messages = [message(7)]
     await told.run()
     assert told.ids == ["id-0"]
@@ -168,7 +168,7 @@ async def test_what_is_too_old_is_given_up(caplog: pytest.LogCaptureFixture) -> 
     told = Told(box)
     await told.run()
     assert told.ids == ["id-2", "id-3"]
-    assert box.given_up == [(1, "too old")]
+    assert box.dropped == [(1, "too old")]
     assert "webhook shop: messages given up: 1, too old" in caplog.messages
 
 
@@ -188,7 +188,7 @@ async def test_of_too_many_the_oldest_go_and_the_pause_goes_on() -> None:
     await until(lambda: len(told.pauses) == 3)
     task.cancel()
     await asyncio.wait([task])
-    assert box.given_up == [(limits.TRIM_MESSAGES, "too many")]
+    assert box.dropped == [(limits.TRIM_MESSAGES, "too many")]
     # The first pause was interrupted to make room, and went on to its end.
     assert told.pauses[:2] == [1, 1]
     assert told.ids[:2] == ["id-0", f"id-{limits.TRIM_MESSAGES}"]

@@ -125,7 +125,7 @@ def test_what_waited_for_no_approval_is_told_with_its_reason(
     [
         ('status = "Scheduled", within = "1s"', True, "e1 was Scheduled after 0 s"),
         ('status = "Started", within = "16m"', True, "e1 was Started after 15 m"),
-        ('status = "Gone", within = "1h"', True, "e1 was Gone after 25 m 7 s"),
+        ('status = "Removed", within = "1h"', True, "e1 was Removed after 25 m 7 s"),
         (
             'status = "Started", within = "5m"',
             False,

@@ -134,7 +134,7 @@ def test_later_steps_name_events_or_mean_the_latest() -> None:
         move = "second"
         to = "Recovering"
         [[step]]
-        expect = { status = "Gone", within = "1h" }
+        expect = { status = "Removed", within = "1h" }
         [[step]]
         cancel = "e1"
         may_be_refused = true
@@ -148,7 +148,7 @@ def test_later_steps_name_events_or_mean_the_latest() -> None:
             wanted=Wanted.STATUS,
             within=60 * MINUTE,
             event="second",
-            stand=EventPhase.GONE,
+            stand=EventPhase.REMOVED,
         )
     )
     assert found[5].may_be_refused

@@ -100,7 +100,7 @@ def test_every_step_does_what_it_says() -> None:
             [[step]]
             jump = "10m"
             [[step]]
-            expect = { status = "Gone", within = "0s" }
+            expect = { status = "Removed", within = "0s" }
             [[step]]
             release = "web_0"
             [[step]]
@@ -121,7 +121,7 @@ def test_every_step_does_what_it_says() -> None:
     )
     assert sentences(result) == [
         (True, "web_0 approved e1 after 0 s"),
-        (True, "e1 was Gone after 10 m"),
+        (True, "e1 was Removed after 10 m"),
     ]
     assert told[-1] == (
         "refused, as it may be: e1 has no event that waits for an approval"
@@ -279,7 +279,7 @@ def test_the_same_runner_runs_on_the_machines_clock() -> None:
             [[step]]
             jump = "1h"
             [[step]]
-            expect = { status = "Gone", within = "1h" }
+            expect = { status = "Removed", within = "1h" }
             """
         )
         stage = running_stage(setup_for([wanted], speed=600), clock=SystemClock())
