@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from forewarn.addresses import file, model, routing, ruleset
-from forewarn.cli import files
+from forewarn.cli import files, tables
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.fleet.errors import FleetFileError
@@ -86,15 +86,8 @@ def show(call: Call) -> int:
     if call.flag("json"):
         print(json.dumps(rows, indent=2))
         return Exit.DONE
-    cells = [
-        list(rows[0]),
-        *([str(cell) or "-" for cell in row.values()] for row in rows),
-    ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for number, row in enumerate(cells):
-        padded = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        line = "  ".join(padded).rstrip()
-        print(line if number else line.upper())
+    cells = [[str(cell) or "-" for cell in row.values()] for row in rows]
+    print("\n".join(tables.lines([*map(str.upper, rows[0])], cells)))
     return Exit.DONE
 
 

@@ -26,16 +26,9 @@ def apply(call: Call) -> int:
         body["allow_empty"] = True
     with Client.of(call) as client:
         plan = client.post("fleet/plan" if dry else "fleet/apply", body)
-    if call.flag("json"):
-        output.document(plan)
-        return Exit.DONE
-    for line in plan["lines"]:
-        output.line(line)
-    if plan["is_empty"]:
-        output.line("nothing to change")
-    else:
-        output.line("not applied: this was a dry run" if dry else "applied")
-    return Exit.DONE
+    done = "not applied: this was a dry run" if dry else "applied"
+    last = "nothing to change" if plan["is_empty"] else done
+    return output.said(call, plan, *plan["lines"], last)
 
 
 def export(call: Call) -> int:

@@ -78,8 +78,7 @@ def history(call: Call) -> int:
         )
         for each in found
     )
-    output.listed(call, found, "nothing has happened", _TRAIL_COLUMNS, rows)
-    return Exit.DONE
+    return output.listed(call, found, "nothing has happened", _TRAIL_COLUMNS, rows)
 
 
 def availability(call: Call) -> int:

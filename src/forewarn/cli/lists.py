@@ -37,8 +37,7 @@ def _list(call: Call, listing: Listing) -> int:
         found = listing.sorted(
             client.every(listing.path, listing.path, filters(call, ended=True))
         )
-    show(call, listing, found)
-    return Exit.DONE
+    return show(call, listing, found)
 
 
 def rollout(call: Call) -> int:
@@ -56,14 +55,13 @@ def rollout(call: Call) -> int:
     output.line(f"{told['rollout']}, {told['kind']}: {told['state']}{bound}")
     output.line(f"ordered by {told['actor']} at {told['created']}{why}")
     output.line()
-    show(call, OPERATIONS, found)
-    return Exit.DONE
+    return show(call, OPERATIONS, found)
 
 
-def show(call: Call, listing: Listing, found: Sequence[Json]) -> None:
+def show(call: Call, listing: Listing, found: Sequence[Json]) -> Exit:
     """Print objects of a list."""
     rows = map(listing.row, found)
-    output.listed(
+    return output.listed(
         call, found, listing.empty, listing.columns, rows, listing.summary(found)
     )
 

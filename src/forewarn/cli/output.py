@@ -9,6 +9,7 @@ from rich.text import Text
 
 from forewarn.cli import tables
 from forewarn.cli.command_table import Call
+from forewarn.cli.failure import Exit
 from forewarn.texts import json_text, printable
 
 
@@ -27,6 +28,16 @@ def line(text: str = "") -> None:
     print(printable(text), flush=True)
 
 
+def said(call: Call, value: Any, *lines: str) -> Exit:
+    """Print what a command was answered: as JSON with --json, else as lines."""
+    if call.flag("json"):
+        document(value)
+    else:
+        for each in lines:
+            line(each)
+    return Exit.DONE
+
+
 def listed(
     call: Call,
     value: Any,
@@ -34,12 +45,13 @@ def listed(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
     summary: str = "",
-) -> None:
+) -> Exit:
     """Print what a command has found: as JSON with --json, else as a table."""
     if call.flag("json"):
         document(value)
     else:
         table(empty, columns, rows, summary)
+    return Exit.DONE
 
 
 def table(

@@ -29,13 +29,10 @@ def clock(call: Call) -> int:
             told = client.post("sim/clock", body)
         else:
             told = client.get("sim/clock")
-    if call.flag("json"):
-        output.document(told)
-    else:
-        stands = ", paused" if told["paused"] else ""
-        after = f"; the next timer is at {told['next']}" if told["next"] else ""
-        output.line(f"{told['now']}, speed {told['speed']:g}{stands}{after}")
-    return Exit.DONE
+    stands = ", paused" if told["paused"] else ""
+    after = f"; the next timer is at {told['next']}" if told["next"] else ""
+    line = f"{told['now']}, speed {told['speed']:g}{stands}{after}"
+    return output.said(call, told, line)
 
 
 def event(call: Call) -> int:
@@ -48,12 +45,7 @@ def event(call: Call) -> int:
         body["migrate"] = True
     with Client.of(call) as client:
         made = client.post("sim/events", body)
-    if call.flag("json"):
-        output.document(made)
-    else:
-        for operation in made["operations"]:
-            _say_operation(operation)
-    return Exit.DONE
+    return output.said(call, made, *map(_operation_line, made["operations"]))
 
 
 def move(call: Call) -> int:
@@ -61,15 +53,11 @@ def move(call: Call) -> int:
     path = f"sim/operations/{part(call.text('operation'))}/move"
     with Client.of(call) as client:
         moved = client.post(path, {"to": call.text("to")})
-    if call.flag("json"):
-        output.document(moved)
-    else:
-        _say_operation(moved)
-    return Exit.DONE
+    return output.said(call, moved, _operation_line(moved))
 
 
-def _say_operation(operation: Json) -> None:
-    output.line("  ".join(cell for cell in operation_row(operation) if cell))
+def _operation_line(operation: Json) -> str:
+    return "  ".join(cell for cell in operation_row(operation) if cell)
 
 
 def withhold(call: Call) -> int:
@@ -85,14 +73,9 @@ def release(call: Call) -> int:
 def _hold(call: Call, do: str) -> int:
     with Client.of(call) as client:
         told = client.post("sim/approvals", {"do": do, "vms": call.texts("vm")})
-    if call.flag("json"):
-        output.document(told)
-        return Exit.DONE
-    for refusal in told["refusals"]:
-        output.line(refusal)
     kept = ", ".join(told["withheld"])
-    output.line(f"kept back: what {kept} approve" if kept else "nothing is kept back")
-    return Exit.DONE
+    line = f"kept back: what {kept} approve" if kept else "nothing is kept back"
+    return output.said(call, told, *told["refusals"], line)
 
 
 def vm(call: Call) -> int:
@@ -114,11 +97,7 @@ def vm(call: Call) -> int:
                 else client.get("sim/vms")
             )["vms"]
             rows = told
-    if call.flag("json"):
-        output.document(told)
-    else:
-        output.table("no VMs", _VM_COLUMNS, map(_vm_row, rows))
-    return Exit.DONE
+    return output.listed(call, told, "no VMs", _VM_COLUMNS, map(_vm_row, rows))
 
 
 def _new(call: Call, name: str) -> dict[str, Any]:
@@ -165,12 +144,9 @@ def fault(call: Call) -> int:
                     hint="such as: forewarn sim fault web_0 500 x2",
                 )
             told = client.post("sim/faults", {"vms": vms, "faults": line})
-    if call.flag("json"):
-        output.document(told["faults"])
-    else:
-        rows = map(_fault_row, told["faults"])
-        output.table("no faults are set", _FAULT_COLUMNS, rows)
-    return Exit.DONE
+    found = told["faults"]
+    rows = map(_fault_row, found)
+    return output.listed(call, found, "no faults are set", _FAULT_COLUMNS, rows)
 
 
 def _fault_row(each: Json) -> tuple[str, ...]:
@@ -229,8 +205,5 @@ def reset(call: Call) -> int:
     """Begin the simulation again."""
     with Client.of(call) as client:
         told = client.post("sim/reset", {})
-    if call.flag("json"):
-        output.document(told["vms"])
-    else:
-        output.line(f"begun again, with {len(told['vms'])} VMs")
-    return Exit.DONE
+    vms = told["vms"]
+    return output.said(call, vms, f"begun again, with {len(vms)} VMs")

@@ -7,13 +7,14 @@ for each row there too, and says which columns are left out. Lines are broken be
 words only, so that an id or a name can be copied whole at any width.
 """
 
+import shutil
+import sys
 import textwrap
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-
-from rich.cells import cell_len
 
 Cells = Sequence[str]
 
@@ -49,6 +50,14 @@ FOLDED_ROWS_MAX = 50
 
 _NOTHING = frozenset({"", "-"})
 """Cells that say nothing, and are not told under a row."""
+
+
+def lines(columns: Cells, rows: Sequence[Cells]) -> list[str]:
+    """Return the lines of a table, without styles, for what the standard output is."""
+    if not sys.stdout.isatty():
+        return aligned(columns, rows)
+    table = folded(columns, rows, width=shutil.get_terminal_size().columns)
+    return [table.head, *(line for block in table.blocks for line in block)]
 
 
 def aligned(columns: Cells, rows: Sequence[Cells]) -> list[str]:
@@ -135,6 +144,17 @@ def _row(cells: Cells, widths: Sequence[int]) -> str:
         cell + " " * (width - cell_len(cell))
         for cell, width in zip(cells, widths, strict=True)
     ).rstrip()
+
+
+def cell_len(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        (2 if unicodedata.east_asian_width(each) in "WF" else 1)
+        for each in text
+        if not unicodedata.combining(each)
+    )
 
 
 def _under(cells: Sequence[str], *, width: int) -> list[str]:

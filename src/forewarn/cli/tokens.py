@@ -9,6 +9,8 @@ from forewarn.cli.command_table import Call
 from forewarn.cli.failure import Exit
 from forewarn.texts import printable
 
+_COLUMNS = ("ID", "NAME", "FOR", "MAY", "EXPIRES", "LAST USED", "BY", "CREATED")
+
 
 def create(call: Call) -> int:
     """Make a token; print its text, which nobody can ask for again."""
@@ -41,27 +43,20 @@ def list_tokens(call: Call) -> int:
     asked = {"tenant": tenant} if tenant else {}
     with Client.of(call) as client:
         found = list(client.every("tokens", "tokens", asked))
-    if call.flag("json"):
-        output.document(found)
-        return Exit.DONE
-    output.table(
-        "no tokens",
-        ("ID", "NAME", "FOR", "MAY", "CREATED", "BY", "LAST USED", "EXPIRES"),
+    rows = (
         (
-            (
-                each["id"],
-                each["name"],
-                f"tenant {each['tenant']}" if each["tenant"] else "operator",
-                "read" if each["read_only"] else "order",
-                each["created"],
-                _maker(each),
-                each["last_used"] or "never",
-                _expiry(each["expires"], is_over=each["expired"]),
-            )
-            for each in found
-        ),
+            each["id"],
+            each["name"],
+            f"tenant {each['tenant']}" if each["tenant"] else "operator",
+            "read" if each["read_only"] else "order",
+            _expiry(each["expires"], is_over=each["expired"]),
+            each["last_used"] or "never",
+            _maker(each),
+            each["created"],
+        )
+        for each in found
     )
-    return Exit.DONE
+    return output.listed(call, found, "no tokens", _COLUMNS, rows)
 
 
 def revoke(call: Call) -> int:
@@ -69,11 +64,8 @@ def revoke(call: Call) -> int:
     body = {"id": call.text("token_id"), "reason": call.text("reason")}
     with Client.of(call) as client:
         gone = client.post("tokens/revoke", body)
-    if call.flag("json"):
-        output.document(gone)
-    else:
-        output.line(f"token {gone['id']} ({gone['name']}) is good for nothing now")
-    return Exit.DONE
+    line = f"token {gone['id']} ({gone['name']}) is good for nothing now"
+    return output.said(call, gone, line)
 
 
 def _maker(token: Any) -> str:

@@ -24,24 +24,19 @@ def list_(call: Call) -> int:
     """List the receivers."""
     with Client.of(call) as client:
         found = client.get("webhooks")["webhooks"]
-    if call.flag("json"):
-        output.document(found)
-    else:
-        output.table("no webhooks", _COLUMNS, map(_row, found))
-    return Exit.DONE
+    return output.listed(call, found, "no webhooks", _COLUMNS, map(_row, found))
 
 
 def test(call: Call) -> int:
     """Have a ping sent."""
     with Client.of(call) as client:
         found = client.post("webhooks/test", {"name": call.text("name")})
-    if call.flag("json"):
-        output.document(found)
-    elif found["delivered"]:
-        took = f"{found['seconds']:g} s"
-        output.line(f"{found['webhook']} took it: {found['status']} in {took}")
-    else:
-        output.line(f"{found['webhook']} did not take it: {found['error']}")
+    line = (
+        f"took it: {found['status']} in {found['seconds']:g} s"
+        if found["delivered"]
+        else f"did not take it: {found['error']}"
+    )
+    output.said(call, found, f"{found['webhook']} {line}")
     return Exit.DONE if found["delivered"] else Exit.FAILED
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forewarn.cli import tables
 from tests.unit.admin.gateway import LocalGateway
-from tests.unit.cli.conftest import Ended, Served, Terminal
+from tests.unit.cli.conftest import Ended, Screen, Served, Terminal
 
 Run = Callable[..., Ended]
 
@@ -72,7 +72,7 @@ LISTS = (
     "token list",
 )
 
-IDS = re.compile(r"(?<![\w-])(?:t-[0-9a-z]{10}|(?:op|ro|rq)-[0-9a-z]{16})\b")
+IDS = re.compile(r"(?<![\w-])(?:op|ro|rq)-[0-9a-z]{16}\b")
 GUIDS = re.compile(r"\b[0-9A-F]{8}(?:-[0-9A-F]{4}){3}-[0-9A-F]{12}\b")
 
 
@@ -81,7 +81,7 @@ def busy(service: Served, forewarn: Run) -> Served:
     """Return a service in whose fleet some things have happened."""
     service.gateway = service.app.state.gateway = LocalGateway(FLEET)
     forewarn("fail", "rack13-host01", "--reason", "the power supply of the rack")
-    forewarn("token", "new", "dashboard", "--read-only")
+    assert forewarn("token", "create", "--name=dashboard").status == 0
     why = "firmware 2.4 of the network cards, ticket 4711"
     hosts = ("rack12-host07", "rack12-host08")
     forewarn("maintain", *hosts, "--impact", "reboot", "--reason", why)
@@ -187,3 +187,30 @@ def test_counts() -> None:
     assert tables.count(1, "VM") == "1 VM"
     assert tables.count(6000, "VM") == "6,000 VMs"
     assert tables.counts(["Done", "Failed", "Done"]) == "2 Done, 1 Failed"
+
+
+def test_wide_characters_take_two_columns() -> None:
+    head, first, second = tables.aligned(
+        ("NAME", "X"), [("主机一", "1"), ("h\u0301", "2")]
+    )
+    assert head == "NAME    X"
+    assert first == "主机一  1"
+    assert second == "h\u0301       2"
+
+
+def test_a_table_without_the_extras_is_laid_out_likewise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [("h1", "a reason of several words")]
+    assert tables.lines(("HOST", "WHY"), rows) == [
+        "HOST  WHY",
+        "h1    a reason of several words",
+    ]
+    monkeypatch.setattr("sys.stdout", Screen())
+    monkeypatch.setenv("COLUMNS", "24")
+    assert tables.lines(("HOST", "WHY"), rows) == [
+        "HOST",
+        "h1",
+        "    why: a reason of",
+        "      several words",
+    ]
