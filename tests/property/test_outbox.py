@@ -1,6 +1,6 @@
 """No change of an event that was committed is without its message, ever.
 
-Stories are killed at every checkpoint that they pass, as in `test_crashes`, with
+Stories are killed at the checkpoints that they pass, as in `test_crashes`, with
 receivers to be told. Nobody takes messages away here, so what the outbox holds
 at the end tells every event's whole life.
 """
@@ -89,7 +89,7 @@ def test_what_is_told_is_the_same_wherever_it_is_killed(
     whole.close()
     assert expected or not whole.mirror.events
 
-    for place, number in _crashes(passed):
+    for place, number in _crashes(name, passed, shift=1):
         life = Life(FLEET, policy=policy, file=tmp_path / f"{place}-{number}.db")
         reached = _live(life, story, (place, number))
         _check(life)

@@ -16,8 +16,9 @@ from tests.search.settings import Setting
 from tests.search.state import Label
 from tests.search.steps import TICK
 from tests.search.twin import Twin
+from tests.support.profiles import amounts
 
-WALKS = 25
+WALKS = amounts().walks
 STEPS = 60
 SETTINGS = (*worlds.WORLDS, worlds.BIG)
 

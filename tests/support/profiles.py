@@ -33,6 +33,13 @@ class Amounts:
     """Lists of transactions for each kind of record and each store."""
     order_examples: int
     """Orders of requests that are due at once."""
+    search_states: int
+    """States of each small world, breadth first; 0: all. Every planted bug is found
+    within 5,000."""
+    walks: int
+    """Random walks that the model and a world of each setting take together."""
+    crash_stride: int
+    """One of so many checkpoints of each story is a place where the service dies."""
     deaths: int
     """One of so many places where an agent dies is tried with each further lock."""
 
@@ -45,6 +52,9 @@ USUAL = Amounts(
     described_examples=4,
     store_examples=10,
     order_examples=25,
+    search_states=25_000,
+    walks=12,
+    crash_stride=2,
     deaths=4,
 )
 FAR = Amounts(
@@ -55,6 +65,9 @@ FAR = Amounts(
     described_examples=20,
     store_examples=40,
     order_examples=100,
+    search_states=0,
+    walks=50,
+    crash_stride=1,
     deaths=1,
 )
 
