@@ -314,7 +314,7 @@ async def _repeats(
     # Without 100s: whether one is sent depends on whether the body has come.
     seen.append(answers_of(b"".join(conversation.transport.written)))
     seen.append(dict(hub.endpoint.counters.responses))
-    seen.append(hub.endpoint.counters.strangers)
+    seen.append(hub.endpoint.counters.unknown_callers)
     await conversation.end()
     return seen
 

@@ -82,14 +82,14 @@ WAIT_HEADER = "Forewarn-Wait"
 class Counters:
     """What was answered, for the metrics."""
 
-    __slots__ = ("by_status", "strangers")
+    __slots__ = ("by_status", "unknown_callers")
 
     def __init__(self) -> None:
         """Begin at nothing."""
         self.by_status = [0] * _STATUSES
         """Counted by the shell when the bytes are written: a list, since counting in
         it takes a third of the time that a dictionary does."""
-        self.strangers = 0
+        self.unknown_callers = 0
         """Requests of callers that are no VM."""
 
     @property
@@ -358,14 +358,14 @@ class Endpoint:
         """Return what somebody unknown is told; the log hears it now and then."""
         if not self._is_open:
             return answers.BUSY
-        self.counters.strangers += 1
+        self.counters.unknown_callers += 1
         if monotonic - self._stranger_logged >= STRANGER_LOG_SECONDS:
             self._stranger_logged = monotonic
             logger.warning(
                 "a request from %r is of no known VM and got 404; %d such so far. "
                 "Is its address in the fleet?",
                 source.vm or source.address,
-                self.counters.strangers,
+                self.counters.unknown_callers,
             )
         # The connection of a metadata proxy carries the requests of many VMs.
         is_proxy = self.directory.is_proxy(source)

@@ -92,8 +92,8 @@ METADATA_RESPONSES = _counter(
     "Answers to VMs, by HTTP status.",
     status=map(str, (*_METADATA_STATUSES, *_FAULT_STATUSES)),
 )
-STRANGERS = _counter(
-    "metadata_strangers", "Requests of callers that are no VM of the fleet."
+UNKNOWN_CALLERS = _counter(
+    "metadata_unknown_callers", "Requests of callers that are no VM of the fleet."
 )
 CONNECTIONS = _gauge("metadata_connections", "Connections of VMs that are open.")
 CONNECTIONS_REFUSED = _counter(
@@ -208,8 +208,8 @@ WEBHOOK_ATTEMPTS = _counter(
     receiver=(),
     result=WEBHOOK_RESULTS,
 )
-WEBHOOK_GIVEN_UP = _counter(
-    "webhook_given_up",
+WEBHOOK_DROPPED = _counter(
+    "webhook_dropped",
     "Messages that will not be told, by why.",
     receiver=(),
     reason=WEBHOOK_REASONS,

@@ -99,7 +99,9 @@ class Metrics:
         answers = {str(code): n for code, n in endpoint.counters.responses.items()}
         served, known = endpoint.count_documents()
         yield Reading(metric_definitions.METADATA_RESPONSES, answers)
-        yield Reading(metric_definitions.STRANGERS, endpoint.counters.strangers)
+        yield Reading(
+            metric_definitions.UNKNOWN_CALLERS, endpoint.counters.unknown_callers
+        )
         yield Reading(metric_definitions.CONNECTIONS, parts.server.open_connections)
         yield Reading(
             metric_definitions.CONNECTIONS_REFUSED, dict(parts.server.refused)

@@ -28,7 +28,7 @@ def test_an_order_prints_what_it_made_and_what_to_try_next(
     head, first, second, summary, next_, follow = lines[1:]
     assert head.split()[:2] == ["OPERATION", "STATE"]
     assert "Announced  maintain (live-migrate) of host h1  2    0/2 " in first
-    assert "Planned  maintain (live-migrate) of host h2  3    -   " in second
+    assert "Planned    maintain (live-migrate) of host h2  3    -   " in second
     assert summary == "2 operations, 5 VMs: 1 Planned, 1 Announced"
     assert re.fullmatch(r"next: forewarn explain op-\w{16}", next_)
     rollout = lines[0].split()[-1]

@@ -94,7 +94,7 @@ def test_a_stranger_gets_404_and_the_log_one_line_a_minute(
         r"a request from '203.0.113.9\n' is of no known VM and got 404; 1 such",
         r"a request from '203.0.113.9\n' is of no known VM and got 404; 4 such",
     ]
-    assert endpoint.counters.strangers == 5
+    assert endpoint.counters.unknown_callers == 5
 
 
 @pytest.mark.clause("1.1")
@@ -267,7 +267,7 @@ def test_a_refusal_is_told_to_whoever_proves_to_be_a_vm() -> None:
     assert status(signed(secret=b"other"), WEST_0) == 404
     assert status(None, PROXY) == 404
     assert status(None, WEST_0) == 413
-    assert endpoint.counters.strangers == 2
+    assert endpoint.counters.unknown_callers == 2
 
 
 @pytest.mark.parametrize("vm_id", [VM_ID, "nobody"])

@@ -377,7 +377,7 @@ def test_a_stranger_gets_404_whatever_it_sends(
             assert (answer.headers.get("Connection") == "close") is closes
             if closes:
                 assert await wire.is_closed()
-            assert world.endpoint.counters.strangers == 1
+            assert world.endpoint.counters.unknown_callers == 1
             assert ["no known VM" in text for text in caplog.messages] == [True]
 
     play(story)

@@ -25,6 +25,12 @@ def tell(note: Note, memory: Memory) -> Sequence[Outgoing]:
     return [Outgoing(sink="hook", body=note.event_id)]
 
 
+def name_of(stage: Stage) -> str:
+    """Return what 0.1.0 called the stage."""
+    renamed = {Stage.RECOVERING: "owed", Stage.FINISHED: "over"}
+    return renamed.get(stage, stage.value)
+
+
 def test_journal_of_agent_has_its_tasks_notes_and_orders(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     with sqlite3.connect(path) as database:
@@ -39,14 +45,14 @@ def test_journal_of_agent_has_its_tasks_notes_and_orders(tmp_path: Path) -> None
         assert memory.restored == task_of().steps
         assert memory.tasks == tuple(
             replace(
-                task_of(stage.value),
+                task_of(name_of(stage)),
                 stage=stage,
                 gone=START if stage in {Stage.RECOVERING, Stage.FINISHED} else 0,
             )
             for stage in Stage
         )
         assert list(journal.history()) == [
-            note_of(stage.value) for stage in reversed(Stage)
+            note_of(name_of(stage)) for stage in reversed(Stage)
         ]
         assert journal.take_orders() == ["prepared"]
         journal.save(Memory(name="web_1"))

@@ -60,6 +60,10 @@ def store(path: Path) -> Iterator[SqliteStore]:
     opened.close()
 
 
+RENAMED = {"operation noticed": "operation announced"}
+"""What history calls by another name since 0.1.0."""
+
+
 def entries(reader: Reader) -> list[AuditEntry]:
     return list(every(reader, kinds.ALL_AUDIT))
 
@@ -81,7 +85,7 @@ def test_history_shows_the_same_lines_in_the_same_order(
 ) -> None:
     database = sqlite3.connect(original)
     before = [
-        f"{at} {actor}, {what}: {detail} {why}"
+        f"{at} {actor}, {RENAMED.get(what, what)}: {detail} {why}"
         for at, actor, what, detail, why in database.execute(
             "SELECT at, actor, what, detail, why FROM audit ORDER BY entry_id"
         )

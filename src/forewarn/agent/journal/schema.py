@@ -49,6 +49,13 @@ CREATE TABLE orders (
     event_id TEXT NOT NULL
 );
 """,
+    """
+-- Stages follow the names in the code. A quotation mark in a text is escaped.
+UPDATE tasks SET body = replace(
+    replace(body, '"stage":"owed"', '"stage":"recovering"'),
+    '"stage":"over"', '"stage":"finished"'
+);
+""",
 )
 
 PUT_FACT = "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)"

@@ -238,6 +238,6 @@ class Webhooks:
             since = standing.oldest_at if waiting else 0
             ages[each.name] = (self._clock.now() - since) / SECOND if since else 0.0
         yield Reading(metric_definitions.WEBHOOK_ATTEMPTS, attempts)
-        yield Reading(metric_definitions.WEBHOOK_GIVEN_UP, dropped)
+        yield Reading(metric_definitions.WEBHOOK_DROPPED, dropped)
         yield Reading(metric_definitions.WEBHOOK_PENDING, pending)
         yield Reading(metric_definitions.WEBHOOK_AGE, ages)
