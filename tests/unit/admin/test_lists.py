@@ -44,7 +44,7 @@ H1, H2, FAILED = ("maintain", "h1"), ("maintain", "h2"), ("fail", "web_0")
         ({"scope": "web", "all": True}, [FAILED, H1, H2]),
         ({"tenant": "shop", "all": True}, [FAILED, H1, H2]),
         ({"tenant": "bank", "all": True}, [H1, H2]),
-        ({"state": "noticed"}, [H1, H2]),
+        ({"state": "announced"}, [H1, H2]),
         ({"state": "Done"}, [FAILED]),
         ({"vm": "web_0", "state": "Done"}, [FAILED]),
         ({"vm": "web_0", "all": True, "limit": 1}, [FAILED]),
