@@ -54,6 +54,10 @@ line before each chunk long."""
 KNOWN_MAX = 256
 """Requests that are known by their bytes: a fleet's pollers send about ten."""
 
+SEEN_ONCE_MAX = 4096
+"""Requests that came once and may become known, some 60 bytes each. Where a thousand
+clients give each request an id of its own, others are known from their second on."""
+
 KNOWN_BYTES_MAX = 1024
 """Bytes of such a request, so that a hostile client fills little with them."""
 

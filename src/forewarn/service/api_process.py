@@ -377,6 +377,7 @@ class ApiProcess:
         with contextlib.suppress(ConnectionError):
             async for ids in self._answers.watchers.watch():
                 await channel.say(statement(("changed", ids)))
+                await asyncio.sleep(limits.API_CHANGES_SECONDS)
 
     async def _ping(self, channel: Channel) -> None:
         """Kill a process that gives no sign of life, or takes no connections."""

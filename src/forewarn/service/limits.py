@@ -169,6 +169,11 @@ API_RESTART_SECONDS_MAX = 10.0
 API_STEADY_SECONDS = 60.0
 """After so long a life the next start of the process is at once again."""
 
+API_CHANGES_SECONDS = 0.05
+"""Between two messages to the operator API's process about changed operations: what
+changes meanwhile goes together. A message for each batch of approvals cost as much
+processor time as a tenth of the approvals."""
+
 API_PING_SECONDS = 5.0
 """Between two signs of life that the service asks of the process."""
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from itertools import chain
 from weakref import WeakSet
 
 from forewarn.service import limits
@@ -27,7 +28,7 @@ class Watchers:
             watcher.tell(tuple(operations))
 
     def watch(self) -> AsyncIterator[tuple[str, ...]]:
-        """Return what changes from now on, until `close`.
+        """Return what changes from now on, until `close`: each time all that is new.
 
         A watcher that falls behind gets an empty tuple: read everything anew.
         """
@@ -61,7 +62,9 @@ class _Watcher:
                 raise StopAsyncIteration
             self._news.clear()
             await self._news.wait()
-        return self._changes.popleft()
+        changes = [*self._changes]
+        self._changes.clear()
+        return () if () in changes else tuple(dict.fromkeys(chain(*changes)))
 
     def tell(self, operations: tuple[str, ...]) -> None:
         if len(self._changes) >= limits.CHANGES_KEPT:

@@ -119,7 +119,7 @@ class Facts:
     """The operation that took a step for no other reason than that it was due."""
     token: TokenMade | None = None
     by: Actor | None = None
-    """Who approved."""
+    """Who approved, in entries of older versions: since then it is the actor."""
     outcome: Outcome | None = None
     """How an event ended."""
     blockers: tuple[AnyBlocker, ...] = ()

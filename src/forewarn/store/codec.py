@@ -12,7 +12,6 @@ StoreError and is never mended by a guess.
 import dataclasses
 import enum
 import functools
-import itertools
 import json
 import operator
 import re
@@ -20,6 +19,9 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress, product
+from json.encoder import encode_basestring as quoted
+from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from forewarn.fleet.capacity import Capacity
@@ -33,7 +35,7 @@ from forewarn.store import statements
 from forewarn.store.audit import AuditEntry
 from forewarn.store.kinds import Record
 from forewarn.store.leader import Leader
-from forewarn.store.nested import is_union, shape_of
+from forewarn.store.nested import fields_of, is_union, list_writer, shape_of
 from forewarn.store.order_key import OrderKey
 from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import StoreError
@@ -61,6 +63,8 @@ class Column:
     encode: Callable[[Any], Value] | None = None
     """None: as it is."""
     decode: Callable[[Any], Any] | None = None
+    attribute: str = ""
+    """What of the field is kept, as a dot and a name; empty: the field itself."""
 
 
 def _list_of(convert: Callable[[Any], Any]) -> Callable[[str], tuple[Any, ...]]:
@@ -113,30 +117,15 @@ def _object_of(kind: type[Any]) -> Callable[[object], Any]:
     return decode
 
 
-# Made once: `json.dumps` makes a new encoder for every call that is not plain.
-_write_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_write_text = json.encoder.encode_basestring
-
-
 def _dump(items: tuple[object, ...]) -> str:
     if not items:
         return "[]"
-    return _write_json(items)
+    return json.dumps(items, separators=(",", ":"), ensure_ascii=False)
 
 
 def _dump_texts(items: tuple[str, ...]) -> str:
     # As `_dump`, at a quarter of its cost: every line of the trail has some.
-    return f"[{','.join(map(_write_text, items))}]"
-
-
-def _dump_of(kind: type[Any]) -> Callable[[tuple[Any, ...]], str]:
-    """Return what writes `kind`s, without the fields that have their defaults."""
-    encode_one = shape_of(kind).encode
-
-    def encode(items: tuple[Any, ...]) -> str:
-        return _dump(tuple(map(encode_one, items)))
-
-    return encode
+    return f"[{','.join(map(quoted, items))}]"
 
 
 def _choice(kind: type[enum.Enum], *, nullable: bool = False) -> Column:
@@ -146,14 +135,15 @@ def _choice(kind: type[enum.Enum], *, nullable: bool = False) -> Column:
         words[None] = members[None] = None
     return Column(
         (str, types.NoneType) if nullable else (str,),
-        # To look a member up takes five times as long: its hash is made of its name.
-        words.__getitem__ if nullable else operator.attrgetter("_value_"),
+        words.__getitem__ if nullable else None,
         members.__getitem__,
+        # To look a member up takes five times as long: its hash is made of its name.
+        attribute="" if nullable else "._value_",
     )
 
 
 VALUES_REMEMBERED = 4_096
-"""Nested values whose text is remembered: the actors of some thousand VMs, which
+"""Texts whose nested value is remembered: the actors of some thousand VMs, which
 approve event after event."""
 
 
@@ -161,11 +151,8 @@ def _value(kind: Any, *, nullable: bool = False) -> Column:
     """Return how one nested value is kept: as JSON; None as an empty text."""
     shape = shape_of(kind)
 
-    @functools.lru_cache(VALUES_REMEMBERED)
     def encode(value: Any) -> str:
-        if value is None and nullable:
-            return ""
-        return _write_json(shape.encode(value))
+        return "" if value is None and nullable else shape.write(value)
 
     @functools.lru_cache(VALUES_REMEMBERED)
     def decode(text: str) -> Any:
@@ -196,16 +183,14 @@ def column_for(hint: Any) -> Column:
         case (enum.EnumType() as kind, types.NoneType):
             return _choice(cast("type[enum.Enum]", kind), nullable=True)
         case (type() as item, types.EllipsisType()) if dataclasses.is_dataclass(item):
-            return Column((str,), _dump_of(item), _list_of(_object_of(item)))
+            return Column(
+                (str,), list_writer(shape_of(item)), _list_of(_object_of(item))
+            )
         case (*_, types.NoneType) if is_union(hint):
             return _value(hint, nullable=True)
         case (union, types.EllipsisType()) if is_union(union):
             shape = shape_of(union)
-
-            def dump(items: tuple[Any, ...]) -> str:
-                return _dump(tuple(map(shape.encode, items)))
-
-            return Column((str,), dump, _list_of(shape.decode))
+            return Column((str,), list_writer(shape), _list_of(shape.decode))
         case _:
             raise TypeError(f"no column can hold {hint}")
 
@@ -220,8 +205,8 @@ class Links(Generic[R]):
     """What the record is found by, the record's key, and what else the row has."""
     rows: Callable[[R], Iterable[Row]]
     """What the columns hold."""
-    fields: tuple[str, ...] = ()
-    """What the rows are made of: where these are the same, so are the rows."""
+    fields: Callable[[R], object]
+    """What the rows are made of: where it is the same, so are the rows."""
 
     @property
     def add(self) -> str:
@@ -235,11 +220,7 @@ class Links(Generic[R]):
 
     def change(self, old: R | None, new: R | None) -> tuple[list[Row], list[Row]]:
         """Return the rows to remove and those to add, where `new` replaces `old`."""
-        if (
-            old is not None
-            and new is not None
-            and all(getattr(old, name) is getattr(new, name) for name in self.fields)
-        ):
+        if old and new and self.fields(old) == self.fields(new):
             return [], []
         before = [] if old is None else list(self.rows(old))
         after = [] if new is None else list(self.rows(new))
@@ -277,20 +258,27 @@ class Codec(Generic[R]):
         }
         self._names = tuple(self.columns)
         self._encodes = [column.encode for column in self.columns.values()]
-        self._fields: Callable[[R], Row] = operator.attrgetter(*self._names)
+        self._encoded = [
+            (at, encode) for at, encode in enumerate(self._encodes) if encode
+        ]
+        self._fields = self._getter(self._names)
         self.table = table or f"{noun}s"
         self.guards = (key, "revision", *filter(None, [status]))
-        self._guards = [(name, self.columns[name].encode) for name in self.guards]
+        self.guard = self._getter(self.guards)
+        """Return what a guarded write asks of the stored row: key, revision, status."""
         self.get = statements.get(self.table, key)
         self.add = statements.add(self.table, self._names, key)
         self.remove = statements.remove(self.table, self.guards)
 
+    def _getter(self, names: Sequence[str]) -> Callable[[R], Row]:
+        return fields_of([name + self.columns[name].attribute for name in names])
+
     def encode(self, record: R) -> Row:
         """Return the values of the record's columns, in their order."""
-        return tuple(
-            value if encode is None else encode(value)
-            for encode, value in zip(self._encodes, self._fields(record), strict=True)
-        )
+        row = [*self._fields(record)]
+        for at, encode in self._encoded:
+            row[at] = encode(row[at])
+        return tuple(row)
 
     def change(self, old: R, new: R) -> tuple[str, Row]:
         """Return the guarded statement that puts `new` in place of `old`, and its values.
@@ -298,27 +286,18 @@ class Codec(Generic[R]):
         It names only what has changed: SQLite writes an index again for every column
         that an update names, even if the column stays as it is.
         """
-        changes = [
-            (name, after if encode is None else encode(after))
-            for name, encode, before, after in zip(
-                self._names,
-                self._encodes,
-                self._fields(old),
-                self._fields(new),
-                strict=True,
-            )
-            if before is not after and before != after
-        ]
-        names, values = zip(*changes, strict=True)  # The revision, at least.
-        statement = statements.update(self.table, names, self.guards)
+        before, after = self._fields(old), self._fields(new)
+        names: list[str] = []
+        values: list[Value] = []
+        # Most fields are the same object, which is seen sooner than compared.
+        for at in compress(range(len(after)), map(operator.is_not, before, after)):
+            value = after[at]
+            if value != before[at]:
+                encode = self._encodes[at]
+                names.append(self._names[at])
+                values.append(encode(value) if encode else value)
+        statement = statements.update(self.table, tuple(names), self.guards)
         return statement, (*values, *self.guard(old))
-
-    def guard(self, old: R) -> Row:
-        """Return what a guarded write asks of the stored row: key, revision, status."""
-        return tuple(
-            getattr(old, name) if encode is None else encode(getattr(old, name))
-            for name, encode in self._guards
-        )
 
     def decoder(self, names: Sequence[str]) -> Callable[[Row], R]:
         """Return what decodes rows with these columns, in this order."""
@@ -328,7 +307,7 @@ class Codec(Generic[R]):
                 hint=_RESTORE,
             )
         columns = [(name, self.columns[name]) for name in names]
-        shapes = set(itertools.product(*(column.stored for _, column in columns)))
+        shapes = set(product(*(column.stored for _, column in columns)))
         converts = [
             (at, column.decode)
             for at, (_, column) in enumerate(columns)
@@ -409,17 +388,25 @@ CODECS: tuple[Codec[Any], ...] = (
         key="operation_id",
         status="state",
         links=(
-            Links("operation_vm", _OF_VM, _vms_of, ("moves", "left_vms")),
-            Links("open_operation_vm", _OF_VM, _open_vms_of, ("moves", "ended_at")),
-            Links("operation_scope", _OF_SCOPE, _scopes_of, ("scopes",)),
+            Links("operation_vm", _OF_VM, _vms_of, attrgetter("moves", "left_vms")),
+            Links(
+                "open_operation_vm",
+                _OF_VM,
+                _open_vms_of,
+                attrgetter("moves", "ended_at"),
+            ),
+            Links("operation_scope", _OF_SCOPE, _scopes_of, attrgetter("scopes")),
             Links(
                 "open_operation_scope",
                 _OF_SCOPE,
                 _open_scopes_of,
-                ("scopes", "ended_at"),
+                attrgetter("scopes", "ended_at"),
             ),
             Links(
-                "operation_wait", ("wait", "operation_id"), _waits_of, ("waits_for",)
+                "operation_wait",
+                ("wait", "operation_id"),
+                _waits_of,
+                attrgetter("waits_for"),
             ),
         ),
     ),
@@ -433,7 +420,7 @@ CODECS: tuple[Codec[Any], ...] = (
                 "event_fault_domain",
                 ("fault_domain", "event_id", "scope"),
                 _domains_of,
-                ("status", "resources"),
+                attrgetter("status", "resources"),
             ),
         ),
     ),
@@ -447,7 +434,7 @@ CODECS: tuple[Codec[Any], ...] = (
                 "audit_subject",
                 ("subject", "entry_id"),
                 _subjects_of,
-                ("subjects", "operation", "kind"),
+                attrgetter("subjects", "operation", "kind"),
             ),
         ),
     ),

@@ -383,8 +383,8 @@ def detail_of(entry: AuditEntry) -> str:
         return note(facts.note)
     if facts.task is not None:
         return task(facts.task)
-    if facts.by is not None:
-        return f"by {facts.by.as_approver}"
+    if entry.kind is AuditKind.EVENT_APPROVED:
+        return f"by {(facts.by or entry.actor).as_approver}"
     if facts.outcome is not None:
         return facts.outcome.value
     if facts.blockers:

@@ -1,7 +1,9 @@
-"""An approval writes few rows, whatever was ordered."""
+"""An approval writes few rows and takes few calls, whatever was ordered."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -20,6 +22,13 @@ STARTING_ROWS_MAX = 16
 
 WAITING_ROWS_MAX = 6
 """Of an approval that starts nothing: its event and its entry, at present."""
+
+STARTING_CALLS_MAX = 1_400
+"""Calls of Python functions for one approval that starts an impact: decision, rows,
+commit, publication and the call of a simulated driver."""
+
+WAITING_CALLS_MAX = 250
+"""The same for one approval that starts nothing."""
 
 ORDERS: dict[str, Callable[[Work], object]] = {
     **{
@@ -109,3 +118,45 @@ def test_approval_that_others_must_follow_writes_few_rows(tmp_path: Path) -> Non
     assert [state for _, state in waiting] == [OperationState.ANNOUNCED] * 2
     assert max(written for written, _ in waiting) <= WAITING_ROWS_MAX
     assert last[1] is OperationState.IMPACTING
+
+
+def calls_of(act: Callable[[], object]) -> int:
+    """Return how many Python functions were called."""
+    found = 0
+
+    def count(_frame: FrameType, event: str, _given: object) -> None:
+        nonlocal found
+        found += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        act()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def test_approval_takes_few_calls(tmp_path: Path) -> None:
+    store = CountingStore(tmp_path / "forewarn.db")
+    world = World(
+        store=lambda: store, driver=SimulatedDriver(), fleet=fleet(scopes=3, spot=False)
+    )
+    for number in range(3):
+        world.plane.enable(f"v{number}", now=world.now)
+    world.order(ORDERS["maintain reboot"])
+    posts = [
+        Approval(vm=event.resources[0].vm, event_ids=(event.event_id,))
+        for event in world.live_events()
+    ]
+    # The first makes what is made once: compiled functions, statements, a connection.
+    world.plane.approve(posts[:1], now=world.now)
+    for post, most in zip(
+        posts[1:], (WAITING_CALLS_MAX, STARTING_CALLS_MAX), strict=True
+    ):
+        calls = calls_of(lambda post=post: world.plane.approve([post], now=world.now))
+        assert calls <= most
+    assert world.operation(world.live_events()[0].operation).state is (
+        OperationState.IMPACTING
+    )
+    store.close()

@@ -8,6 +8,7 @@ import pytest
 
 from forewarn.control.transactions.messages import Publication
 from forewarn.instants import MINUTE, SECOND
+from forewarn.metadata import limits
 from forewarn.metadata.cached_response import STANDING_SECONDS
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.endpoint import Endpoint
@@ -123,6 +124,19 @@ def test_whatever_changes_is_seen_by_the_next_request(
 
     async def story() -> None:
         assert await tell(anew=False) == await tell(anew=True)
+
+    play(story)
+
+
+def test_requests_with_ids_push_out_no_known_request(play: Play) -> None:
+    async def story() -> None:
+        async with running() as world:
+            await polling(world)
+            other = await world.connect()
+            for number in range(limits.KNOWN_MAX + 1):
+                other.send(raw("GET", f"{PATH}?{NEWEST}", f"x-request-id: {number}"))
+                assert (await other.answer()).status == 200
+            assert world.server._hub.known.find(GET) is not None
 
     play(story)
 

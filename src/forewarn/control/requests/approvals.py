@@ -105,13 +105,14 @@ def _events_for(reader: Reader, approval: Approval) -> list[Event] | str:
     events: list[Event] = []
     for event_id in approval.event_ids:
         event = reader.get(Event, event_id)
-        if event is None or not (
-            _is_shown(event, view)
-            or was_shown_before(event, vm.left_views)
-            or _has_gone(event, view)
-        ):
+        is_shown = event is not None and _is_shown(event, view)
+        was_shown = bool(event) and was_shown_before(event, vm.left_views)
+        if event is None or not (is_shown or was_shown or _has_gone(event, view)):
             return f"EventId {event_id} is not in this VM's document"
-        if event.awaits_approval and _counts(event, vm, view):
+        # What the document shows, or showed until the VM's view changed, counts (3.2,
+        # 3.4). A VM that went to another scope has no say in the old one.
+        counts = is_shown or (was_shown and event.scope == vm.scope)
+        if counts and event.awaits_approval:
             events.append(event)
     return events
 
@@ -131,15 +132,4 @@ def _has_gone(event: Event, view: View) -> bool:
         return False
     return event.status is EventStatus.REMOVED or (
         view.shows_events and not sees(view, event)
-    )
-
-
-def _counts(event: Event, vm: Vm, view: View) -> bool:
-    """Tell whether the VM's approval has an effect (3.2, 3.4).
-
-    It has if the document shows the event, or showed it until the VM's view changed.
-    A VM that went to another scope has no say in the old one.
-    """
-    return _is_shown(event, view) or (
-        event.scope == vm.scope and was_shown_before(event, vm.left_views)
     )

@@ -295,7 +295,7 @@ class Work:
                 f"tenant:{event.tenant}",
                 *(f"vm:{resource.vm}" for resource in event.resources),
             ),
-            Facts(by=by, outcome=outcome),
+            Facts(outcome=outcome) if outcome else NOTHING,
             operation=event.operation,
         )
         return self.save_event(event, stepped)
