@@ -79,20 +79,25 @@ async def test_the_watchdog_is_fed_only_as_long_as_there_is_life() -> None:
         def tell(self, *lines: str) -> None:
             fed.append(lines)
 
-    alive = True
+    alive, asked = True, 0
+
+    def is_alive() -> bool:
+        nonlocal asked
+        asked += 1
+        return alive
+
     telling = asyncio.create_task(
         keep_telling(
             Hearing(address="x", watchdog_seconds=0.003),
-            lambda: alive,
+            is_alive,
             lambda: "well",
         )
     )
     await until(lambda: len(fed) >= 3)
     assert set(fed) == {("WATCHDOG=1", "STATUS=well")}
     alive = False
-    await asyncio.sleep(0.01)
-    count = len(fed)
-    await asyncio.sleep(0.02)
+    count, before = len(fed), asked
+    await until(lambda: asked >= before + 3)
     assert len(fed) == count
     telling.cancel()
 

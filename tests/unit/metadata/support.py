@@ -251,6 +251,26 @@ class FakeGateway:
                 await result
 
 
+class Gate:
+    """What a gateway waits at before it answers, when a test says so."""
+
+    def __init__(self) -> None:
+        self._come, self._open = asyncio.Event(), asyncio.Event()
+
+    async def wait(self) -> None:
+        """Be waited for by the gateway."""
+        self._come.set()
+        await self._open.wait()
+
+    async def is_reached(self) -> None:
+        """Return when a request waits here."""
+        await self._come.wait()
+
+    def set(self) -> None:
+        """Let all requests pass."""
+        self._open.set()
+
+
 class Wire:
     """A raw connection."""
 

@@ -53,7 +53,11 @@ def test_rounds_end_with_nobody_and_begin_with_somebody(play: Play) -> None:
         await until(lambda: somebody.looks >= 1)
         rounds.end()
         looks = somebody.looks
-        await asyncio.sleep(5 * SOON)
+        later = Quiet()
+        others = Rounds({later}, seconds=SOON)
+        others.begin()
+        await until(lambda: later.looks >= 5)
+        others.end()
         assert somebody.looks == looks
 
     play(story)

@@ -22,6 +22,7 @@ from tests.unit.metadata.support import (
     NOW,
     PATH,
     POST,
+    Gate,
     Play,
     approval,
     published,
@@ -78,12 +79,12 @@ def test_the_shortcut_sees_every_change(play: Play) -> None:
 def test_answers_come_in_the_order_of_the_requests(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
-            gate = asyncio.Event()
+            gate = Gate()
             world.gateway.before = gate.wait
             wire = await world.connect()
             wire.send(GET + POST + GET + INSTANCE + raw("PUT") + GET)
             assert (await wire.answer()).json == EMPTY
-            await asyncio.sleep(0.01)
+            await gate.is_reached()
             gate.set()
             answers = [await wire.answer() for _ in range(5)]
             assert [a.status for a in answers] == [200, 200, 200, 405, 200]
@@ -110,14 +111,14 @@ def test_a_stream_cut_anywhere_gives_the_same_answers(play: Play) -> None:
 def test_more_requests_than_may_wait_are_all_answered(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
-            gate = asyncio.Event()
+            gate = Gate()
             world.gateway.before = gate.wait
             wire = await world.connect()
             count = limits.PIPELINE_MAX * 3
             for _ in range(count):
                 wire.send(POST)
                 await asyncio.sleep(0)
-            await asyncio.sleep(0.01)
+            await gate.is_reached()
             gate.set()
             statuses = [(await wire.answer()).status for _ in range(count)]
             assert statuses == [200] * count

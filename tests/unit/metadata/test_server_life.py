@@ -25,6 +25,7 @@ from tests.unit.metadata.support import (
     NOW,
     PATH,
     POST,
+    Gate,
     Play,
     Wire,
     World,
@@ -73,7 +74,7 @@ def test_a_client_that_shuts_its_side_is_not_held(play: Play) -> None:
             world.endpoint.publish(published(snapshot(1, enabled=False)))
             world.gateway.enabled.append("an earlier epoch")
             world.gateway.ready_at = ready_at
-            gate = asyncio.Event()
+            gate = Gate()
             world.gateway.before = gate.wait
             wire = await world.connect()
             wire.send(GET)
@@ -193,11 +194,11 @@ def test_a_fault_is_logged_once_and_told_and_never_hangs(
 def test_an_approval_is_carried_through_when_its_client_has_gone(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
-            gate = asyncio.Event()
+            gate = Gate()
             world.gateway.before = gate.wait
             wire = await world.connect()
             wire.send(POST)
-            await asyncio.sleep(0.01)
+            await gate.is_reached()
             sock = wire.writer.get_extra_info("socket")
             sock.setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
@@ -205,7 +206,7 @@ def test_an_approval_is_carried_through_when_its_client_has_gone(play: Play) -> 
             wire.writer.transport.abort()
             await asyncio.wait_for(world.server._hub.is_empty.wait(), 60)
             gate.set()
-            await asyncio.sleep(0.01)
+            await until(lambda: bool(world.gateway.approved))
             assert world.gateway.approved == [("w1", (EVENT_ID,))]
 
     play(story)
@@ -267,11 +268,14 @@ def test_a_slow_control_does_not_make_the_client_late(play: Play) -> None:
     async def story() -> None:
         bounds = Limits(head_seconds=0.02, body_seconds=0.02, idle_seconds=0.02)
         async with running(bounds=bounds) as world:
-            gate = asyncio.Event()
+            gate = Gate()
             world.gateway.before = gate.wait
             wire = await world.connect()
             wire.send(POST + GET[:10])
-            await asyncio.sleep(0.07)
+            await gate.is_reached()
+            # When this one is closed, the bounds are over for the other as well.
+            idle = await world.connect()
+            assert await idle.is_closed()
             gate.set()
             assert (await wire.answer()).status == 200
             wire.send(GET[10:])
@@ -302,7 +306,7 @@ def test_there_is_room_for_so_many(
             assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
             assert await extra.is_closed()
             wires[0].writer.close()
-            await asyncio.sleep(0.01)
+            await until(lambda: world.server.open_connections < admitted)
             assert (await world.ask(GET)).status == 200
 
     play(story)
@@ -376,14 +380,14 @@ def test_the_rate_is_limited_over_all_connections_of_a_vm(play: Play) -> None:
 def test_a_stop_finishes_what_is_under_way(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
-            gate = asyncio.Event()
+            gate = Gate()
             world.gateway.before = gate.wait
             idle, busy, half = [await world.connect() for _ in range(3)]
             idle.send(GET)
             assert (await idle.answer()).status == 200
-            busy.send(POST)
             half.send(GET[:20])
-            await asyncio.sleep(0.01)
+            busy.send(POST)
+            await gate.is_reached()
             stop = asyncio.ensure_future(world.server.stop(grace_seconds=5))
             assert await idle.is_closed()
             assert not stop.done()

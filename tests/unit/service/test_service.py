@@ -443,7 +443,6 @@ async def test_sightings_are_stored_at_the_end() -> None:
     store = MemoryStore()
     async with running(service_of(store)) as service:
         await document(service, "web_0")
-        await asyncio.sleep(0.01)
         asked = service.clock.now()
         await document(service, "web_0")
     [view] = store.read(lambda reader: reader.select(kinds.ALL_VIEWS))
