@@ -43,7 +43,7 @@ demo: .venv/server.stamp ## Install what is needed, then show forewarn at work.
 .PHONY: test
 test: tools lint layers .venv/docs.stamp ## Install what is needed, then run every check.
 	@mkdir -p .build
-	@$(MAKE) types site cover >.build/checks.log 2>&1 & checks=$$!; \
+	@$(MAKE) -k types site cover >.build/checks.log 2>&1 & checks=$$!; \
 		trap "kill $$checks" INT TERM; failed=; \
 		$(MAKE) rest || failed="the tests"; \
 		wait $$checks || failed="$$failed the checks"; \
