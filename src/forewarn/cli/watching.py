@@ -197,17 +197,12 @@ def drawn(seen: Seen, *, title: str, width: int, height: int) -> Text:
         others += len(cells) - fitting
     order = sorted(range(fitting), key=lambda each: seen.listing.place(objects[each]))
     if order:
-        shown.append("\n").append_text(
-            output.styled(
-                folded.head,
-                [folded.blocks[each] for each in order],
-                [cells[each] for each in order],
-            )
-        )
+        blocks = [folded.blocks[each] for each in order]
+        table = output.styled(folded.head, blocks, [cells[each] for each in order])
+        shown.append("\n").append_text(table)
     if others:
-        shown.append(
-            f"\nand {others:,} more, which changed earlier or not at all", "dim"
-        )
+        rest = f"\nand {others:,} more, which changed earlier or not at all"
+        shown.append(rest, "dim")
     return shown
 
 
@@ -235,16 +230,18 @@ def _picture(
     seen.take(name, data, now=clock.now())
     with unread(), interruptible():
         live = Live(now_drawn(), console=console, screen=True, auto_refresh=False)
-        drawing = threading.Thread(target=keep_drawn, args=[live])
+        drawing = threading.Thread(target=keep_drawn, args=[live], daemon=True)
         try:
             with live:
                 drawing.start()
-                for name, data in news:
-                    with lock:
-                        seen.take(name, data, now=clock.now())
+                try:
+                    for name, data in news:
+                        with lock:
+                            seen.take(name, data, now=clock.now())
+                finally:
+                    is_over.set()
+                    drawing.join()
         finally:
-            is_over.set()
-            drawing.join()
             # What was seen last stays when the picture goes.
             console.print(now_drawn(), soft_wrap=True)
 
