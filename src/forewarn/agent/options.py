@@ -97,9 +97,9 @@ def _name(option: Option, value: object) -> str:
     return text
 
 
-def _pairs(_option: Option, value: object) -> tuple[tuple[str, str], ...]:
+def _pairs(option: Option, value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict):
-        raise ValueError(f"must be {Forms.PAIRS.told}")  # noqa: TRY004
+        raise forms.unfit(option, value)
     pairs: list[tuple[str, str]] = []
     for name, text in cast("dict[str, object]", value).items():
         if not isinstance(text, str) or not text.isprintable():

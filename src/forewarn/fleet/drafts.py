@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from forewarn.fleet.errors import Kind
-from forewarn.fleet.fields import FIELDS, Field, Form, UnfitError, read_value
+from forewarn.fleet.fields import FIELDS, Field, Forms
 from forewarn.fleet.model import ScopeKind
 from forewarn.fleet.places import FilePlaces
 from forewarn.problems import PROBLEMS_MAX, Problem, did_you_mean, listed, quoted
+from forewarn.settings.forms import Option, from_toml
 
 _STAND_INS: dict[Kind, dict[str, object]] = {
     Kind.TENANT: {},
@@ -32,14 +33,16 @@ _NEEDED: dict[Kind, tuple[str, ...]] = {
     Kind.VM: ("name", "host"),
 }
 
-_OWN_TENANT = Field(key="tenant", attribute="tenant", form=Form.TEXT, default="")
+_TEXT = Option(form=Forms.TEXT)
+
+_OWN_TENANT = Field(key="tenant", attribute="tenant", option=_TEXT, default="")
 """Whose a VM without a scope is: no field of the VM, but the file says it there."""
 
 _KEYS: dict[Kind, dict[str, Field]] = {
     kind: {
         field.key: field
         for field in (
-            Field(key="name", attribute="name", form=Form.TEXT, default=""),
+            Field(key="name", attribute="name", option=_TEXT, default=""),
             *FIELDS[kind],
             *((_OWN_TENANT,) if kind is Kind.VM else ()),
         )
@@ -131,7 +134,7 @@ class DraftReader:
     def _read_table(self, kind: Kind, table: object) -> None:
         entries = cast("list[object]", table) if isinstance(table, list) else [None]
         if not all(isinstance(entry, dict) for entry in entries):
-            message = f"is written as [[{kind.value}]], once for each {kind.value}"
+            message = f"must be an array of tables: [[{kind.value}]]"
             self._add_root(kind.value, message)
             return
         # Looked up once for all entries: an enumeration's hash is slow to get.
@@ -163,12 +166,12 @@ def _read_entry(
         field = keys.get(key)
         if field is None:
             faults[key] = f"there is no such key{did_you_mean(key, keys)}"
-        elif field.form is Form.TEXT and isinstance(value, str):
+        elif field.option.form is Forms.TEXT and isinstance(value, str):
             values[field.attribute] = value  # most keys of a large file
         else:
             try:
-                values[field.attribute] = read_value(field.form, value)
-            except UnfitError as error:
+                values[field.attribute] = from_toml(field.option, value)
+            except ValueError as error:
                 faults[key] = str(error)
     for key in shape.needed:
         if key not in entry:

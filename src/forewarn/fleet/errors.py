@@ -5,13 +5,10 @@ not have to come back for the next.
 """
 
 import enum
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Protocol
 
-from forewarn.problems import PROBLEMS_MAX, Problem
-from forewarn.protocol.errors import ForewarnError
+from forewarn.settings.tables import FileError
 
 
 class Kind(enum.Enum):
@@ -49,20 +46,7 @@ def nowhere(kind: Kind, name: str, key: str, *, occurrence: int = 0) -> Spot:
     return Spot()
 
 
-class FleetFileError(ForewarnError):
+class FleetFileError(FileError):
     """The fleet file cannot be used, and nothing was changed."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        """Tell of the problems in the order of their lines."""
-        told = self._told = tuple(islice(problems, PROBLEMS_MAX + 1))
-        self.problems = tuple(sorted(told[:PROBLEMS_MAX], key=lambda each: each.line))
-        lines = [str(problem) for problem in self.problems]
-        if len(told) > PROBLEMS_MAX:
-            lines.append(f"and more: these are the first {PROBLEMS_MAX}")
-        super().__init__(
-            "\n".join(lines), hint="mend the fleet file; nothing was changed"
-        )
-
-    def __reduce__(self) -> tuple[type["FleetFileError"], tuple[object, ...]]:
-        """Go from one process to another as what it was made of."""
-        return type(self), (self._told,)
+    advice = "mend the fleet file; nothing was changed"

@@ -73,5 +73,5 @@ def _table(kind: Kind, record: Record, unsaid: Collection[str]) -> str:
     lines = [f"[[{kind.value}]]", f"name = {toml.text(record.name)}"]
     for field, value in said(kind, record):
         if field.written and field.key not in unsaid:
-            lines.append(f"{field.key} = {toml_value(field.form, value)}")
+            lines.append(f"{field.key} = {toml_value(field.option, value)}")
     return "\n".join(lines) + "\n"

@@ -5,10 +5,10 @@ Each key has a form, which says how a value is read from TOML, kept as JSON in
 not the author's to say: it is runtime state, or follows from other fields.
 """
 
-import enum
 import hashlib
 import ipaddress
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -17,8 +17,9 @@ from typing import Any, TypeAlias, cast
 from forewarn import toml
 from forewarn.fleet.errors import Kind
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
-from forewarn.instants import format_duration, parse_duration
-from forewarn.problems import did_you_mean, listed, number, quoted
+from forewarn.problems import quoted
+from forewarn.settings import forms
+from forewarn.settings.forms import Form, Option
 
 Record: TypeAlias = Tenant | Scope | Host | Vm
 
@@ -27,21 +28,49 @@ IPV4_NUMBER = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _NORMAL_IPV4 = re.compile(rf"{IPV4_NUMBER}(?:\.{IPV4_NUMBER}){{3}}")
 
 
-class UnfitError(ValueError):
-    """A value is not what its key needs; the text is the sentence that says so."""
+def _text(option: Option, value: object) -> str:
+    if not isinstance(value, str):
+        raise forms.unfit(option, value)
+    return value
 
 
-class Form(enum.Enum):
-    """What a key's value looks like in the file."""
+def _tags(option: Option, value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict):
+        raise forms.unfit(option, value)
+    tags = cast("dict[str, object]", value)
+    for key, text in tags.items():
+        if not isinstance(text, str):
+            what = forms.what(text)
+            raise ValueError(f"the tag {quoted(key)} must be text, not {what}")  # noqa: TRY004
+    return tuple(sorted(cast("dict[str, str]", tags).items()))
 
-    TEXT = "text"
-    FLAG = "true or false"
-    NUMBER = "a whole number"
-    DURATION = 'a duration such as "15m"'
-    SCOPE_KIND = "a kind of scope"
-    TAGS = "a table of texts"
-    ADDRESSES = "an address, or a list of addresses"
-    GUID = "a GUID"
+
+def _addresses(option: Option, value: object) -> tuple[str, ...]:
+    each = cast("list[object]", value) if isinstance(value, list) else [value]
+    return tuple(normal_address(_text(option, text)) for text in each)
+
+
+class Forms:
+    """The forms of a fleet file, as a person is shown them."""
+
+    TEXT = Form(told="text", read=_text)
+    FLAG = forms.Forms.SWITCH
+    NUMBER = forms.Forms.COUNT
+    DURATION = forms.Forms.DURATION
+    SCOPE_KIND = Form(
+        told="a kind of scope",
+        read=lambda option, value: ScopeKind(forms.word(option, value)),
+        show=lambda value: value.value,
+    )
+    TAGS = Form(
+        told="a table of texts",
+        read=_tags,
+        show=lambda value: ", ".join(f"{key}={text}" for key, text in value),
+    )
+    ADDRESSES = Form(
+        told="an address, or a list of addresses", read=_addresses, show=forms.joined
+    )
+    GUID = Form(told="a GUID", read=lambda option, value: _text(option, value).lower())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +79,14 @@ class Field:
 
     key: str
     attribute: str
-    form: Form
+    option: Option
     default: object
     """What is not said; MISSING where there is no such value."""
     written: bool = True
     """Whether an author may write it; `implied` follows from what is not said."""
+
+
+_KINDS = tuple(kind.value for kind in ScopeKind)
 
 
 def _fields(model: type[Record], **forms: Form) -> tuple[Field, ...]:
@@ -64,7 +96,11 @@ def _fields(model: type[Record], **forms: Form) -> tuple[Field, ...]:
         Field(
             key=keys.get(attribute, attribute),
             attribute=attribute,
-            form=form,
+            option=Option(
+                form=form,
+                least=-math.inf,
+                words=_KINDS if form is Forms.SCOPE_KIND else (),
+            ),
             default=defaults[attribute],
             written=attribute != "implied",
         )
@@ -76,34 +112,34 @@ FIELDS: Mapping[Kind, tuple[Field, ...]] = {
     Kind.TENANT: (),
     Kind.SCOPE: _fields(
         Scope,
-        tenant=Form.TEXT,
-        kind=Form.SCOPE_KIND,
-        approve_user_reboot=Form.FLAG,
-        approve_user_redeploy=Form.FLAG,
-        terminate_notice=Form.DURATION,
-        os_image_notice=Form.DURATION,
-        scale_set=Form.TEXT,
-        gpu=Form.FLAG,
-        implied=Form.FLAG,
+        tenant=Forms.TEXT,
+        kind=Forms.SCOPE_KIND,
+        approve_user_reboot=Forms.FLAG,
+        approve_user_redeploy=Forms.FLAG,
+        terminate_notice=Forms.DURATION,
+        os_image_notice=Forms.DURATION,
+        scale_set=Forms.TEXT,
+        gpu=Forms.FLAG,
+        implied=Forms.FLAG,
     ),
-    Kind.HOST: _fields(Host, zone=Form.TEXT, capacity=Form.NUMBER),
+    Kind.HOST: _fields(Host, zone=Forms.TEXT, capacity=Forms.NUMBER),
     Kind.VM: _fields(
         Vm,
-        host=Form.TEXT,
-        scope=Form.TEXT,
-        fault_domain=Form.NUMBER,
-        update_domain=Form.NUMBER,
-        wire_name=Form.TEXT,
-        vm_id=Form.GUID,
-        size=Form.TEXT,
-        memory_preserving=Form.FLAG,
-        spot=Form.FLAG,
-        resource_group=Form.TEXT,
-        subscription=Form.TEXT,
-        location=Form.TEXT,
-        tags=Form.TAGS,
-        addresses=Form.ADDRESSES,
-        listen=Form.TEXT,
+        host=Forms.TEXT,
+        scope=Forms.TEXT,
+        fault_domain=Forms.NUMBER,
+        update_domain=Forms.NUMBER,
+        wire_name=Forms.TEXT,
+        vm_id=Forms.GUID,
+        size=Forms.TEXT,
+        memory_preserving=Forms.FLAG,
+        spot=Forms.FLAG,
+        resource_group=Forms.TEXT,
+        subscription=Forms.TEXT,
+        location=Forms.TEXT,
+        tags=Forms.TAGS,
+        addresses=Forms.ADDRESSES,
+        listen=Forms.TEXT,
     ),
 }
 """Every key but `name`, which is the object's identity."""
@@ -201,117 +237,19 @@ def wished(applied: str) -> dict[str, object]:
     return json.loads(applied) if applied else {}
 
 
-def read_value(form: Form, value: object) -> object:
-    """Return what a TOML value means; raises UnfitError with a sentence."""
-    fitting = True
-    meant: object = value
-    match form:
-        case Form.FLAG:
-            fitting = isinstance(value, bool)
-        case Form.NUMBER:
-            fitting = isinstance(value, int) and not isinstance(value, bool)
-        case Form.TAGS:
-            meant = _read_tags(value)
-        case Form.ADDRESSES:
-            meant = _read_addresses(value)
-        case _ if not isinstance(value, str):
-            fitting = False
-        case Form.DURATION:
-            meant = _read_duration(value)
-        case Form.SCOPE_KIND:
-            meant = _read_scope_kind(value)
-        case Form.GUID:
-            meant = value.lower()
-        case _:
-            pass
-    if not fitting:
-        raise UnfitError(f"must be {form.value}, not {_what(value)}")
-    return meant
-
-
-def _read_duration(text: str) -> int:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UnfitError(str(error)) from None
-
-
-def _read_scope_kind(text: str) -> ScopeKind:
-    try:
-        return ScopeKind(text)
-    except ValueError:
-        kinds = [kind.value for kind in ScopeKind]
-        raise UnfitError(
-            f"{quoted(text)} is no kind of scope; kinds are {listed(kinds)}"
-            f"{did_you_mean(text, kinds)}"
-        ) from None
-
-
-def _read_tags(value: object) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, dict):
-        raise UnfitError(f"must be {Form.TAGS.value}, not {_what(value)}")
-    tags = cast("dict[str, object]", value)
-    for key, text in tags.items():
-        if not isinstance(text, str):
-            raise UnfitError(f"the tag {quoted(key)} must be text, not {_what(text)}")
-    return tuple(sorted(cast("dict[str, str]", tags).items()))
-
-
-def _read_addresses(value: object) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (normal_address(value),)
-    each = cast("list[object]", value) if isinstance(value, list) else [value]
-    for text in each:
-        if not isinstance(text, str):
-            raise UnfitError(f"must be {Form.ADDRESSES.value}, not {_what(text)}")
-    return tuple(normal_address(text) for text in cast("list[str]", each))
-
-
-def _what(value: object) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return number(value) if isinstance(value, int) else f"the number {value}"
-        case str():
-            return f"the text {quoted(value[:40])}"
-        case list():
-            return "a list"
-        case dict():
-            return "a table"
-        case _:
-            return "a date or time"
-
-
-def toml_value(form: Form, value: Any) -> str:
+def toml_value(option: Option, value: Any) -> str:
     """Return a field's value as TOML on one line."""
-    match form:
-        case Form.FLAG:
-            return "true" if value else "false"
-        case Form.NUMBER:
-            return str(value)
-        case Form.DURATION:
-            return toml.text(format_duration(value))
-        case Form.SCOPE_KIND:
-            return toml.text(value.value)
-        case Form.TAGS:
-            pairs = (f"{toml.text(key)} = {toml.text(text)}" for key, text in value)
-            return f"{{ {', '.join(pairs)} }}"
-        case Form.ADDRESSES:
-            texts = [toml.text(text) for text in value]
-            return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-        case _:
-            return toml.text(value)
+    if option.form is Forms.TAGS:
+        return toml.value(dict(value))
+    if option.form is Forms.ADDRESSES:
+        return toml.value(value[0] if len(value) == 1 else list(value))
+    if option.form in {Forms.DURATION, Forms.SCOPE_KIND}:
+        value = option.form.show(value)
+    return toml.value(value)
 
 
-def shown(form: Form, value: Any) -> str:
+def shown(option: Option, value: Any) -> str:
     """Return a field's value for a person, `none` where there is none."""
     if value is None or value in ("", ()):
         return "none"
-    if form in {Form.TEXT, Form.GUID}:
-        return str(value)
-    if form is Form.TAGS:
-        return ", ".join(f"{key}={text}" for key, text in value)
-    if form is Form.ADDRESSES:
-        return ", ".join(value)
-    return toml_value(form, value).strip('"')
+    return option.form.show(value)

@@ -228,6 +228,6 @@ def _said_otherwise(kind: Kind, one: Record, other: Record) -> Iterator[FieldCha
         if old != new:
             yield FieldChange(
                 name=field.key,
-                before=shown(field.form, old),
-                after=shown(field.form, new),
+                before=shown(field.option, old),
+                after=shown(field.option, new),
             )

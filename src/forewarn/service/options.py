@@ -26,7 +26,7 @@ _EXAMPLE_LISTENER = "write HOST:PORT such as 127.0.0.1:8200 or [::1]:8200"
 def _text(option: Option, value: object) -> str:
     """Return a text for a form that says by itself what an empty one lacks."""
     if not isinstance(value, str):
-        raise ValueError(f"must be {option.form.told}")  # noqa: TRY004
+        raise forms.unfit(option, value)
     return value
 
 

@@ -18,6 +18,9 @@ from forewarn.protocol.frozen import frozen_dataclass
 TEXT_MAX = 10_000
 """Characters of one text: a template of a message is the longest."""
 
+SHOWN_MAX = 40
+"""Characters of a wrong text that are told."""
+
 SLIP = 0.8
 """How like a known word one is that is no new word, but a slip of the hand."""
 
@@ -103,10 +106,27 @@ def bounds_of(option: Option) -> str:
 # Readers
 
 
+def unfit(option: Option, value: object) -> ValueError:
+    """Return the error for a value of another kind than its option's."""
+    return ValueError(f"must be {option.form.told}, not {what(value)}")
+
+
+def what(value: object) -> str:
+    """Return what somebody wrote, for a sentence; a long text is cut."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return number(value)
+    if isinstance(value, str):
+        return f"the text {quoted(value[:SHOWN_MAX])}"
+    kinds = {list: "a list", dict: "a table"}
+    return kinds.get(cast("type[list[object]]", type(value)), "a date or time")
+
+
 def text(option: Option, value: object) -> str:
     """Return a text, of several lines if it has them."""
     if not isinstance(value, str):
-        raise ValueError(f"must be {option.form.told}")  # noqa: TRY004
+        raise unfit(option, value)
     if not value and not option.may_be_empty:
         raise ValueError("must not be empty")
     if len(value) > TEXT_MAX:
@@ -130,7 +150,7 @@ def items(option: Option, value: object) -> list[object]:
     if isinstance(value, str):
         return [value]
     if not isinstance(value, list):
-        raise ValueError(f"must be {option.form.told}")  # noqa: TRY004
+        raise unfit(option, value)
     # Where nothing is written, it is often all that is meant: nobody says so by [].
     if not value and not option.may_be_empty:
         raise ValueError("must not be empty")
@@ -139,10 +159,11 @@ def items(option: Option, value: object) -> list[object]:
 
 def item(option: Option, value: object) -> str:
     """Return a text of a list, which is never empty, whatever the list may be."""
-    found = text(option, value)
-    if not found:
+    if not isinstance(value, str):
+        raise ValueError(f"must be {option.form.told}, not with {what(value)} in it")  # noqa: TRY004
+    if not value:
         raise ValueError("must not be empty")
-    return found
+    return text(option, value)
 
 
 def texts(option: Option, value: object) -> tuple[str, ...]:
@@ -181,7 +202,7 @@ def duration(option: Option, value: object) -> Micros | None:
     if value == "" and option.may_be_empty:
         return None
     if not isinstance(value, str):
-        raise ValueError('must be a duration in quotes, such as "15m"')  # noqa: TRY004
+        raise unfit(option, value)
     found = parse_duration(value)
     if found < option.least:
         least = format_duration(int(option.least))
@@ -194,14 +215,14 @@ def duration(option: Option, value: object) -> Micros | None:
 def count(option: Option, value: object) -> int:
     """Return a whole number within its bounds."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("must be a whole number")  # noqa: TRY004
+        raise unfit(option, value)
     _check_bounds(option, value)
     return value
 
 
 def _number(option: Option, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"must be {option.form.told}")  # noqa: TRY004
+        raise unfit(option, value)
     _check_bounds(option, value)
     return float(value)
 
@@ -235,9 +256,9 @@ def _number_of_text(option: Option, written: str) -> float:
     return _number(option, found)
 
 
-def _switch(_option: Option, value: object) -> bool:
+def _switch(option: Option, value: object) -> bool:
     if not isinstance(value, bool):
-        raise ValueError("must be true or false, without quotes")  # noqa: TRY004
+        raise unfit(option, value)
     return value
 
 
@@ -247,9 +268,9 @@ def _switch_of_text(_option: Option, written: str) -> bool:
     return written == "true"
 
 
-def _table(_option: Option, value: object) -> Mapping[str, object]:
+def _table(option: Option, value: object) -> Mapping[str, object]:
     if not isinstance(value, dict):
-        raise ValueError("must be a table")  # noqa: TRY004
+        raise unfit(option, value)
     return cast("Mapping[str, object]", value)
 
 
@@ -280,7 +301,10 @@ class Forms:
         metavar="true|false",
     )
     DURATION = Form(
-        told="a duration", read=duration, show=format_duration, metavar="DURATION"
+        told='a duration in quotes, such as "15m"',
+        read=duration,
+        show=format_duration,
+        metavar="DURATION",
     )
     WORD = Form(told="a word", read=word, metavar="WORD")
     WORDS = Form(

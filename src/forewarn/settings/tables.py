@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, cast
 
 from forewarn import toml
@@ -27,17 +28,21 @@ class FileError(ForewarnError):
     """What to do next; each format has its own."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        """Tell of the first problems, in the order of their lines."""
-        self._all = tuple(sorted(problems, key=lambda each: each.line))
-        self.problems = self._all[:PROBLEMS_MAX]
-        lines = [str(problem) for problem in self.problems]
-        if len(self._all) > PROBLEMS_MAX:
+        """Tell of the first problems, in the order of their lines.
+
+        No more of them are asked for than are told.
+        """
+        found = self._found = tuple(islice(problems, PROBLEMS_MAX + 1))
+        told = sorted(found[:PROBLEMS_MAX], key=lambda each: each.line)
+        self.problems = tuple(told)
+        lines = [str(problem) for problem in told]
+        if len(found) > PROBLEMS_MAX:
             lines.append(f"and more: these are the first {PROBLEMS_MAX}")
         super().__init__("\n".join(lines), hint=self.advice)
 
     def __reduce__(self) -> tuple[type[FileError], tuple[object, ...]]:
         """Go from one process to another as what it was made of."""
-        return type(self), (self._all,)
+        return type(self), (self._found,)
 
 
 class Tables:

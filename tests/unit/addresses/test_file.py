@@ -89,7 +89,7 @@ def test_a_listener_of_both_families_leads_guests_too() -> None:
 def test_all_that_is_wrong_is_told_in_the_order_of_the_lines() -> None:
     assert problems(PORT + 'mac = "1"\naddress = 7\nvlan = 1\n') == [
         'a:4: port.mac: "1" is no MAC such as 52:54:00:12:34:56',
-        'a:5: port.address: must be an IPv4 address such as "192.0.2.4", or a list',
+        'a:5: port.address: must be an IPv4 address such as "192.0.2.4", or a list, not 7',
         "a:6: port.vlan: there is no such key",
     ]
 

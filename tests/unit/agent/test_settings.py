@@ -195,7 +195,7 @@ def test_all_faults_are_told_with_their_lines(tmp_path: Path) -> None:
     )
     expected = """\
 agent.toml:1: pol: there is no such setting (did you mean "poll"?)
-agent.toml:2: dry_run: must be true or false, without quotes
+agent.toml:2: dry_run: must be true or false, not 1
 agent.toml:4: log.level: must be one of debug, info, warning, error, not "inf" \
 (did you mean "info"?)
 agent.toml:8: handler.prepare: "bin/drain" must be an absolute path, or a name \

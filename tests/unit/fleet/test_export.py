@@ -1,9 +1,10 @@
 """The actual fleet as a fleet file."""
 
 from forewarn.fleet.export import export_fleet, export_tables
-from forewarn.fleet.fields import Form, derived_vm_id, toml_value
+from forewarn.fleet.fields import Forms, derived_vm_id, toml_value
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm, VmState
 from forewarn.instants import MINUTE
+from forewarn.settings.forms import Option
 
 
 def vm(name: str, **values: str) -> Vm:
@@ -53,7 +54,7 @@ wire_name = "odd \\"\\\\ \\u007fname"
 id = "01234567-89ab-8cde-8f01-23456789abcd"
 memory_preserving = false
 spot = true
-tags = { "k" = "v", "k 2" = "" }
+tags = {k = "v", "k 2" = ""}
 address = ["192.0.2.1", "192.0.2.2"]
 
 [[vm]]
@@ -153,8 +154,8 @@ def test_entries_are_a_line_apart_whatever_is_first() -> None:
 
 
 def test_one_address_needs_no_list_and_a_text_of_any_language_no_escapes() -> None:
-    assert toml_value(Form.ADDRESSES, ("192.0.2.1",)) == '"192.0.2.1"'
-    assert toml_value(Form.TEXT, "Zürich") == '"Zürich"'
+    assert toml_value(Option(form=Forms.ADDRESSES), ("192.0.2.1",)) == '"192.0.2.1"'
+    assert toml_value(Option(form=Forms.TEXT), "Zürich") == '"Zürich"'
 
 
 def test_vms_are_streamed_in_their_order() -> None:

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.fleet.errors import FleetFileError, Kind, Spot, nowhere
-from forewarn.fleet.fields import Form, derived_vm_id, read_value
+from forewarn.fleet.fields import Forms, derived_vm_id
 from forewarn.fleet.file import FleetText, WantedFleet, read_fleet
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
 from forewarn.instants import MINUTE
 from forewarn.problems import Problem
+from forewarn.settings.forms import Option, from_toml
 
 # Every table and key, with remarks as an author writes them.
 EXAMPLE = """\
@@ -268,4 +269,4 @@ def test_any_text_is_read_or_refused(parts: list[str]) -> None:
 
 
 def test_a_text_is_what_it_says() -> None:
-    assert read_value(Form.TEXT, "As It Is") == "As It Is"
+    assert from_toml(Option(form=Forms.TEXT), "As It Is") == "As It Is"

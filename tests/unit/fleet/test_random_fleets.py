@@ -232,7 +232,7 @@ def test_each_exported_key_has_its_line(fleet: Fleet) -> None:
             if field.key == "scope" and fleet.scopes[vm.scope].implied:
                 continue
             line = place(Kind.VM, vm.name, field.key).line
-            assert lines[line - 1] == f"{field.key} = {toml_value(field.form, value)}"
+            assert lines[line - 1] == f"{field.key} = {toml_value(field.option, value)}"
 
 
 @given(fleets())

@@ -479,6 +479,6 @@ def test_a_switch_is_nothing_else(text: str) -> None:
 
 def test_a_switch_in_a_file_has_no_quotes(file: Path) -> None:
     assert problems(file, '[metadata]\npush = "true"\npush_longest_wait = "11m"') == [
-        ":2: metadata.push: must be true or false, without quotes",
+        ':2: metadata.push: must be true or false, not the text "true"',
         ":3: metadata.push_longest_wait: must be at most 10m",
     ]

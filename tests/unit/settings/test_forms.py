@@ -55,7 +55,7 @@ def test_value_of_file_is_read(option: Option, written: object, value: object) -
         (Option(form=Forms.COUNT, most=9), 10**20, "not a number of that length"),
         (Option(form=Forms.NUMBER), "1", "must be a number"),
         (Option(form=Forms.NUMBER, least=0.5, most=2), 3, "must be 0.5 to 2, not 3"),
-        (Option(form=Forms.SWITCH), "true", "true or false, without quotes"),
+        (Option(form=Forms.SWITCH), "true", 'true or false, not the text "true"'),
         (Option(form=Forms.DURATION), 1, 'must be a duration in quotes, such as "15m"'),
         (Option(form=Forms.DURATION, least=SECOND), "1ms", "at least 1s, not 1ms"),
         (Option(form=Forms.DURATION, most=SECOND), "2s", "must be at most 1s"),
