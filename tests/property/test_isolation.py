@@ -138,7 +138,7 @@ def make_world() -> World:
         lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, OrderOptions())
     )
     world.order(
-        lambda work: verbs.restart(work, ["vault_0"], Verb.REBOOT, OrderOptions())
+        lambda work: verbs.change_vms(work, ["vault_0"], Verb.REBOOT, OrderOptions())
     )
     world.order(
         lambda work: verbs.maintain(work, ["h2"], Action.FREEZE, OrderOptions())

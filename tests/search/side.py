@@ -231,8 +231,8 @@ class Side:
         if verb is Verb.MAINTAIN:
             return lambda work: verbs.maintain(work, names, action, wishes)
         if verb is Verb.TERMINATE:
-            return lambda work: verbs.terminate(work, names, wishes)
-        return lambda work: verbs.restart(work, names, verb, wishes)
+            return lambda work: verbs.change_vms(work, names, Verb.TERMINATE, wishes)
+        return lambda work: verbs.change_vms(work, names, verb, wishes)
 
     def names(self, vms: int) -> list[str]:
         """Return the names of VMs."""

@@ -219,25 +219,29 @@ def roll_out(world: World, *hosts: str, at_once: int = 1) -> list[Operation]:
 
 def reboot(world: World, *vms: str, **said: Any) -> list[Operation]:
     request = world.order(
-        lambda work: verbs.restart(work, vms, Verb.REBOOT, wishes(**said))
+        lambda work: verbs.change_vms(work, vms, Verb.REBOOT, wishes(**said))
     )
     return operations_of(world, request)
 
 
 def redeploy(world: World, *vms: str, **said: Any) -> list[Operation]:
     request = world.order(
-        lambda work: verbs.restart(work, vms, Verb.REDEPLOY, wishes(**said))
+        lambda work: verbs.change_vms(work, vms, Verb.REDEPLOY, wishes(**said))
     )
     return operations_of(world, request)
 
 
 def evict(world: World, *vms: str, **said: Any) -> list[Operation]:
-    request = world.order(lambda work: verbs.evict(work, vms, wishes(**said)))
+    request = world.order(
+        lambda work: verbs.change_vms(work, vms, Verb.EVICT, wishes(**said))
+    )
     return operations_of(world, request)
 
 
 def terminate(world: World, *vms: str, **said: Any) -> list[Operation]:
-    request = world.order(lambda work: verbs.terminate(work, vms, wishes(**said)))
+    request = world.order(
+        lambda work: verbs.change_vms(work, vms, Verb.TERMINATE, wishes(**said))
+    )
     return operations_of(world, request)
 
 
@@ -245,7 +249,7 @@ def renew_image(
     world: World, *vms: str, verb: Verb = Verb.REIMAGE, **said: Any
 ) -> list[Operation]:
     request = world.order(
-        lambda work: verbs.renew_image(work, vms, verb, wishes(**said))
+        lambda work: verbs.change_vms(work, vms, verb, wishes(**said))
     )
     return operations_of(world, request)
 
@@ -253,7 +257,7 @@ def renew_image(
 def predict_failure(world: World, host: str, *, notice: str = "7d") -> list[Operation]:
     request = world.order(
         lambda work: verbs.predict_failure(
-            work, host, parse_duration(notice), OrderOptions()
+            work, [host], parse_duration(notice), OrderOptions()
         )
     )
     return operations_of(world, request)

@@ -97,7 +97,7 @@ class Life(Ordering):
         verb = Verb.REDEPLOY if step.args["redeploy"] else Verb.REBOOT
         return (
             verb,
-            lambda work: verbs.restart(work, vms, verb, OrderOptions()).request_id,
+            lambda work: verbs.change_vms(work, vms, verb, OrderOptions()).request_id,
         )
 
     def _requests_of(self, verb: Verb) -> set[str]:

@@ -109,26 +109,30 @@ class Ordering(Witnessed):
     def restart(self, vms: list[int], redeploy: bool) -> None:
         verb = Verb.REDEPLOY if redeploy else Verb.REBOOT
         names = self._vms(vms)
-        self.order(lambda work: verbs.restart(work, names, verb, OrderOptions()))
+        self.order(lambda work: verbs.change_vms(work, names, verb, OrderOptions()))
 
     def evict(self, vms: list[int]) -> None:
         names = self._vms(vms)
-        self.order(lambda work: verbs.evict(work, names, OrderOptions()))
+        self.order(
+            lambda work: verbs.change_vms(work, names, Verb.EVICT, OrderOptions())
+        )
 
     def terminate(self, vms: list[int]) -> None:
         names = self._vms(vms)
-        self.order(lambda work: verbs.terminate(work, names, OrderOptions()))
+        self.order(
+            lambda work: verbs.change_vms(work, names, Verb.TERMINATE, OrderOptions())
+        )
 
     def renew_image(self, vms: list[int], reimage: bool) -> None:
         verb = Verb.REIMAGE if reimage else Verb.UPGRADE_OS
         names = self._vms(vms)
-        self.order(lambda work: verbs.renew_image(work, names, verb, OrderOptions()))
+        self.order(lambda work: verbs.change_vms(work, names, verb, OrderOptions()))
 
     def predict_failure(self, host: int, hours: int) -> None:
         name = self._host(host)
         notice = hours * HOUR
         self.order(
-            lambda work: verbs.predict_failure(work, name, notice, OrderOptions())
+            lambda work: verbs.predict_failure(work, [name], notice, OrderOptions())
         )
 
     def fail_host(self, host: int) -> None:

@@ -249,7 +249,7 @@ class Crowd:
             ("terminate", {"vms": [f"lost_{life}", f"left_{life}"]}),
             ("upgrade-os", {"vms": [rng.choice(DATABASES)]}),
             ("reimage", {"vms": [rng.choice(DATABASES), rng.choice(SOLOS)][:1]}),
-            ("predict-failure", {"host": host, "in": "2s"}),
+            ("predict-failure", {"hosts": [host], "in": "2s"}),
             ("fail", {"name": fails}),
             ("cancel", {"name": self._any_operation(rng, link)}),
         ]

@@ -273,12 +273,12 @@ def test_a_host_that_fails_is_recovered_from_when_it_is_back(
 ) -> None:
     for agent in residents:
         agent.kill()
-    service.admin("/v1/fail", {"name": "h1"})
+    service.admin("/v1/fail", {"names": ["h1"]})
     for agent in residents:
         agent.again()
         agent.wait(lambda agent: agent.memory().tasks)
         assert "started" in agent.told()
-    service.admin("/v1/restore", {"name": "h1"})
+    service.admin("/v1/restore", {"names": ["h1"]})
     for agent in residents:
         [task] = agent.memory().tasks
         agent.wait_stage(task.event_id, Stage.FINISHED)

@@ -44,7 +44,7 @@ def test_a_failure_lasts_over_the_death_of_the_service(
 ) -> None:
     service = start(metadata_own_events="true").wait_ready()
     assert service.document("web_0")["Events"] == []
-    service.admin("/v1/fail", {"name": "web_0"})
+    service.admin("/v1/fail", {"names": ["web_0"]})
     assert availability(service, "web_0")["down_now"] == 1
     status, told = own(service, "web_0")
     assert status == 200
@@ -52,7 +52,7 @@ def test_a_failure_lasts_over_the_death_of_the_service(
     service.kill()
     again = start(metadata_own_events="true").wait_ready()
     assert availability(again, "web_0")["down_now"] == 1
-    again.admin("/v1/restore", {"name": "web_0"})
+    again.admin("/v1/restore", {"names": ["web_0"]})
     down = availability(again, "web_0")
     assert (down["down_now"], down["interruptions"]) == (0, 1)
     assert down["by_kind"] == {"failure": down["unplanned_seconds"]}

@@ -181,7 +181,7 @@ def _wait_for_the_end(service: Serving) -> None:
         for kind, names in (("host", HOSTS), ("vm", VMS)):
             for each in shown[f"{kind}s"]:
                 if each["name"] in names and each["state"] == "down":
-                    body = {"name": each["name"], "kind": kind}
+                    body = {"names": [each["name"]], "kind": kind}
                     status, answer = http(f"{operators}/v1/restore", body)
                     assert status == 200 or _is_late(status, answer["error"]), answer
         under_way = service.admin("/v1/operations?limit=100")["operations"]

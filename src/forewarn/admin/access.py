@@ -29,6 +29,7 @@ from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor, ActorKind
 from forewarn.store.port import Reader
 from forewarn.store.token import Token
+from forewarn.verbs.table import VERBS
 
 T = TypeVar("T")
 
@@ -137,25 +138,18 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/watch/events": Demand.TENANT_READS,
     "GET /v1/watch/operations": Demand.TENANT_READS,
     "GET /v1/webhooks": Demand.OPERATOR_READS,
-    "POST /v1/approve": Demand.TENANT_ORDERS,
-    "POST /v1/cancel": Demand.TENANT_ORDERS,
-    "POST /v1/evict": Demand.OPERATOR_ORDERS,
-    "POST /v1/fail": Demand.OPERATOR_ORDERS,
     "POST /v1/fleet/apply": Demand.OPERATOR_ORDERS,
     "POST /v1/fleet/plan": Demand.OPERATOR_READS,
     "POST /v1/fleet/validate": Demand.OPERATOR_READS,
-    "POST /v1/maintain": Demand.OPERATOR_ORDERS,
-    "POST /v1/predict-failure": Demand.OPERATOR_ORDERS,
-    "POST /v1/reboot": Demand.TENANT_ORDERS,
-    "POST /v1/redeploy": Demand.TENANT_ORDERS,
-    "POST /v1/reimage": Demand.OPERATOR_ORDERS,
-    "POST /v1/resolve": Demand.OPERATOR_ORDERS,
-    "POST /v1/restore": Demand.OPERATOR_ORDERS,
-    "POST /v1/terminate": Demand.TENANT_ORDERS,
     "POST /v1/tokens": Demand.OPERATOR_ORDERS,
     "POST /v1/tokens/revoke": Demand.OPERATOR_ORDERS,
-    "POST /v1/upgrade-os": Demand.OPERATOR_ORDERS,
     "POST /v1/webhooks/test": Demand.OPERATOR_ORDERS,
+    **{
+        f"POST /v1/{verb.name}": (
+            Demand.TENANT_ORDERS if verb.for_tenants else Demand.OPERATOR_ORDERS
+        )
+        for verb in VERBS.values()
+    },
 }
 """What each route demands, by method and path."""
 

@@ -6,7 +6,8 @@ in RFC 3339. They become numbers only when the order is carried out, because
 """
 
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +17,7 @@ from pydantic import (
     Field,
     StringConstraints,
     WithJsonSchema,
+    create_model,
 )
 
 from forewarn.admin.limits import (
@@ -23,7 +25,6 @@ from forewarn.admin.limits import (
     NAME_CHARACTERS_MAX,
     TEXT_CHARACTERS_MAX,
 )
-from forewarn.control.requests.verbs import TARGETS_MAX, OrderOptions
 from forewarn.control.tokens import DEFAULT_LIFETIME
 from forewarn.instants import (
     DURATION_MAX,
@@ -36,6 +37,8 @@ from forewarn.instants import (
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import DURATION_UNKNOWN
 from forewarn.texts import fault_of
+from forewarn.verbs.model import TARGETS_MAX, Argument, Entry, Form, Given, Value
+from forewarn.verbs.table import REASON, VERBS
 
 
 def when(text: str, *, now: Micros) -> Micros:
@@ -122,178 +125,82 @@ class Order(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    reason: Text = Field(
-        default="", description="Why; it is kept in the history of what it causes."
+    reason: Text = Field(default="", description=REASON.about)
+
+
+_TYPES: Mapping[Form, Any] = {
+    Form.TEXT: Text,
+    Form.NAME: Name,
+    Form.NAMES: Annotated[list[Name], Field(max_length=TARGETS_MAX)],
+    Form.SWITCH: bool,
+    Form.COUNT: Annotated[int, Field(ge=1, le=TARGETS_MAX)],
+    Form.DURATION: Duration,
+    Form.SECONDS: Seconds,
+    Form.MOMENT: When,
+}
+"""What a member of a body is for each form of an argument, but words."""
+
+
+def _field(argument: Argument) -> tuple[Any, Any]:
+    # The words of a verb are data, which a type checker cannot know.
+    words: Any = Literal
+    is_word = argument.form is Form.WORD
+    type_ = words[argument.words] if is_word else _TYPES[argument.form]
+    return type_ if argument.is_needed else type_ | None, Field(
+        default=... if argument.is_needed else None,
+        description=argument.about,
+        examples=[argument.example] if argument.example else None,
     )
 
 
-class WishedOrder(Order):
-    """An order of which the operator may say some things otherwise."""
-
-    not_before: When | None = Field(
-        default=None,
-        description="NotBefore, when it starts if not all approve earlier: RFC 3339, or "
-        "+DURATION from now. Never with less than the least notice.",
-        examples=["+30m"],
+def _body_of(entry: Entry) -> type[Order]:
+    """Return the model of a verb's body."""
+    targets = entry.targets
+    members: dict[str, Any] = {
+        targets.key: (
+            Names if targets.is_list else Name,
+            Field(description=targets.about),
+        ),
+        **{each.key: _field(each) for each in entry.arguments},
+    }
+    name = entry.name.title().replace("-", "")
+    model: type[Order] = create_model(
+        name, __base__=Order, __doc__=entry.text, **members
     )
-    description: Text | None = Field(
-        default=None, description="Description of the events, instead of the usual one."
-    )
-
-    def wishes(self, *, now: Micros) -> OrderOptions:
-        """Return what the order says otherwise; raises BadRequestError."""
-        return OrderOptions(
-            not_before=self.start(now=now), description=self.description
-        )
-
-    def start(self, *, now: Micros) -> Micros | None:
-        """Return NotBefore, if it is given; raises BadRequestError."""
-        if self.not_before is None:
-            return None
-        try:
-            return when(self.not_before, now=now)
-        except ValueError as error:
-            raise BadRequestError(f"not_before: {error}") from error
+    example = cast("dict[str, Any]", entry.body)
+    model.model_config["json_schema_extra"] = {"examples": [example]}
+    return model
 
 
-class Maintain(WishedOrder):
-    """Maintenance of hosts: one rollout, with an operation for each host."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "hosts": ["h1", "h2"],
-                    "impact": "live-migrate",
-                    "not_before": "+1h",
-                    "at_once": 1,
-                    "reason": "firmware 2.4",
-                }
-            ]
-        }
-    )
-
-    hosts: Names = Field(description="The hosts; each becomes an operation.")
-    impact: Literal["freeze", "live-migrate", "reboot", "redeploy"] = Field(
-        description="What the maintenance does to the hosts' VMs."
-    )
-    duration: Seconds | None = Field(
-        default=None,
-        description="DurationInSeconds of the events, as 5s, or as whole "
-        "seconds without a unit; -1 is unknown.",
-        examples=["5s"],
-    )
-    emergency: bool = Field(
-        default=False, description="It is an emergency repair: the description says so."
-    )
-    at_once: int | None = Field(
-        default=None,
-        ge=1,
-        le=TARGETS_MAX,
-        description="How many of the hosts are announced or worked on at once; none "
-        "said: the service's setting policy.hosts_at_once.",
-    )
-
-    def wishes(self, *, now: Micros) -> OrderOptions:
-        """Return what the order says otherwise; raises BadRequestError."""
-        return OrderOptions(
-            duration_seconds=self.duration,
-            not_before=self.start(now=now),
-            description=self.description,
-            emergency=self.emergency,
-            at_once=self.at_once,
-        )
+BODIES: Mapping[str, type[Order]] = {name: _body_of(VERBS[name]) for name in VERBS}
+"""The body of each verb of the table."""
 
 
-def _vms_example(*names: str) -> dict[str, Any]:
-    return {"examples": [{"vms": list(names), "reason": "a ticket of theirs"}]}
-
-
-class OfVms(WishedOrder):
-    """An order about VMs."""
-
-    model_config = ConfigDict(json_schema_extra=_vms_example("web_0", "web_1"))
-
-    vms: Names = Field(description="The VMs' names in the fleet.")
-
-
-class Target(Order):
-    """A host or a VM that is down now, or is up again."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "h1"}]})
-
-    name: Name = Field(description="The host's or the VM's name.")
-    kind: Literal["host", "vm"] | None = Field(
-        default=None, description="Needed only where a host and a VM share the name."
+def given_of(entry: Entry, body: BaseModel, *, now: Micros) -> Given:
+    """Return the order that a verb's body says; raises BadRequestError."""
+    said = body.model_dump()
+    targets = said[entry.targets.key]
+    values = {
+        each.key: _value(each, said[each.key], now)
+        for each in entry.arguments
+        if said[each.key] is not None
+    }
+    return Given(
+        targets=tuple(targets) if entry.targets.is_list else (targets,), values=values
     )
 
 
-class PredictFailure(WishedOrder):
-    """A host that is expected to fail."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"host": "h1", "in": "3d"}]}
-    )
-
-    host: Name = Field(description="The host.")
-    notice: Duration | None = Field(
-        default=None,
-        alias="in",
-        description="How far ahead its VMs are told; as [timing] failure_notice says, "
-        "where it is absent.",
-    )
-
-    def ahead(self, *, now: Micros, usual: Micros) -> Micros:
-        """Return how long before the failure the VMs are told."""
-        start = self.start(now=now)
-        if start is not None:
-            if self.notice is not None:
-                raise BadRequestError("give `in` or `not_before`, not both")
-            return start - now
-        return usual if self.notice is None else parse_duration(self.notice)
-
-
-class Cancel(Order):
-    """An operation, or all of a rollout or request that has not started."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"name": "op-w2147h2k9m4x3qa8"}]}
-    )
-
-    name: Name = Field(description="The id of an operation, rollout or request.")
-
-
-class Approve(Order):
-    """An approval on an operator's word."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123"}]
-        }
-    )
-
-    event_id: Name = Field(description="The event's GUID, in any case.")
-    as_vm: Annotated[str, StringConstraints(max_length=NAME_CHARACTERS_MAX)] = Field(
-        default="", description="Approve in the place of this VM, which must see it."
-    )
-
-
-class Resolve(Order):
-    """What became of an operation whose outcome nobody knows."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"operation": "op-w2147h2k9m4x3qa8", "outcome": "done"}]
-        }
-    )
-
-    operation: Name = Field(description="The operation's id.")
-    outcome: Literal["done", "failed"] = Field(description="What you have seen.")
-    down: list[Name] = Field(
-        default_factory=list[str],
-        max_length=TARGETS_MAX,
-        description="Its VMs that do not run; for `failed` only.",
-    )
+def _value(argument: Argument, said: Any, now: Micros) -> Value:
+    if argument.form is Form.DURATION:
+        return parse_duration(said)
+    if argument.form is Form.NAMES:
+        return tuple(said)
+    if argument.form is not Form.MOMENT:
+        return said
+    try:
+        return when(said, now=now)
+    except ValueError as error:
+        raise BadRequestError(f"{argument.key}: {error}") from error
 
 
 class NewToken(Order):

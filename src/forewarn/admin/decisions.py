@@ -17,18 +17,19 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from forewarn.admin import bodies
 from forewarn.admin.access import DEMANDS, Caller, Demand, check, unauthorized
+from forewarn.admin.errors import refused_report
 from forewarn.control import tenancy, tokens
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_filter import aliases_of
-from forewarn.control.requests import approvals, failures, outcome, verbs
+from forewarn.control.requests import verbs
 from forewarn.control.requests.idempotency import Once, Result, carry_out
+from forewarn.control.transactions.parts import Parts
 from forewarn.control.transactions.work import Who, Work
-from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.instants import Micros, format_instant
-from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
-from forewarn.protocol.notes import Cancelled
-from forewarn.protocol.operations import Action, Request, Verb
+from forewarn.protocol.errors import BadRequestError
 from forewarn.store.token import Token
+from forewarn.verbs.model import Kind
+from forewarn.verbs.table import VERBS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class Decision:
         if tenant:
             work.called = aliases_of(work.tx, tenant).of
         result = carry_out(work, self.once, lambda work: rule.decide(work, self))
-        if not (tenant and rule.makes_ids):
+        if not tenant or self.name not in VERBS:
             return result
         # The real ids are stored with the key.
         return replace(result, value=tenancy.in_own_ids(work, tenant, result.value))
@@ -152,8 +153,6 @@ class Rule:
     path: str = ""
     """Of its route, below /v1/; empty: the API itself gives the order."""
     made: tuple[str, ...] = ()
-    makes_ids: bool = False
-    """It returns ids of requests or operations, and tenants may give it."""
 
     @property
     def demand(self) -> Demand:
@@ -168,92 +167,19 @@ class Use(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def _maintain(work: Work, order: Decision) -> str:
-    body = cast("bodies.Maintain", order.body)
-    wishes = body.wishes(now=work.now)
-    return verbs.maintain(work, body.hosts, Action(body.impact), wishes).request_id
-
-
-def _of_vms(
-    verb: Verb, act: Callable[[Work, list[str], verbs.OrderOptions], Request]
-) -> Callable[[Work, Decision], str]:
-    def decide(work: Work, order: Decision) -> str:
-        body = cast("bodies.OfVms", order.body)
-        if order.caller.tenant:
-            tenancy.check_vms(work, order.caller.tenant, body.vms, verb)
-        return act(work, body.vms, body.wishes(now=work.now)).request_id
-
-    return decide
-
-
-def _predict_failure(work: Work, order: Decision) -> str:
-    body = cast("bodies.PredictFailure", order.body)
-    notice = body.ahead(now=work.now, usual=work.policy.failure_notice)
-    wishes = body.wishes(now=work.now)
-    return verbs.predict_failure(work, body.host, notice, wishes).request_id
-
-
-def _fail(work: Work, order: Decision) -> str:
-    body = cast("bodies.Target", order.body)
-    if _kind_of(work, body) == "host":
-        return failures.fail_host(work, body.name).request
-    return failures.fail_vm(work, body.name).request
-
-
-def _restore(work: Work, order: Decision) -> dict[str, str]:
-    body = cast("bodies.Target", order.body)
-    kind = _kind_of(work, body)
-    restored = (
-        failures.restore_host(work, body.name)
-        if kind == "host"
-        else failures.restore_vm(work, body.name)
-    )
-    return {"kind": kind, "name": restored.name, "state": restored.state.value}
-
-
-def _kind_of(work: Work, body: bodies.Target) -> str:
-    """Return what the name means; refuse what is neither, or both."""
-    if body.kind is not None:
-        return body.kind
-    vm = work.tx.get(Vm, body.name)
-    is_vm = vm is not None and vm.state is not VmState.DELETED
-    is_host = work.tx.get(Host, body.name) is not None
-    if is_vm and is_host:
-        raise RefusedError(
-            f"{body.name!r} is the name of a host and of a VM",
-            hint="say which: --kind host or --kind vm",
+def _ordered(work: Work, order: Decision) -> Any:
+    """Decide a verb of the table; targets that cannot be done are left out."""
+    entry = VERBS[order.name]
+    given = bodies.given_of(entry, order.body, now=work.now)
+    work.parts = Parts(is_whole=not entry.targets.is_list)
+    if order.caller.tenant:
+        given = tenancy.admitted(work, order.caller.tenant, entry, given)
+    elif entry.targets.kind is Kind.WORK:
+        given = replace(
+            given, targets=(tenant_reader.real_id(work.tx, *given.targets),)
         )
-    if not is_vm and not is_host:
-        raise NotFoundError(
-            f"there is no host or vm {body.name!r}",
-            hint="names are case-sensitive; `forewarn fleet show --all` lists them",
-        )
-    return "host" if is_host else "vm"
-
-
-def _cancel(work: Work, order: Decision) -> list[str]:
-    body, caller = cast("bodies.Cancel", order.body), order.caller
-    if caller.tenant:
-        name = tenancy.check_cancel(work, caller.tenant, body.name)
-    else:
-        name = tenant_reader.real_id(work.tx, body.name)
-    note = Cancelled(by=work.who.actor, reason=body.reason)
-    cancelled = verbs.cancel(work, name, note=note)
-    return [operation.operation_id for operation in cancelled]
-
-
-def _approve(work: Work, order: Decision) -> str:
-    body, caller = cast("bodies.Approve", order.body), order.caller
-    if caller.tenant:
-        tenancy.check_approval(work, caller.tenant, body.event_id, body.as_vm)
-    return approvals.approve_for(work, body.event_id, as_vm=body.as_vm).event_id
-
-
-def _resolve(work: Work, order: Decision) -> str:
-    body = cast("bodies.Resolve", order.body)
-    name = tenant_reader.real_id(work.tx, body.operation)
-    outcome.resolve(work, name, done=body.outcome == "done", down=tuple(body.down))
-    return name
+    made = verbs.DECISIONS[entry.name](work, given)
+    return {"made": made, "refused": refused_report(work.parts.refused)}
 
 
 def _create_token(work: Work, order: Decision) -> str:
@@ -295,55 +221,20 @@ def token_report(token: Token, *, now: Micros) -> dict[str, Any]:
     }
 
 
-def _rule(
-    path: str,
-    body: type[BaseModel],
-    decide: Callable[[Work, Decision], Any],
-    *made: str,
-    makes_ids: bool = False,
-) -> tuple[str, Rule]:
-    name = path.replace("/", "-")
-    rule = Rule(body=body, decide=decide, path=path, made=made, makes_ids=makes_ids)
-    return name, rule
-
-
-def _restart(verb: Verb) -> Callable[[Work, Decision], str]:
-    return _of_vms(
-        verb, lambda work, vms, wishes: verbs.restart(work, vms, verb, wishes)
-    )
-
-
-def _renew(verb: Verb) -> Callable[[Work, Decision], str]:
-    return _of_vms(
-        verb, lambda work, vms, wishes: verbs.renew_image(work, vms, verb, wishes)
-    )
-
-
-DECISIONS: Mapping[str, Rule] = dict(
-    (
-        _rule("maintain", bodies.Maintain, _maintain),
-        _rule("reboot", bodies.OfVms, _restart(Verb.REBOOT), makes_ids=True),
-        _rule("redeploy", bodies.OfVms, _restart(Verb.REDEPLOY), makes_ids=True),
-        _rule("evict", bodies.OfVms, _of_vms(Verb.EVICT, verbs.evict)),
-        _rule(
-            "terminate",
-            bodies.OfVms,
-            _of_vms(Verb.TERMINATE, verbs.terminate),
-            makes_ids=True,
-        ),
-        _rule("upgrade-os", bodies.OfVms, _renew(Verb.UPGRADE_OS)),
-        _rule("reimage", bodies.OfVms, _renew(Verb.REIMAGE)),
-        _rule("predict-failure", bodies.PredictFailure, _predict_failure),
-        _rule("fail", bodies.Target, _fail),
-        _rule("restore", bodies.Target, _restore),
-        _rule("cancel", bodies.Cancel, _cancel, makes_ids=True),
-        _rule("approve", bodies.Approve, _approve),
-        _rule("resolve", bodies.Resolve, _resolve),
-        _rule(
-            "tokens", bodies.NewToken, _create_token, "secret_digest", "names_in_file"
-        ),
-        _rule("tokens/revoke", bodies.RevokeToken, _revoke_token),
-        ("use", Rule(body=Use, decide=_use_token)),
-    )
-)
+DECISIONS: Mapping[str, Rule] = {
+    **{
+        name: Rule(body=body, decide=_ordered, path=name)
+        for name, body in bodies.BODIES.items()
+    },
+    "tokens": Rule(
+        body=bodies.NewToken,
+        decide=_create_token,
+        path="tokens",
+        made=("secret_digest", "names_in_file"),
+    ),
+    "tokens-revoke": Rule(
+        body=bodies.RevokeToken, decide=_revoke_token, path="tokens/revoke"
+    ),
+    "use": Rule(body=Use, decide=_use_token),
+}
 """Every order, by its name: its path with dashes."""

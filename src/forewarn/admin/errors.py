@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from forewarn.admin import limits, wording
 from forewarn.admin.answers import SafeJsonResponse
 from forewarn.control.requests.idempotency import KeyReusedError
+from forewarn.control.transactions.parts import NothingTakenError, Refused
 from forewarn.fleet.errors import FleetFileError
 from forewarn.protocol.errors import (
     BadRequestError,
@@ -81,11 +82,14 @@ def problem(
     *,
     hint: str = "",
     problems: Sequence[dict[str, Any]] | None = None,
+    refused: Sequence[dict[str, Any]] | None = None,
 ) -> JSONResponse:
     """Return the answer that tells of an error."""
     body: dict[str, Any] = {"error": error, "hint": hint, "kind": kind.word}
     if problems is not None:
         body["problems"] = list(problems)
+    if refused:
+        body["refused"] = list(refused)
     headers: dict[str, str] = {}
     if kind is Kind.UNAVAILABLE:
         headers["Retry-After"] = str(limits.RETRY_SECONDS)
@@ -122,7 +126,25 @@ def of_error(error: ForewarnError) -> JSONResponse:
         case _:
             kind = Kind.UNAVAILABLE
             logger.warning("an operator was not served: %s", error.message)
-    return problem(kind, operators.refusal(error), hint=error.hint)
+    refused = error.refused if isinstance(error, NothingTakenError) else ()
+    return problem(
+        kind,
+        operators.refusal(error),
+        hint=error.hint,
+        refused=refused_report(refused),
+    )
+
+
+def refused_report(refused: Sequence[Refused]) -> list[dict[str, str]]:
+    """Return what a caller is told of the targets that an order leaves out."""
+    return [
+        {
+            "name": each.name,
+            "error": operators.refusal(each.error),
+            "hint": each.error.hint,
+        }
+        for each in refused
+    ]
 
 
 def _of_fleet(error: FleetFileError) -> JSONResponse:

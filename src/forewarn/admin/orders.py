@@ -1,6 +1,11 @@
-"""The orders: each is one verb of control, in one transaction."""
+"""The orders: each is one verb of the table, in one transaction."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from fastapi import APIRouter
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from forewarn.admin import bodies, limits, shapes
@@ -9,14 +14,16 @@ from forewarn.admin.answers import documented
 from forewarn.admin.idempotency import Giver, Giving
 from forewarn.control.transactions.event_json import event_report
 from forewarn.control.transactions.work import need
+from forewarn.instants import Micros
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import reports
+from forewarn.store.port import Reader
+from forewarn.verbs.model import Answer, Entry, Form
+from forewarn.verbs.table import VERBS
 
 router = APIRouter(tags=["orders"])
-
-_MADE = documented(shapes.RequestShape, 400, 404, 409, 422, status=201)
 
 
 def check_texts(caller: Caller, **texts: str) -> None:
@@ -29,128 +36,74 @@ def check_texts(caller: Caller, **texts: str) -> None:
             )
 
 
-async def made(giver: Giver, request_id: str) -> Response:
-    """Return the answer to an order that made a request."""
-    gateway = giver.gateway
-    report = await gateway.read(
-        lambda reader: reports.request_report(
-            reader, need(reader, Request, request_id), now=gateway.now()
-        )
-    )
-    return giver.answer(report, status=201)
+Report: TypeAlias = Callable[[Reader, Any, Micros], dict[str, Any]]
+"""Returns what a caller is told of what an order made."""
 
 
-@router.post("/maintain", status_code=201, responses=_MADE)
-async def maintain(body: bodies.Maintain, giver: Giving) -> Response:
-    """Maintain hosts: one rollout, an operation for each host.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """How an order is answered."""
 
-    The hosts are announced one after the other, at most `at_once` at a time, each with
-    a full notice when its turn comes. Each starts when its tenants have approved or at
-    NotBefore, as the guard of fault domains allows. A failed one stops the rollout
-    before the next announcement.
-    """
-    return await made(giver, await giver.give("maintain", body))
+    shape: type[BaseModel]
+    report: Report
+    status: int = 200
 
 
-async def _of_vms(giver: Giver, name: str, body: bodies.OfVms) -> Response:
-    check_texts(giver.caller, reason=body.reason, description=body.description or "")
-    return await made(giver, await giver.give(name, body))
+def _operation(reader: Reader, made: str, now: Micros) -> dict[str, Any]:
+    return reports.operation_report(reader, need(reader, Operation, made), now=now)
 
 
-@router.post("/reboot", status_code=201, responses=_MADE)
-async def reboot(body: bodies.OfVms, giver: Giving) -> Response:
-    """Restart VMs as their user would."""
-    return await _of_vms(giver, "reboot", body)
+def _request(reader: Reader, made: str, now: Micros) -> dict[str, Any]:
+    return reports.request_report(reader, need(reader, Request, made), now=now)
 
 
-@router.post("/redeploy", status_code=201, responses=_MADE)
-async def redeploy(body: bodies.OfVms, giver: Giving) -> Response:
-    """Move VMs to other hosts as their user would; ephemeral disks are lost."""
-    return await _of_vms(giver, "redeploy", body)
-
-
-@router.post("/evict", status_code=201, responses=_MADE)
-async def evict(body: bodies.OfVms, giver: Giving) -> Response:
-    """Evict Spot VMs: they are deleted after a short notice."""
-    return await _of_vms(giver, "evict", body)
-
-
-@router.post("/terminate", status_code=201, responses=_MADE)
-async def terminate(body: bodies.OfVms, giver: Giving) -> Response:
-    """Delete VMs: one request, one NotBefore, all of them together."""
-    return await _of_vms(giver, "terminate", body)
-
-
-@router.post("/upgrade-os", status_code=201, responses=_MADE)
-async def upgrade_os(body: bodies.OfVms, giver: Giving) -> Response:
-    """Upgrade the guest OS of scale-set instances."""
-    return await _of_vms(giver, "upgrade-os", body)
-
-
-@router.post("/reimage", status_code=201, responses=_MADE)
-async def reimage(body: bodies.OfVms, giver: Giving) -> Response:
-    """Make the disks of scale-set instances anew from their image."""
-    return await _of_vms(giver, "reimage", body)
-
-
-@router.post("/predict-failure", status_code=201, responses=_MADE)
-async def predict_failure(body: bodies.PredictFailure, giver: Giving) -> Response:
-    """Announce that a host will fail: each of its VMs can leave early."""
-    return await made(giver, await giver.give("predict-failure", body))
-
-
-@router.post("/fail", status_code=201, responses=_MADE)
-async def fail(body: bodies.Target, giver: Giving) -> Response:
-    """Say that a host or a VM is down now: no notice, its VMs see Started."""
-    return await made(giver, await giver.give("fail", body))
-
-
-@router.post("/restore", responses=documented(shapes.RestoredShape, 400, 404, 409, 422))
-async def restore(body: bodies.Target, giver: Giving) -> Response:
-    """Say that a host or a VM is up again: the failure's event goes."""
-    return giver.answer(await giver.give("restore", body))
-
-
-@router.post("/cancel", responses=documented(shapes.CancelledShape, 400, 404, 409, 422))
-async def cancel(body: bodies.Cancel, giver: Giving) -> Response:
-    """Cancel an operation, or all of a rollout or request that has not started.
-
-    It is removed without any impact. Started is its point of no return.
-    """
-    gateway = giver.gateway
-    check_texts(giver.caller, reason=body.reason)
-    names = await giver.give("cancel", body)
-    report = await gateway.read(
-        lambda reader: [
-            reports.operation_report(
-                reader, need(reader, Operation, name), now=gateway.now()
-            )
-            for name in names
-        ]
-    )
-    return giver.answer({"cancelled": report})
-
-
-@router.post("/approve", responses=documented(shapes.EventShape, 400, 404, 409, 422))
-async def approve(body: bodies.Approve, giver: Giving) -> Response:
-    """Approve an event on your own word, or in the place of a VM that sees it."""
-    check_texts(giver.caller, reason=body.reason)
-    approved = await giver.give("approve", body)
+ANSWERS: Mapping[Answer, Told] = {
+    Answer.REQUEST: Told(shape=shapes.MadeShape, report=_request, status=201),
+    Answer.RESTORED: Told(
+        shape=shapes.RestoredShape, report=lambda _, made, _now: {"restored": made}
+    ),
+    Answer.CANCELLED: Told(
+        shape=shapes.CancelledShape,
+        report=lambda reader, made, now: {
+            "cancelled": [_operation(reader, each, now) for each in made]
+        },
+    ),
     # Read again, as the asker may see it.
-    event = await giver.gateway.read(lambda reader: need(reader, Event, approved))
-    return giver.answer(event_report(event))
+    Answer.EVENT: Told(
+        shape=shapes.EventShape,
+        report=lambda reader, made, _: event_report(need(reader, Event, made)),
+    ),
+    Answer.OPERATION: Told(shape=shapes.OperationShape, report=_operation),
+}
 
 
-@router.post(
-    "/resolve", responses=documented(shapes.OperationShape, 400, 404, 409, 422)
-)
-async def resolve(body: bodies.Resolve, giver: Giving) -> Response:
-    """Say what became of an operation whose outcome nobody knows."""
-    gateway = giver.gateway
-    name = await giver.give("resolve", body)
-    report = await gateway.read(
-        lambda reader: reports.operation_report(
-            reader, need(reader, Operation, name), now=gateway.now()
+def _route(entry: Entry) -> Callable[[Any, Giver], Awaitable[Response]]:
+    told = ANSWERS[entry.answer]
+    texts = ["reason", *(a.key for a in entry.arguments if a.form is Form.TEXT)]
+
+    async def order(body: Any, giver: Giver) -> Response:
+        check_texts(giver.caller, **{key: getattr(body, key) or "" for key in texts})
+        result = await giver.give(entry.name, body)
+        now = giver.gateway.now()
+        report = await giver.gateway.read(
+            lambda reader: told.report(reader, result["made"], now)
         )
+        if entry.targets.is_list:
+            report["refused"] = result["refused"]
+        return giver.answer(report, status=told.status)
+
+    order.__annotations__ |= {"body": bodies.BODIES[entry.name], "giver": Giving}
+    return order
+
+
+for _entry in VERBS.values():
+    _told = ANSWERS[_entry.answer]
+    router.add_api_route(
+        f"/{_entry.name}",
+        _route(_entry),
+        methods=["POST"],
+        name=_entry.name.replace("-", "_"),
+        description=_entry.text,
+        status_code=_told.status,
+        responses=documented(_told.shape, 400, 404, 409, 422, status=_told.status),
     )
-    return giver.answer(report)

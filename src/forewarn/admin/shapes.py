@@ -88,6 +88,23 @@ class RolloutShape(BaseModel):
     states: dict[str, int] = Field(description="How many operations are in each state.")
 
 
+class RefusedShape(BaseModel):
+    """A host or VM that an order leaves out."""
+
+    name: str
+    error: str = Field(description="Why, in a sentence.")
+    hint: str = Field(description="What to do next; may be empty.")
+
+
+_REFUSED = Field(description="Targets that were left out; the order is about the rest.")
+
+
+class MadeShape(RequestShape):
+    """What an order made."""
+
+    refused: list[RefusedShape] = _REFUSED
+
+
 class EventShape(BaseModel):
     """An event: wire members under their wire names, and what is ours."""
 
@@ -310,12 +327,19 @@ class CancelledShape(BaseModel):
     cancelled: list[OperationShape]
 
 
-class RestoredShape(BaseModel):
-    """What is up again."""
+class RestoredTarget(BaseModel):
+    """A host or VM that is up again."""
 
     kind: str = Field(description="host or vm.")
     name: str
     state: str
+
+
+class RestoredShape(BaseModel):
+    """What is up again."""
+
+    restored: list[RestoredTarget]
+    refused: list[RefusedShape] = _REFUSED
 
 
 class FleetPage(Page):

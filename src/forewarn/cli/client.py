@@ -288,7 +288,8 @@ def _error_of(answer: httpx2.Response, url: str) -> CommandError:
     seconds = answer.headers.get("Retry-After", "")
     if told["kind"] == "too-many" and seconds.isdecimal():
         hint = f"{hint}; try again in {seconds} s"
-    return CommandError(status, str(told["error"]), hint=hint)
+    lines = [f"{each['name']}: {each['error']}" for each in told.get("refused", ())]
+    return CommandError(status, str(told["error"]), hint=hint, lines=lines)
 
 
 def _events(lines: Iterator[str]) -> Generator[tuple[str, Any]]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from forewarn.verbs import table as verbs
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
@@ -125,7 +127,7 @@ REASON = Option(
     name="--reason",
     metavar="TEXT",
     may_be_empty=True,
-    help="Why; it is kept in the history of what the order causes.",
+    help=verbs.REASON.about,
 )
 CA_FILE = Option(
     name="--ca-file",

@@ -8,18 +8,9 @@ from forewarn.cli.command_table import Call
 from forewarn.cli.listings import OPERATIONS
 from forewarn.cli.lists import show
 from forewarn.cli.tables import count
+from forewarn.verbs.table import VERBS
 
 Json = Mapping[str, Any]
-
-_WITHOUT_NOTICE: Mapping[str, str] = {
-    "terminate": "Spot VMs, and scopes without terminate_notice, get no notice of a "
-    "deletion; `forewarn evict VM` gives a Spot VM the notice of a Preempt",
-    "upgrade-os": "scopes without os_image_notice, and VMs that are not "
-    "memory_preserving, get no notice of an upgrade",
-    "reimage": "scopes without os_image_notice, and VMs that are not "
-    "memory_preserving, get no notice of a reimage",
-}
-"""By verb, why an operation may have no event, and what gives notice instead."""
 
 _VM_COLUMNS = ("VM", "EVENT", "STATUS", "SCOPE", "TENANT", "OPERATION")
 
@@ -40,7 +31,7 @@ def print_made(call: Call, request: Json) -> None:
     if silent:
         which = f" for {count(len(silent), 'operation')}" if len(found) > 1 else ""
         output.line(f"no event{which}: nobody is told")
-        if why := _WITHOUT_NOTICE.get(request["kind"]):
+        if why := VERBS[request["kind"]].without_notice:
             output.line(f"  {why}")
     if found:
         print_next(found[0]["operation"])

@@ -1,7 +1,6 @@
 """The orders: each is one POST, and what it made is printed with what to try next."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from forewarn.cli import output
@@ -11,75 +10,66 @@ from forewarn.cli.failure import Exit
 from forewarn.cli.listings import FAILURE, what
 from forewarn.cli.made import print_made, print_next
 from forewarn.cli.times import with_offset
+from forewarn.verbs.model import Answer, Argument, Entry, Form
+from forewarn.verbs.table import REASON, VERBS
 
 Json = Mapping[str, Any]
 
 
 def order(call: Call) -> int:
-    """Give an order about VMs."""
-    return _give(call, _wishes(call, vms=call.texts("vm")), partial(print_made, call))
+    """Give an order of the table of verbs."""
+    entry = VERBS[call.command.name]
+    with Client.of(call) as client:
+        told = client.post(entry.name, _body(call, entry))
+    if call.flag("json"):
+        output.document(told)
+    else:
+        _SHOWN[entry.answer](call, told)
+    refused = told.get("refused", ())
+    for each in refused:
+        output.problem(f"{each['name']}: {each['error']}", hint=each["hint"])
+    return Exit.FAILED if refused else Exit.DONE
 
 
-def maintain(call: Call) -> int:
-    """Maintain hosts."""
-    body = _wishes(call, hosts=call.texts("host"), impact=call.text("impact"))
-    if duration := call.text("duration"):
-        body["duration"] = duration
-    if at_once := call.text("at_once"):
-        body["at_once"] = _count(at_once)
-    if call.flag("emergency"):
-        body["emergency"] = True
-    return _give(call, body, partial(print_made, call))
+def _body(call: Call, entry: Entry) -> dict[str, Any]:
+    """Return the request that a command says."""
+    key = entry.targets.key
+    body: dict[str, Any] = {
+        key: call.texts(key) if entry.targets.is_list else call.text(key)
+    }
+    for argument in (*entry.arguments, REASON):
+        key = argument.name.lstrip("-").replace("-", "_")
+        said = getattr(call.arguments, key, None)
+        if said is not None and (said or argument.key == "description"):
+            body[argument.key] = _value(argument, said)
+    return body
 
 
-def _count(text: str) -> int | str:
-    """Return the number; what is none is left for the service to refuse."""
-    return int(text) if text.isascii() and text.isdigit() else text
+def _value(argument: Argument, said: Any) -> Any:
+    """Return what a request has for it; what is wrong is left for the service."""
+    if argument.form is Form.MOMENT:
+        return with_offset(said)
+    is_number = isinstance(said, str) and said.isascii() and said.isdigit()
+    return int(said) if argument.form is Form.COUNT and is_number else said
 
 
-def predict_failure(call: Call) -> int:
-    """Announce that a host will fail."""
-    body = _wishes(call, host=call.text("host"))
-    if ahead := call.text("in"):
-        body["in"] = ahead
-    return _give(call, body, partial(print_made, call))
+def _print_restored(_call: Call, told: Json) -> None:
+    for each in told["restored"]:
+        output.line(f"{each['kind']} {each['name']} is {each['state']}")
 
 
-def fail(call: Call) -> int:
-    """Say that a host or VM is down."""
-    return _give(call, _target(call), partial(print_made, call))
+def _print_cancelled(_call: Call, told: Json) -> None:
+    for each in told["cancelled"]:
+        output.line(f"{each['operation']} is cancelled: {what(each)}")
 
 
-def restore(call: Call) -> int:
-    """Say that a host or VM is up again."""
-
-    def show(told: Json) -> None:
-        output.line(f"{told['kind']} {told['name']} is {told['state']}")
-
-    return _give(call, _target(call), show)
+def _print_approved(_call: Call, told: Json) -> None:
+    output.line(f"event {told['EventId']} {_approval(told)}")
+    print_next(told["operation"])
 
 
-def cancel(call: Call) -> int:
-    """Cancel what has not started."""
-
-    def show(told: Json) -> None:
-        for each in told["cancelled"]:
-            output.line(f"{each['operation']} is cancelled: {what(each)}")
-
-    return _give(call, _body(call, name=call.text("id")), show)
-
-
-def approve(call: Call) -> int:
-    """Approve an event."""
-
-    def show(told: Json) -> None:
-        output.line(f"event {told['EventId']} {_approval(told)}")
-        print_next(told["operation"])
-
-    body = _body(call, event_id=call.text("event"))
-    if vm := call.text("as"):
-        body["as_vm"] = vm
-    return _give(call, body, show)
+def _print_resolved(_call: Call, told: Json) -> None:
+    output.line(f"{told['operation']} is {told['state']}: {what(told)}")
 
 
 def _approval(event: Json) -> str:
@@ -100,44 +90,11 @@ def _approval(event: Json) -> str:
     return f"{standing}: the approval changes nothing"
 
 
-def resolve(call: Call) -> int:
-    """Say how an operation ended that nobody knows of."""
-
-    def show(told: Json) -> None:
-        output.line(f"{told['operation']} is {told['state']}: {what(told)}")
-
-    body = _body(call, operation=call.text("operation"), outcome=call.text("outcome"))
-    if down := call.texts("down"):
-        body["down"] = down
-    return _give(call, body, show)
-
-
-def _give(call: Call, body: Json, show: Callable[[Json], None]) -> int:
-    with Client.of(call) as client:
-        told = client.post(call.command.name, body)
-    if call.flag("json"):
-        output.document(told)
-    else:
-        show(told)
-    return Exit.DONE
-
-
-def _body(call: Call, **members: Any) -> dict[str, Any]:
-    if reason := call.text("reason"):
-        members["reason"] = reason
-    return members
-
-
-def _wishes(call: Call, **members: Any) -> dict[str, Any]:
-    if not_before := call.text("not_before"):
-        members["not_before"] = with_offset(not_before)
-    if getattr(call.arguments, "description", None) is not None:
-        members["description"] = call.text("description")
-    return _body(call, **members)
-
-
-def _target(call: Call) -> dict[str, Any]:
-    body = _body(call, name=call.text("name"))
-    if kind := call.text("kind"):
-        body["kind"] = kind
-    return body
+_SHOWN: Mapping[Answer, Callable[[Call, Json], None]] = {
+    Answer.REQUEST: print_made,
+    Answer.RESTORED: _print_restored,
+    Answer.CANCELLED: _print_cancelled,
+    Answer.EVENT: _print_approved,
+    Answer.OPERATION: _print_resolved,
+}
+"""How what an order made is shown to a person."""

@@ -38,6 +38,14 @@ def said(call: Call, value: Any, *lines: str) -> Exit:
     return Exit.DONE
 
 
+def problem(text: str, *, hint: str = "") -> None:
+    """Print what went wrong, and what to do about it, on standard error."""
+    for each in text.splitlines():
+        print(f"forewarn: {printable(each)}", file=sys.stderr)
+    if hint:
+        print(f"  hint: {printable(hint)}", file=sys.stderr)
+
+
 def listed(
     call: Call,
     value: Any,

@@ -4,7 +4,7 @@ Each check is made in the order's own transaction, before the verb. What the ten
 cannot see is refused in the words that are used for what does not exist.
 """
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from forewarn.control.redaction.tenant_filter import aliases_of
@@ -14,27 +14,43 @@ from forewarn.fleet.model import Host, HostState, Vm
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request, Verb
+from forewarn.verbs.model import Entry, Given, Kind
 
 
-def check_vms(work: Work, tenant: str, names: Sequence[str], verb: Verb) -> None:
-    """Refuse VMs that are not the tenant's.
+def admitted(work: Work, tenant: str, entry: Entry, given: Given) -> Given:
+    """Return a tenant's order with the real IDs of its targets.
+
+    VMs that are not the tenant's are left out as `work.parts` says. Raises
+    NotFoundError for what the tenant cannot see, and RefusedError.
+    """
+    if entry.targets.kind is Kind.VM:
+        own = TenantReader(work.tx, tenant)
+        names = work.parts.each(
+            given.targets, lambda name: _own_vm(work, own, name, entry.name)
+        )
+        return replace(given, targets=tuple(names))
+    [name] = given.targets
+    if entry.targets.kind is Kind.WORK:
+        return replace(given, targets=(check_cancel(work, tenant, name),))
+    check_approval(work, tenant, name, given.text("as_vm"))
+    return given
+
+
+def _own_vm(work: Work, own: TenantReader, name: str, verb: str) -> str:
+    """Return the name of a tenant's VM.
 
     Raises NotFoundError; and RefusedError where a restart cannot be done since the
     host is down, in words that do not name it.
     """
-    own = TenantReader(work.tx, tenant)
-    for name in names:
-        need(own, Vm, name)
-    if verb is not Verb.REBOOT:
-        return
-    for name in names:
-        vm = need(work.tx, Vm, name)
-        host = work.tx.get(Host, vm.host)
+    vm = need(own, Vm, name)
+    if verb == Verb.REBOOT.value:
+        host = work.tx.get(Host, need(work.tx, Vm, name).host)
         if host is not None and host.state is HostState.DOWN:
             raise RefusedError(
                 f"vm {name} cannot be restarted: what it runs on is down",
                 hint=f"`forewarn redeploy {name}` moves it elsewhere",
             )
+    return vm.name
 
 
 def check_cancel(work: Work, tenant: str, name: str) -> str:
@@ -56,8 +72,11 @@ def check_cancel(work: Work, tenant: str, name: str) -> str:
 
 
 def in_own_ids(work: Work, tenant: str, made: Any) -> Any:
-    """Return ids that an order made, as the tenant may know them."""
+    """Return what an order made, with ids as the tenant may know them."""
     aliases = aliases_of(work.tx, tenant)
+    if isinstance(made, dict):
+        said = cast("dict[str, Any]", made)
+        return {**said, "made": in_own_ids(work, tenant, said["made"])}
     if isinstance(made, list):
         return [aliases.of(each) for each in cast("list[str]", made)]
     return aliases.of(made)

@@ -16,7 +16,7 @@ from forewarn.control.requests import admission, verbs
 from forewarn.control.requests.admission import Draft
 from forewarn.control.requests.verbs.hosts import MAINTENANCE
 from forewarn.control.requests.verbs.order import check_targets
-from forewarn.control.requests.verbs.vms import REDEPLOYING, RESTARTING
+from forewarn.control.requests.verbs.vms import CHANGES
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.instants import SECOND, Micros
@@ -143,7 +143,7 @@ def _draft(
 def _description(verb: Verb, action: Action) -> str:
     if verb is Verb.MAINTAIN:
         return MAINTENANCE[action].description
-    return {Verb.REBOOT: RESTARTING, Verb.REDEPLOY: REDEPLOYING}.get(verb, "")
+    return CHANGES[verb].description if verb in CHANGES else ""
 
 
 def move(work: Work, name: str, stop: Stop) -> Operation:

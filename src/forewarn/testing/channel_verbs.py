@@ -258,6 +258,11 @@ def _deletion(world: ScheduledEvents, message: Message) -> Json:
     return _events(getattr(world, name)(*message.texts("vms"), **wishes))
 
 
+def _order(world: ScheduledEvents, message: Message) -> Json:
+    targets, arguments = message.texts("targets"), message.members("arguments")
+    return _events(world.order(targets, verb=message.text("verb"), arguments=arguments))
+
+
 def _fail(world: ScheduledEvents, message: Message) -> Json:
     return _events(world.fail(message.text("name")))
 
@@ -402,6 +407,7 @@ VERBS: Mapping[str, Verb] = {
     "maintain": Verb(
         keys=("vm", "hosts", "impact", "at_once", *WISHES), run=_of_world(_maintain)
     ),
+    "order": Verb(keys=("verb", "targets", "arguments"), run=_of_world(_order)),
     "predict_failure": Verb(keys=("vm", "ahead"), run=_of_vm(_predict)),
     "fail": Verb(keys=("name",), run=_of_world(_fail)),
     "restore": Verb(

@@ -107,17 +107,19 @@ class Message:
             raise self._wrong(key, "a list of texts")
         return cast("list[str]", found)
 
+    def members(self, key: str) -> Json:
+        """Return an object; an empty one where it is missing."""
+        value: object = self._members.get(key)
+        if value is not None and not isinstance(value, dict):
+            raise self._wrong(key, "an object")
+        return cast("Json", value or {})
+
     def table(self, key: str) -> dict[str, str]:
         """Return an object of texts."""
-        value: object = self._members.get(key)
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            raise self._wrong(key, "an object of texts")
-        members = cast("dict[str, object]", value)
+        members = self.members(key)
         if not all(isinstance(each, str) for each in members.values()):
             raise self._wrong(key, "an object of texts")
-        return cast("dict[str, str]", members)
+        return members
 
     def flag(self, key: str) -> bool | None:
         """Return true, false, or None where it is not there."""

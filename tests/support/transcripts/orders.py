@@ -1,132 +1,71 @@
 """What an operator orders in a story: the verbs, as on the command line."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
-from typing import TypeAlias
-
-from forewarn.control.requests import approvals, failures, outcome, verbs
-from forewarn.control.transactions.work import Work
+from forewarn.control.requests.verbs import DECISIONS
 from forewarn.fleet.model import Host
-from forewarn.protocol.notes import Said
-from forewarn.protocol.operations import Action, Verb
+from forewarn.verbs.model import Argument, Entry, Form, Given, Value
+from forewarn.verbs.table import VERBS
 from tests.support.transcripts.story import Story
 from tests.support.transcripts.words import Words
 
-Decide: TypeAlias = Callable[[Work], object]
-BY_HAND = Said(text="cancelled by an operator")
+ORDERS = frozenset(VERBS)
 
 
 def order(story: Story, words: Words) -> None:
     """Give the order that the words write."""
-    decide = ORDERS[words.name](story, words)
-    story.world.order(decide)
+    entry = VERBS[words.name]
+    given = _given(entry, story, words)
+    story.world.order(lambda work: DECISIONS[entry.name](work, given))
 
 
-def _wishes(story: Story, words: Words) -> verbs.OrderOptions:
-    description = words.option("--description")
-    return verbs.OrderOptions(
-        duration_seconds=words.seconds("--duration"),
-        not_before=words.moment("--not-before", now=story.world.now),
-        description=description or None,
-        emergency=words.flag("--emergency"),
+def _given(entry: Entry, story: Story, words: Words) -> Given:
+    said = {
+        each.key: _option(each, story, words)
+        for each in entry.arguments
+        if each.name.startswith("--")
+    }
+    # That nothing is named is for the verb to refuse.
+    targets = words.all(least=0 if entry.name == "maintain" else 1)
+    for each in entry.arguments:
+        if not each.name.startswith("--"):
+            said[each.key] = _word(each, targets.pop() if targets else "", words)
+    if not entry.targets.is_list and len(targets) != 1:
+        raise words.error(f"{words.name} takes another number of arguments")
+    if entry.name in {"fail", "restore"} and story.world.read(
+        lambda reader: reader.get(Host, targets[0])
+    ):
+        # Hosts of stories may have the names of VMs.
+        said["kind"] = "host"
+    return Given(
+        targets=tuple(targets),
+        values={key: value for key, value in said.items() if value is not None},
     )
 
 
-def _maintain(story: Story, words: Words) -> Decide:
-    at_once = words.option("--at-once")
-    wishes = replace(_wishes(story, words), at_once=int(at_once) if at_once else None)
-    try:
-        action = Action(words.option("--impact"))
-    except ValueError as error:
-        raise words.error(str(error)) from error
-    hosts = words.all(least=0)
-    return lambda work: verbs.maintain(work, hosts, action, wishes)
+def _option(argument: Argument, story: Story, words: Words) -> Value | None:
+    match argument.form:
+        case Form.SWITCH:
+            return words.flag(argument.name)
+        case Form.NAMES:
+            return words.options(argument.name)
+        case Form.SECONDS:
+            return words.seconds(argument.name)
+        case Form.DURATION:
+            return words.duration(argument.name)
+        case Form.MOMENT:
+            return words.moment(argument.name, now=story.world.now)
+        case Form.COUNT:
+            text = words.option(argument.name)
+            return int(text) if text else None
+        case Form.WORD:
+            text = words.option(argument.name)
+            if text or argument.is_needed:
+                return _word(argument, text, words)
+            return None
+        case _:
+            return words.option(argument.name) or None
 
 
-def _restart(verb: Verb, story: Story, words: Words) -> Decide:
-    wishes = _wishes(story, words)
-    vms = words.all()
-    return lambda work: verbs.restart(work, vms, verb, wishes)
-
-
-def _evict(story: Story, words: Words) -> Decide:
-    wishes = _wishes(story, words)
-    vms = words.all()
-    return lambda work: verbs.evict(work, vms, wishes)
-
-
-def _terminate(story: Story, words: Words) -> Decide:
-    wishes = _wishes(story, words)
-    vms = words.all()
-    return lambda work: verbs.terminate(work, vms, wishes)
-
-
-def _renew_image(verb: Verb, story: Story, words: Words) -> Decide:
-    wishes = _wishes(story, words)
-    vms = words.all()
-    return lambda work: verbs.renew_image(work, vms, verb, wishes)
-
-
-def _fail(story: Story, words: Words) -> Decide:
-    name = words.one()
-    if _is_host(story, name):
-        return lambda work: failures.fail_host(work, name)
-    return lambda work: failures.fail_vm(work, name)
-
-
-def _restore(story: Story, words: Words) -> Decide:
-    name = words.one()
-    if _is_host(story, name):
-        return lambda work: failures.restore_host(work, name)
-    return lambda work: failures.restore_vm(work, name)
-
-
-def _is_host(story: Story, name: str) -> bool:
-    return story.world.read(lambda reader: reader.get(Host, name)) is not None
-
-
-def _predict_failure(story: Story, words: Words) -> Decide:
-    wishes = _wishes(story, words)
-    notice = words.duration("--in") or story.world.policy.failure_notice
-    name = words.one()
-    return lambda work: verbs.predict_failure(work, name, notice, wishes)
-
-
-def _cancel(story: Story, words: Words) -> Decide:
-    del story
-    name = words.one()
-    return lambda work: verbs.cancel(work, name, note=BY_HAND)
-
-
-def _approve(story: Story, words: Words) -> Decide:
-    del story
-    as_vm = words.option("--as")
-    event = words.one()
-    return lambda work: approvals.approve_for(work, event, as_vm=as_vm)
-
-
-def _resolve(story: Story, words: Words) -> Decide:
-    del story
-    down = words.options("--down")
-    operation, word = words.all(least=2, most=2)
-    if word not in {"done", "failed"}:
-        raise words.error("say done or failed")
-    return lambda work: outcome.resolve(work, operation, done=word == "done", down=down)
-
-
-ORDERS: Mapping[str, Callable[[Story, Words], Decide]] = {
-    "maintain": _maintain,
-    "reboot": partial(_restart, Verb.REBOOT),
-    "redeploy": partial(_restart, Verb.REDEPLOY),
-    "evict": _evict,
-    "terminate": _terminate,
-    "upgrade-os": partial(_renew_image, Verb.UPGRADE_OS),
-    "reimage": partial(_renew_image, Verb.REIMAGE),
-    "fail": _fail,
-    "restore": _restore,
-    "predict-failure": _predict_failure,
-    "cancel": _cancel,
-    "approve": _approve,
-    "resolve": _resolve,
-}
+def _word(argument: Argument, text: str, words: Words) -> str:
+    if text not in argument.words:
+        raise words.error(f"say {' or '.join(argument.words)}")
+    return text

@@ -116,7 +116,7 @@ class Shared:
         approval = Approval(vm="hidden-db-0", event_ids=(events["hidden-bank"],))
         assert self.gateway.plane.approve([approval], now=self.gateway.now()) == (None,)
         self.gateway.advance("30m")
-        self.order("fail", name="hidden-db-1")
+        self.order("fail", names=["hidden-db-1"])
         made = self.order("maintain", hosts=["hidden-h2"], impact="reboot")
         for event in _events(made):
             if event["tenant"] == "hidden-bank":

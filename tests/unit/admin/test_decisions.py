@@ -16,9 +16,9 @@ OPERATOR = Caller(name="alice")
 
 BODIES: dict[str, dict[str, Any]] = {
     "maintain": {"hosts": ["hidden-h1"], "impact": "reboot", "duration": "5s"},
-    "predict-failure": {"host": "hidden-h1", "in": "2d"},
-    "fail": {"name": "web_0"},
-    "restore": {"name": "web_0"},
+    "predict-failure": {"hosts": ["hidden-h1"], "in": "2d"},
+    "fail": {"names": ["web_0"]},
+    "restore": {"names": ["web_0"]},
     "cancel": {"name": "op-1"},
     "approve": {"event_id": "x", "as_vm": "web_0"},
     "resolve": {"operation": "op-1", "outcome": "done"},

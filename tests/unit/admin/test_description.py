@@ -79,7 +79,7 @@ def check(value: Any, model: type[BaseModel]) -> None:
 def test_answers_are_as_described(client: TestClient, gateway: LocalGateway) -> None:
     gateway.enable("web_0")
     made = client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "redeploy"})
-    check(made.json(), shapes.RequestShape)
+    check(made.json(), shapes.MadeShape)
     (operation,) = made.json()["operations"]
     check(operation, shapes.OperationShape)
     check(operation["events"][0], shapes.EventInOperation)
@@ -101,8 +101,8 @@ def test_answers_are_as_described(client: TestClient, gateway: LocalGateway) -> 
     check(plan.json()["changes"][0], shapes.ChangeShape)
     check(client.get("/healthz").json(), shapes.HealthShape)
     check(client.post("/v1/cancel", json={"name": name}).json(), shapes.CancelledShape)
-    client.post("/v1/fail", json={"name": "h1"})
-    restored = client.post("/v1/restore", json={"name": "h1"}).json()
+    client.post("/v1/fail", json={"names": ["h1"]})
+    restored = client.post("/v1/restore", json={"names": ["h1"]}).json()
     check(restored, shapes.RestoredShape)
 
 

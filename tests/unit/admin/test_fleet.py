@@ -76,7 +76,7 @@ def test_a_plan_is_refused_where_its_application_would_be(client: TestClient) ->
     post(client, "apply", fleet)
     move = fleet.replace('name = "web_0"\nhost = "h1"', 'name = "web_0"\nhost = "h3"')
     assert post(client, "plan", move)["lines"] == ["~ vm web_0: host h1 → h3"]
-    assert client.post("/v1/fail", json={"name": "h3"}).status_code == 201
+    assert client.post("/v1/fail", json={"names": ["h3"]}).status_code == 201
     refused = post(client, "plan", move, 409)
     assert refused["error"] == "vm web_0 cannot be put on host h3, which is down"
     assert post(client, "apply", move, 409)["error"] == refused["error"]

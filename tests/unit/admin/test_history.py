@@ -32,9 +32,9 @@ def whats(client: TestClient, **params: str) -> list[str]:
 
 def test_the_trail_of_a_time(client: TestClient, gateway: LocalGateway) -> None:
     gateway.advance("1h")
-    post(client, "fail", name="web_0")
+    post(client, "fail", names=["web_0"])
     gateway.advance("1h")
-    post(client, "restore", name="web_0")
+    post(client, "restore", names=["web_0"])
     assert "vm runs again" in whats(client, vm="web_0", since="1m")
     assert "vm runs again" not in whats(client, vm="web_0", until="1m")
     assert whats(client, since="90m", until="30m", what="host") == []
@@ -131,11 +131,11 @@ def test_what_became_of_an_operation(client: TestClient, gateway: LocalGateway) 
 
 
 def test_why_it_was_held_is_kept(client: TestClient, gateway: LocalGateway) -> None:
-    post(client, "fail", name="h2")
+    post(client, "fail", names=["h2"])
     made = post(client, "maintain", hosts=["h1"], impact="reboot")
     (operation,) = made["operations"]
     gateway.advance("20m")
-    post(client, "restore", name="h2")
+    post(client, "restore", names=["h2"])
     gateway.advance("1h")
     told = get(client, f"history/operations/{operation['operation']}")
     held = [each for each in told["phases"] if each["phase"] == "held"]
@@ -147,9 +147,9 @@ def test_why_it_was_held_is_kept(client: TestClient, gateway: LocalGateway) -> N
 def test_a_vm_finds_the_failures_that_let_go_of_it(
     client: TestClient, gateway: LocalGateway
 ) -> None:
-    post(client, "fail", name="h2")
+    post(client, "fail", names=["h2"])
     gateway.advance("90s")
-    post(client, "restore", name="h2")
+    post(client, "restore", names=["h2"])
     (told,) = get(client, "history/operations", vm="web_1")["operations"]
     mine = {each["vm"]: each["down_seconds"] for each in told["vms"]}
     assert mine["web_1"] == 90.0
@@ -158,8 +158,8 @@ def test_a_vm_finds_the_failures_that_let_go_of_it(
 
 def test_accounts_come_in_pages(client: TestClient, gateway: LocalGateway) -> None:
     for vm in ("web_0", "web_1", "db_1"):
-        post(client, "fail", name=vm)
-        post(client, "restore", name=vm)
+        post(client, "fail", names=[vm])
+        post(client, "restore", names=[vm])
     narrower: list[dict[str, str]] = [{}, {"vm": "web_0"}, {"tenant": "shop"}]
     for params in narrower:
         whole = get(client, "history/operations", **params)["operations"]
@@ -176,9 +176,9 @@ def test_accounts_come_in_pages(client: TestClient, gateway: LocalGateway) -> No
 
 def test_availability(client: TestClient, gateway: LocalGateway) -> None:
     gateway.advance("1h")
-    post(client, "fail", name="h1")
+    post(client, "fail", names=["h1"])
     gateway.advance("1500ms")
-    post(client, "fail", name="web_1")
+    post(client, "fail", names=["web_1"])
     gateway.advance("2s")
     told = get(client, "availability", scope="web", since="1h")
     assert [row["vm"] for row in told["vms"]] == ["web_0", "web_1"]

@@ -46,8 +46,8 @@ def order_keys(gateway: LocalGateway) -> list[OrderKey]:
         ("terminate", {"vms": ["db_1"]}),
         ("upgrade-os", {"vms": ["db_1"]}),
         ("reimage", {"vms": ["db_1"]}),
-        ("predict-failure", {"host": "h1"}),
-        ("fail", {"name": "h1"}),
+        ("predict-failure", {"hosts": ["h1"]}),
+        ("fail", {"names": ["h1"]}),
     ],
 )
 def test_repeated_order_makes_one_request(
@@ -94,12 +94,15 @@ def test_same_request_written_otherwise_is_a_repetition(client: TestClient) -> N
 
 
 def test_refused_order_stores_no_key(client: TestClient, gateway: LocalGateway) -> None:
-    body = {"name": "h1"}
+    body = {"names": ["h1"]}
     assert client.post("/v1/restore", json=body, headers=KEY).status_code == 409
     assert order_keys(gateway) == []
     client.post("/v1/fail", json=body)
     restored = client.post("/v1/restore", json=body, headers=KEY)
-    assert restored.json() == {"kind": "host", "name": "h1", "state": "up"}
+    assert restored.json() == {
+        "restored": [{"kind": "host", "name": "h1", "state": "up"}],
+        "refused": [],
+    }
     client.post("/v1/fail", json=body)
     again = client.post("/v1/restore", json=body, headers=KEY)
     assert (again.headers[REPEATED], again.json()) == ("true", restored.json())

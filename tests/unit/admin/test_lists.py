@@ -13,8 +13,8 @@ from tests.unit.admin.test_description import check
 @pytest.fixture
 def busy(client: TestClient) -> TestClient:
     """A service with a rollout over two hosts, and a failure that has ended."""
-    client.post("/v1/fail", json={"name": "web_0"})
-    client.post("/v1/restore", json={"name": "web_0"})
+    client.post("/v1/fail", json={"names": ["web_0"]})
+    client.post("/v1/restore", json={"names": ["web_0"]})
     for host in ("h1", "h2"):
         client.post("/v1/maintain", json={"hosts": [host], "impact": "freeze"})
     return client

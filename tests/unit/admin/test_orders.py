@@ -108,28 +108,30 @@ def test_an_emergency_and_an_absolute_time(client: TestClient) -> None:
 
 
 def test_a_failure_and_its_end(client: TestClient) -> None:
-    made = post(client, "fail", name="h1", reason="smoke")
+    made = post(client, "fail", names=["h1"], reason="smoke")
     assert made["operations"][0]["state"] == "Impacting"
-    restored = post(client, "restore", 200, name="h1")
-    assert restored == {"kind": "host", "name": "h1", "state": "up"}
-    made = post(client, "fail", name="web_1")
+    restored = post(client, "restore", 200, names=["h1"])
+    up = {"kind": "host", "name": "h1", "state": "up"}
+    assert restored == {"restored": [up], "refused": []}
+    made = post(client, "fail", names=["web_1"])
     assert made["operations"][0]["target_kind"] == "vm"
-    restored = post(client, "restore", 200, name="web_1")
-    assert restored == {"kind": "vm", "name": "web_1", "state": "running"}
+    restored = post(client, "restore", 200, names=["web_1"])
+    running = {"kind": "vm", "name": "web_1", "state": "running"}
+    assert restored == {"restored": [running], "refused": []}
 
 
 def test_a_name_of_a_host_and_of_a_vm_must_say_which(client: TestClient) -> None:
-    refused = post(client, "fail", 409, name="same")
+    refused = post(client, "fail", 409, names=["same"])
     assert "a host and of a VM" in refused["error"]
     assert "--kind" in refused["hint"]
-    made = post(client, "fail", name="same", kind="vm")
+    made = post(client, "fail", names=["same"], kind="vm")
     assert made["operations"][0]["target_kind"] == "vm"
-    missing = post(client, "fail", 404, name="other")
+    missing = post(client, "fail", 404, names=["other"])
     assert missing["error"] == "there is no host or vm 'other'"
 
 
 def test_a_predicted_failure(client: TestClient) -> None:
-    made = post(client, "predict-failure", 201, host="h1", **{"in": "3d"})
+    made = post(client, "predict-failure", 201, hosts=["h1"], **{"in": "3d"})
     assert {each["not_before"] for each in made["operations"]} == {
         "2030-01-04T00:00:00Z"
     }
@@ -142,12 +144,12 @@ def test_a_predicted_failure(client: TestClient) -> None:
 def test_when_a_predicted_failure_comes(
     client: TestClient, body: dict[str, str], not_before: str
 ) -> None:
-    made = post(client, "predict-failure", 201, host="h1", **body)
+    made = post(client, "predict-failure", 201, hosts=["h1"], **body)
     assert made["operations"][0]["not_before"] == not_before
 
 
 def test_a_predicted_failure_comes_once(client: TestClient) -> None:
-    body = {"host": "h1", "in": "3d", "not_before": "+3d"}
+    body = {"hosts": ["h1"], "in": "3d", "not_before": "+3d"}
     refused = post(client, "predict-failure", 400, **body)
     assert refused["error"] == "give `in` or `not_before`, not both"
 

@@ -137,8 +137,8 @@ def test_a_tenant_that_orders_too_often_is_told_when_to_order_again(
     vms = {"vms": ["hidden-db-0"]}
     assert hurried.ask(bank, "POST", "/v1/reboot", json=vms).status_code == 201
     for _ in range(4):
-        hurried.order("fail", name="web_1")
-        hurried.order("restore", name="web_1")
+        hurried.order("fail", names=["web_1"])
+        hurried.order("restore", names=["web_1"])
 
 
 @pytest.mark.parametrize("text", ["reason", "description"])

@@ -93,7 +93,7 @@ def requests(lived: Shared, names: dict[str, str]) -> Iterator[tuple[str, str, A
 def bodies(example: dict[str, Any], names: dict[str, str]) -> Iterator[dict[str, Any]]:
     """Yield an order's example, about things of these names."""
     slots = {
-        "vms": [[names["vm"]], ["web_0", names["vm"]], [names["vm"], "web_0"]],
+        "vms": [[names["vm"]], [names["vm"], f"{names['vm']}x"]],
         "hosts": [[names["host"]]],
         "host": [names["host"]],
         "name": list(names.values()),
@@ -129,6 +129,20 @@ def test_what_is_anothers_is_answered_like_what_does_not_exist(
         assert text == wanted, (method, path, more)
         asked += 1
     assert asked > 60
+
+
+def test_another_tenants_vm_is_left_out_like_one_that_does_not_exist() -> None:
+    shared = Shared()
+    shared.gateway.enable("web_0")
+    token = shared.token()
+    told: list[str] = []
+    for name in ("hidden-db-0", UNKNOWN["vm"]):
+        for vms in (["web_0", name], [name, "web_0"]):
+            made = shared.ask(token, "POST", "/v1/reboot", json={"vms": vms}).json()
+            assert [each["target"] for each in made["operations"]] == ["web_0"]
+            told.append(without(json.dumps(made["refused"]), name))
+            shared.order("cancel", name=made["request"])
+    assert len(set(told)) == 1
 
 
 def own_requests(lived: Shared, token: str) -> Iterator[tuple[str, str, Any]]:
@@ -279,7 +293,7 @@ def test_a_tenant_orders_approves_and_takes_back_its_own(shared: Shared) -> None
 
 
 def test_a_refusal_does_not_name_the_host(shared: Shared) -> None:
-    shared.order("fail", name="hidden-h1")
+    shared.order("fail", names=["hidden-h1"])
     answer = shared.ask(shared.token(), "POST", "/v1/reboot", json={"vms": ["web_0"]})
     assert answer.status_code == 409
     assert "hidden" not in answer.text

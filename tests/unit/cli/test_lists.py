@@ -100,7 +100,7 @@ def test_a_stream_prints_what_is_and_what_changes(
             threading.Thread(
                 target=httpx2.post,
                 args=[f"{service.url}/v1/restore"],
-                kwargs={"json": {"name": "web_0"}},
+                kwargs={"json": {"names": ["web_0"]}},
             ).start()
         else:
             raise KeyboardInterrupt

@@ -44,15 +44,19 @@ ORDERS: dict[str, Callable[[Work], object]] = {
             Action.LIVE_MIGRATE,
         )
     },
-    "reboot": lambda work: verbs.restart(work, ["v0"], Verb.REBOOT, OrderOptions()),
-    "redeploy": lambda work: verbs.restart(work, ["v0"], Verb.REDEPLOY, OrderOptions()),
-    "evict": lambda work: verbs.evict(work, ["v0"], OrderOptions()),
-    "terminate": lambda work: verbs.terminate(work, ["v0"], OrderOptions()),
-    "upgrade-os": lambda work: verbs.renew_image(
+    "reboot": lambda work: verbs.change_vms(work, ["v0"], Verb.REBOOT, OrderOptions()),
+    "redeploy": lambda work: verbs.change_vms(
+        work, ["v0"], Verb.REDEPLOY, OrderOptions()
+    ),
+    "evict": lambda work: verbs.change_vms(work, ["v0"], Verb.EVICT, OrderOptions()),
+    "terminate": lambda work: verbs.change_vms(
+        work, ["v0"], Verb.TERMINATE, OrderOptions()
+    ),
+    "upgrade-os": lambda work: verbs.change_vms(
         work, ["v0"], Verb.UPGRADE_OS, OrderOptions()
     ),
     "predict-failure": lambda work: verbs.predict_failure(
-        work, "h1", HOUR, OrderOptions()
+        work, ["h1"], HOUR, OrderOptions()
     ),
 }
 

@@ -175,7 +175,7 @@ def test_a_host_is_not_ordered_twice_before_its_page(is_prediction: bool) -> Non
 
     def order(work: Work) -> None:
         if is_prediction:
-            verbs.predict_failure(work, LAST, HOUR, OrderOptions())
+            verbs.predict_failure(work, [LAST], HOUR, OrderOptions())
         else:
             verbs.maintain(work, [LAST], Action.FREEZE, OrderOptions())
 

@@ -75,7 +75,7 @@ def upgrade(world: World, number: int) -> None:
     """Upgrade a VM: nobody is told of it, and it waits for the guard."""
     names = [f"v-{number}"]
     world.order(
-        lambda work: verbs.renew_image(work, names, Verb.UPGRADE_OS, OrderOptions())
+        lambda work: verbs.change_vms(work, names, Verb.UPGRADE_OS, OrderOptions())
     )
 
 
@@ -198,9 +198,15 @@ def test_events_of_one_instant_are_listed_as_they_were_ordered() -> None:
             seed=seed,
         )
         it.vm("v-0").get()
-        it.order(lambda work: verbs.restart(work, ["v-3"], Verb.REBOOT, OrderOptions()))
-        it.order(lambda work: verbs.restart(work, ["v-1"], Verb.REBOOT, OrderOptions()))
-        it.order(lambda work: verbs.restart(work, ["v-2"], Verb.REBOOT, OrderOptions()))
+        it.order(
+            lambda work: verbs.change_vms(work, ["v-3"], Verb.REBOOT, OrderOptions())
+        )
+        it.order(
+            lambda work: verbs.change_vms(work, ["v-1"], Verb.REBOOT, OrderOptions())
+        )
+        it.order(
+            lambda work: verbs.change_vms(work, ["v-2"], Verb.REBOOT, OrderOptions())
+        )
         shown = it.vm("v-0").get().events
         assert [each["Resources"] for each in shown] == [["v-3"], ["v-1"], ["v-2"]]
 

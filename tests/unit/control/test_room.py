@@ -170,7 +170,9 @@ def test_the_places_of_hosts_are_kept_through_all_that_happens() -> None:
         lambda work: verbs.maintain(work, names, Action.LIVE_MIGRATE, OrderOptions())
     )
     it.order(lambda work: failures.fail_host(work, "h20"))
-    it.order(lambda work: verbs.terminate(work, ["v30"], OrderOptions()))
+    it.order(
+        lambda work: verbs.change_vms(work, ["v30"], Verb.TERMINATE, OrderOptions())
+    )
     it.settle()
     for _ in range(60):
         it.advance("1m")

@@ -43,7 +43,7 @@ def upgrade(world: World, hosts: int, *, first: int = 0) -> None:
     """Have VMs upgraded: nobody is told of it, and all wait for the guard together."""
     names = [f"v{number:0{NAMES_DIGITS}}" for number in range(first, hosts)]
     world.order(
-        lambda work: verbs.renew_image(work, names, Verb.UPGRADE_OS, OrderOptions())
+        lambda work: verbs.change_vms(work, names, Verb.UPGRADE_OS, OrderOptions())
     )
 
 

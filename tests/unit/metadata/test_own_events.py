@@ -14,7 +14,7 @@ from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.metadata.own_events import OwnRead
 from forewarn.protocol.notes import Said
-from forewarn.protocol.operations import Action
+from forewarn.protocol.operations import Action, Verb
 from forewarn.reporting import event_details
 from tests.unit.admin.gateway import FLEET, LocalGateway
 from tests.unit.control.test_downtime import order
@@ -144,7 +144,9 @@ def test_deletions_that_go_together_name_whom_the_document_names() -> None:
     gateway.enable("db_0")
     order(
         gateway,
-        lambda work: verbs.terminate(work, ["db_0", "db_1"], OrderOptions()),
+        lambda work: verbs.change_vms(
+            work, ["db_0", "db_1"], Verb.TERMINATE, OrderOptions()
+        ),
     )
     (first, *_) = told(gateway, "db_0")["Events"]
     others = [each for each in first["WaitsFor"] if each["Reason"] == "OtherVm"]

@@ -140,7 +140,7 @@ def test_a_whole_life_is_over_when_its_length_has_passed(
 
 
 def reboot(work: Work) -> object:
-    return verbs.restart(work, ["web_0"], Verb.REBOOT, OrderOptions())
+    return verbs.change_vms(work, ["web_0"], Verb.REBOOT, OrderOptions())
 
 
 def maintain_two(work: Work) -> object:

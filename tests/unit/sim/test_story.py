@@ -62,7 +62,10 @@ def test_a_moment_may_be_counted_from_now() -> None:
         ("reboot web_0 --fast", "has no option --fast"),
         ("run soon", "is not a duration"),
         ("run until 00:00:00 now", "is not a time of the story"),
-        ("maintain h1 --impact dance", "is not a valid Action"),
+        (
+            "maintain h1 --impact dance",
+            "say freeze or live-migrate or reboot or redeploy",
+        ),
         ("maintain h1 --impact", "--impact needs a value"),
         ("crash at home", "a crash is at one of committed, published, called"),
         ("fault dance", "is not a valid FaultKind"),

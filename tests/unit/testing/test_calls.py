@@ -26,6 +26,8 @@ GOOD: dict[str, Any] = {
     "event_id": "X",
     "hosts": "h0",
     "vms": "web_0",
+    "targets": "web_0",
+    "verb": "reboot",
     "impact": "freeze",
     "type": "Freeze",
     "line": "500",

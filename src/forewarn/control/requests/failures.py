@@ -22,6 +22,7 @@ from forewarn.protocol.operations import (
     WAITING_STATES,
     Action,
     Operation,
+    Request,
     TargetKind,
     Verb,
 )
@@ -34,11 +35,12 @@ DESCRIPTION = "Virtual machine has encountered a failure."
 _STATES_HINT = "`forewarn fleet show --all` has the state of each host and VM"
 
 
-def fail_host(work: Work, name: str) -> Operation:
+def fail_host(work: Work, name: str, request: Request | None = None) -> Operation:
     """Note that a host is down: table 5.9, `fail`.
 
     In the same step its scheduled operations are cancelled, except deletions,
-    and what was started there fails. Raises RefusedError if it is down already.
+    and what was started there fails. The operation belongs to `request`, or to a new
+    one. Raises RefusedError if the host is down already.
     """
     host = work.host(name)
     if host.state is HostState.DOWN:
@@ -62,10 +64,10 @@ def fail_host(work: Work, name: str) -> Operation:
         if ending.is_failure(operation) and operation.target_kind is TargetKind.VM:
             continue
         _overtake(work, operation.operation_id, here, host_changed(Change.FAILED, name))
-    return _begin(work, TargetKind.HOST, name, name, vms)
+    return _begin(work, TargetKind.HOST, name, name, vms, request)
 
 
-def fail_vm(work: Work, name: str) -> Operation:
+def fail_vm(work: Work, name: str, request: Request | None = None) -> Operation:
     """Note that one VM is down; raises RefusedError if it is down already."""
     vm = work.vm(name)
     if vm.state is VmState.DOWN:
@@ -83,7 +85,7 @@ def fail_vm(work: Work, name: str) -> Operation:
     work.lock_scopes(leaving.scopes_of_vm(work, vm))
     for operation in operations:
         _overtake(work, operation.operation_id, {name}, vm_changed(Change.FAILED, name))
-    return _begin(work, TargetKind.VM, name, vm.host, [work.vm(name)])
+    return _begin(work, TargetKind.VM, name, vm.host, [work.vm(name)], request)
 
 
 def fail_after_call(work: Work, vms: Sequence[str]) -> None:
@@ -170,9 +172,14 @@ def _overtake(work: Work, operation_id: str, vms: set[str], note: AnyNote) -> No
 
 
 def _begin(
-    work: Work, kind: TargetKind, target: str, host: str, vms: Sequence[Vm]
+    work: Work,
+    kind: TargetKind,
+    target: str,
+    host: str,
+    vms: Sequence[Vm],
+    request: Request | None = None,
 ) -> Operation:
-    request = admission.open_request(work, Verb.FAIL)
+    request = request or admission.open_request(work, Verb.FAIL)
     current = [work.vm(vm.name) for vm in vms]
     down = tuple(
         work.save_vm(vm, replace(vm, state=VmState.DOWN))

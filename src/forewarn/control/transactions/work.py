@@ -20,6 +20,7 @@ from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions import outbox_writer
 from forewarn.control.transactions.inquiries import Question
 from forewarn.control.transactions.messages import Guest, Publication, ViewSnapshot
+from forewarn.control.transactions.parts import Parts
 from forewarn.control.transactions.shown import events_for, guest_of, snapshot_of
 from forewarn.drivers.port import Call
 from forewarn.fleet.model import Host, Scope, Vm, VmState
@@ -131,6 +132,7 @@ class Work:
         self.notice_left, self.not_before = notice_left, not_before
         self.called: Callable[[str], str] = str
         """What the caller calls an operation or a request, by its id."""
+        self.parts = Parts(is_whole=True)
         self.rooms = Capacities()
         self._changed: dict[str, None] = {}
         self._touched: dict[str, None] = {}

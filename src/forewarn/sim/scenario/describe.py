@@ -38,7 +38,7 @@ def telling(step: Step) -> str:
 def _told(act: Act) -> str:
     match act:
         case Order():
-            how = f" ({act.impact.value})" if act.impact else ""
+            how = f" ({impact})" if (impact := act.values.get("impact")) else ""
             return f"{act.verb} {', '.join(act.targets)}{how}"
         case Publish(wanted=wanted):
             when = describe_duration(wanted.notice) if wanted.notice else "no"

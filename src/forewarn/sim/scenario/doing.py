@@ -4,18 +4,17 @@ Nothing is decided here. Orders are the verbs of the service, events are staged 
 moved by the stage, approvals and disabling are those of the control plane.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from forewarn.control.requests import approvals, enabling, failures, verbs
+from forewarn.control.requests import approvals, enabling, verbs
 from forewarn.control.transactions.work import Work, need
-from forewarn.fleet.model import Host
 from forewarn.instants import Micros
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.notes import Said
-from forewarn.protocol.operations import Operation, Request, Verb
+from forewarn.protocol.operations import Operation
 from forewarn.protocol.views import View
 from forewarn.sim import staged
 from forewarn.sim.scenario.demands import Named
@@ -38,6 +37,8 @@ from forewarn.sim.scenario.model import (
 from forewarn.sim.sim_server import SimServer
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
+from forewarn.verbs.model import Form, Given
+from forewarn.verbs.table import VERBS
 
 BY_HAND = Said(text="cancelled by the scenario")
 ACTOR = "scenario"
@@ -72,7 +73,7 @@ class Hand:
         """Do it; what it makes is called `name`. Raises ForewarnError."""
         match act:
             case Order():
-                self._requests[name] = self._order(_decision(act, self.notice))
+                self._requests[name] = self._order(act)
             case Publish(wanted=wanted):
                 soon = replace(wanted, notice=self.notice(wanted.notice))
                 self._requests[name] = self._stage.stage(soon).request_id
@@ -152,13 +153,12 @@ class Hand:
         self._engine.order(decide, actor=ACTOR, reason=self._reason)
         self._stage.wake()
 
-    def _order(self, decide: Callable[[Work], object]) -> str:
-        """Give an order; return the id of its request, or "" where there is none."""
+    def _order(self, order: Order) -> str:
+        """Give an order; return the ID of its request, or "" if it makes none."""
+        decide = deciding(order, self.notice)
         made = self._engine.order(decide, actor=ACTOR, reason=self._reason)
         self._stage.wake()
-        if isinstance(made, Request):
-            return made.request_id
-        return made.request if isinstance(made, Operation) else ""
+        return made if isinstance(made, str) else ""
 
     def _move(self, act: MoveOn) -> None:
         for operation in self.operations(act.event):
@@ -210,53 +210,20 @@ class Hand:
             faults.clear(vm)
 
 
-def _decision(
+def deciding(
     order: Order, notice_of: Callable[[Micros], Micros]
 ) -> Callable[[Work], object]:
-    """Return the decision of the service that an order asks for."""
-    targets = order.targets
+    """Return the decision of an order whose notices pass as `notice_of` says."""
+    entry = VERBS[order.verb]
 
-    def wishes(work: Work) -> verbs.OrderOptions:
-        ahead = order.not_before
-        return verbs.OrderOptions(
-            duration_seconds=order.duration_seconds,
-            not_before=None if ahead is None else work.now + notice_of(ahead),
-            description=order.description,
-            emergency=order.emergency,
-            at_once=order.at_once,
-        )
+    def decide(work: Work) -> object:
+        values = dict(order.values)
+        for each in entry.arguments:
+            ahead = values.get(each.key)
+            if isinstance(ahead, int) and each.form in {Form.DURATION, Form.MOMENT}:
+                start = work.now if each.form is Form.MOMENT else 0
+                values[each.key] = start + notice_of(ahead)
+        given = Given(targets=order.targets, values=values)
+        return verbs.DECISIONS[entry.name](work, given)
 
-    def maintain(work: Work) -> object:
-        assert order.impact is not None, order
-        return verbs.maintain(work, targets, order.impact, wishes(work))
-
-    def predict_failure(work: Work) -> object:
-        notice = work.policy.failure_notice
-        if order.notice is not None:
-            notice = notice_of(order.notice)
-        return verbs.predict_failure(work, targets[0], notice, wishes(work))
-
-    def fail(work: Work) -> object:
-        is_host = work.tx.get(Host, targets[0]) is not None
-        return (failures.fail_host if is_host else failures.fail_vm)(work, targets[0])
-
-    def restore(work: Work) -> object:
-        if work.tx.get(Host, targets[0]) is not None:
-            return failures.restore_host(work, targets[0])
-        return failures.restore_vm(work, targets[0])
-
-    decisions: Mapping[str, Callable[[Work], object]] = {
-        "maintain": maintain,
-        "predict-failure": predict_failure,
-        "fail": fail,
-        "restore": restore,
-        "reboot": lambda w: verbs.restart(w, targets, Verb.REBOOT, wishes(w)),
-        "redeploy": lambda w: verbs.restart(w, targets, Verb.REDEPLOY, wishes(w)),
-        "evict": lambda w: verbs.evict(w, targets, wishes(w)),
-        "terminate": lambda w: verbs.terminate(w, targets, wishes(w)),
-        "upgrade-os": lambda w: verbs.renew_image(
-            w, targets, Verb.UPGRADE_OS, wishes(w)
-        ),
-        "reimage": lambda w: verbs.renew_image(w, targets, Verb.REIMAGE, wishes(w)),
-    }
-    return decisions[order.verb]
+    return decide

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from forewarn.instants import Micros
 from forewarn.protocol.events import EventStatus
-from forewarn.protocol.operations import Action
 from forewarn.sim.faults.fault import Playbook
 from forewarn.sim.staged import Staged, Stop
+from forewarn.verbs.model import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,16 +23,8 @@ class Order:
 
     verb: str
     targets: tuple[str, ...]
-    impact: Action | None = None
-    duration_seconds: int | None = None
-    not_before: Micros | None = None
-    """From the order on; None: the verb's own notice."""
-    notice: Micros | None = None
-    """Of a predicted failure, its `in`; None: the setting's."""
-    description: str | None = None
-    emergency: bool = False
-    at_once: int | None = None
-    """Of a maintenance of hosts; None: the setting's."""
+    values: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    """By the keys of its arguments; a moment is counted from the order on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

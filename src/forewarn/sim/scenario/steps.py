@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from forewarn.control.requests.verbs import TARGETS_MAX
 from forewarn.problems import did_you_mean, listed, quoted
 from forewarn.protocol.events import EventSource, EventStatus, EventType
-from forewarn.protocol.operations import Action
 from forewarn.settings.forms import Form, Option
 from forewarn.settings.tables import Tables
+from forewarn.sim import staged
 from forewarn.sim.faults import syntax
 from forewarn.sim.scenario import validators
 from forewarn.sim.scenario.model import (
@@ -39,7 +38,10 @@ from forewarn.sim.scenario.model import (
     Withhold,
 )
 from forewarn.sim.scenario.validators import Forms
-from forewarn.sim.staged import VERBS, Staged, Stop
+from forewarn.sim.staged import Staged, Stop
+from forewarn.verbs import model as verbs
+from forewarn.verbs.model import TARGETS_MAX, Argument, Kind
+from forewarn.verbs.table import VERBS
 
 STATUSES = (EventStatus.SCHEDULED.value, EventStatus.STARTED.value)
 
@@ -58,46 +60,46 @@ _EVENT: Mapping[str, Option] = {
     "routine": validators.SWITCH,
 }
 
-_TOLD: Mapping[str, Option] = {
-    "duration": Option(form=Forms.SECONDS),
-    "description": validators.ANY_TEXT,
+_TARGETS: Mapping[Kind, Option] = {
+    Kind.HOST: validators.HOSTS,
+    Kind.VM: validators.VMS,
+    Kind.EITHER: Option(form=Forms.TARGETS, most=validators.NAMES_MAX),
 }
 
-_LATER: Mapping[str, Option] = {**_TOLD, "not_before": Option(form=Forms.DELAY)}
+_FORMS: Mapping[verbs.Form, Form] = {
+    verbs.Form.NAME: Forms.NAME,
+    verbs.Form.NAMES: Forms.VMS,
+    verbs.Form.WORD: Forms.WORD,
+    verbs.Form.SWITCH: Forms.SWITCH,
+    verbs.Form.DURATION: Forms.DURATION,
+    verbs.Form.SECONDS: Forms.SECONDS,
+    verbs.Form.MOMENT: Forms.DELAY,
+}
+"""How a step writes an argument of each form, but texts and counts."""
 
-_IMPACTS = (Action.FREEZE, Action.LIVE_MIGRATE, Action.REBOOT, Action.REDEPLOY)
+
+def _argument(argument: Argument) -> Option:
+    if argument.form is verbs.Form.TEXT:
+        return validators.ANY_TEXT
+    if argument.form is verbs.Form.COUNT:
+        return Option(form=Forms.COUNT, least=1, most=TARGETS_MAX)
+    return Option(
+        form=_FORMS[argument.form],
+        words=argument.words,
+        is_needed=argument.is_needed,
+    )
+
+
+ARGUMENTS: Mapping[str, Mapping[str, Option]] = {
+    name: {each.key: _argument(each) for each in entry.arguments}
+    for name, entry in VERBS.items()
+}
+"""The arguments of each verb, as a step writes them."""
 
 _ORDERS: Mapping[str, Mapping[str, Option]] = {
-    "maintain": {
-        "maintain": validators.HOSTS,
-        "impact": Option(
-            form=Forms.WORD,
-            words=tuple(action.value for action in _IMPACTS),
-            is_needed=True,
-        ),
-        "emergency": validators.SWITCH,
-        "at_once": Option(form=Forms.COUNT, least=1, most=TARGETS_MAX),
-        **_LATER,
-    },
-    **{
-        verb: {verb: validators.VMS, **_LATER}
-        for verb in (
-            "reboot",
-            "redeploy",
-            "evict",
-            "terminate",
-            "upgrade-os",
-            "reimage",
-        )
-    },
-    **{
-        verb: {verb: Option(form=Forms.TARGETS, most=1)} for verb in ("fail", "restore")
-    },
-    "predict-failure": {
-        "predict-failure": Option(form=Forms.HOSTS, most=1),
-        "in": validators.DURATION,
-        **_TOLD,
-    },
+    name: {name: _TARGETS[entry.targets.kind], **ARGUMENTS[name]}
+    for name, entry in VERBS.items()
+    if entry.targets.is_list
 }
 
 ACTS: Mapping[str, Mapping[str, Option]] = {
@@ -346,9 +348,9 @@ class _StepReader:
         if "type" not in event:
             return None
         event_type = EventType(event["type"])
-        usual = next(source for kind, source in VERBS if kind is event_type)
+        usual = next(source for kind, source in staged.VERBS if kind is event_type)
         source = EventSource(event.get("source", usual))
-        if (event_type, source) not in VERBS:
+        if (event_type, source) not in staged.VERBS:
             self._blame(
                 "event.source",
                 f"a {event_type.value} never comes from {source.value} (5.9)",
@@ -403,14 +405,5 @@ _OF_VMS: Mapping[str, type[Withhold] | type[Release] | type[Disable]] = {
 
 
 def _order(verb: str, own: Mapping[str, Any]) -> Order:
-    return Order(
-        verb=verb,
-        targets=own[verb],
-        impact=Action(own["impact"]) if "impact" in own else None,
-        duration_seconds=own.get("duration"),
-        not_before=own.get("not_before"),
-        notice=own.get("in"),
-        description=own.get("description"),
-        emergency=own.get("emergency", False),
-        at_once=own.get("at_once"),
-    )
+    values = {key: own[key] for key in ARGUMENTS[verb] if own.get(key) is not None}
+    return Order(verb=verb, targets=own[verb], values=values)

@@ -12,7 +12,7 @@ from forewarn.metadata.server import Address
 from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event as StoredEvent
-from forewarn.protocol.operations import Operation, Request
+from forewarn.protocol.operations import Operation
 from forewarn.reporting import reports
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.scenario.model import Scenario
@@ -160,18 +160,13 @@ class Core(AnyCore):
             raise unknown("VM", name, vms_of(self.engine))
         return found
 
-    def events_of(self, made: Request | Operation) -> list[StoredEvent]:
-        """Return the events of an order, on the loop, in the order of operations."""
+    def events_of(self, request: str) -> list[StoredEvent]:
+        """Return the events of a request, on the loop, in the order of operations."""
 
         def ask(reader: Reader) -> list[StoredEvent]:
-            operations = (
-                [made]
-                if isinstance(made, Operation)
-                else list(every(reader, kinds.OPERATIONS_OF_REQUEST, made.request_id))
-            )
             return [
                 event
-                for operation in operations
+                for operation in every(reader, kinds.OPERATIONS_OF_REQUEST, request)
                 for event in every(
                     reader, kinds.EVENTS_OF_OPERATION, operation.operation_id
                 )

@@ -119,6 +119,12 @@ def _texts(value: object) -> bool:
     return all(isinstance(each, str) for pair in members.items() for each in pair)
 
 
+def _by_names(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    return all(isinstance(each, str) for each in cast("Mapping[object, object]", value))
+
+
 def _text_or_path(value: object) -> bool:
     return isinstance(value, str | Path)
 
@@ -158,6 +164,7 @@ _BY_NAME: Mapping[str, Form] = {
     "scenario": Form(_text_or_path, "a scenario's name, or the Path of its file"),
     "count": Form(_count, "a whole number from 1 on"),
     "at_least": Form(_count, "a whole number from 1 on"),
+    "arguments": Form(_by_names, 'a dictionary, such as {"in": "3d"}'),
     "at_once": Form(_count, "a whole number from 1 on"),
     "duration": Form(
         lambda value: (_whole(value) and value == -1) or _length(value),

@@ -5,19 +5,22 @@ forbid, such as a Reboot in two seconds, the world has shown all the same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
-from forewarn.control.requests import failures, verbs
-from forewarn.control.requests.verbs import OrderOptions
+from forewarn.control.requests.admission import MAINTENANCE_EVENTS
+from forewarn.control.requests.verbs import DECISIONS
+from forewarn.control.requests.verbs.vms import CHANGES
 from forewarn.control.transactions.work import Work
-from forewarn.fleet.model import Host
 from forewarn.instants import SECOND
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.events import EventSource, EventType
-from forewarn.protocol.operations import Action, Operation, Request, Verb
+from forewarn.protocol.operations import Action, Verb
+from forewarn.settings.forms import from_toml
 from forewarn.sim import staged
+from forewarn.sim.scenario import doing, steps
+from forewarn.sim.scenario.model import Order
 from forewarn.sim.staged import Staged
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -25,18 +28,14 @@ from forewarn.testing.kit.core import Core
 from forewarn.testing.kit.durations import Length, micros_of
 from forewarn.testing.kit.names import unknown
 from forewarn.testing.kit.setup import host_of
+from forewarn.verbs.model import Given, Value
+from forewarn.verbs.table import VERBS
 
 Impact: TypeAlias = Literal["freeze", "live-migrate", "reboot", "redeploy"]
 """What maintenance of a host does to its VMs."""
 
-Decide: TypeAlias = Callable[[Work], Request | Operation]
-
-_TYPES: Mapping[Action, EventType] = {
-    Action.FREEZE: EventType.FREEZE,
-    Action.LIVE_MIGRATE: EventType.FREEZE,
-    Action.REBOOT: EventType.REBOOT,
-    Action.REDEPLOY: EventType.REDEPLOY,
-}
+Decide: TypeAlias = Callable[[Work], Any]
+"""Returns the ID of the request that it makes, if it makes one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +57,14 @@ class Wishing:
         return -1 if self.duration == -1 else micros_of(self.duration) // SECOND
 
     @property
-    def wishes(self) -> OrderOptions:
-        """Return what an operator would say."""
-        return OrderOptions(
-            duration_seconds=self.seconds,
-            description=self.description,
-            at_once=self.at_once,
-        )
+    def values(self) -> dict[str, Value]:
+        """Return the arguments that an operator would give."""
+        said: dict[str, Value | None] = {
+            "duration": self.seconds,
+            "description": self.description,
+            "at_once": self.at_once,
+        }
+        return {key: value for key, value in said.items() if value is not None}
 
 
 def staging(
@@ -76,44 +76,69 @@ def staging(
     migrates: bool = False,
 ) -> Decide:
     """Return the order for an event of any notice; none said is at once."""
-    return lambda work: staged.stage(
-        work,
-        Staged(
-            event_type=event_type,
-            vms=tuple(vms),
-            source=source,
-            notice=micros_of(0 if wanted.notice is None else wanted.notice),
-            duration_seconds=wanted.seconds,
-            description=wanted.description,
-            migrates=migrates,
-        ),
+    return lambda work: (
+        staged.stage(
+            work,
+            Staged(
+                event_type=event_type,
+                vms=tuple(vms),
+                source=source,
+                notice=micros_of(0 if wanted.notice is None else wanted.notice),
+                duration_seconds=wanted.seconds,
+                description=wanted.description,
+                migrates=migrates,
+            ),
+        ).request_id
     )
 
 
-def restart(vms: Sequence[str], verb: Verb, wanted: Wishing) -> Decide:
-    """Return the user's own order to reboot or redeploy VMs (5.3)."""
-    if wanted.notice is None:
-        return lambda work: verbs.restart(work, vms, verb, wanted.wishes)
-    event_type = EventType.REBOOT if verb is Verb.REBOOT else EventType.REDEPLOY
-    return staging(event_type, EventSource.USER, vms, wanted)
+def change_vms(core: Core, vms: Sequence[str], verb: Verb, wanted: Wishing) -> Decide:
+    """Return an order about VMs; one with a notice is staged, and so is an eviction.
 
-
-def evict(core: Core, vms: Sequence[str], wanted: Wishing) -> Decide:
-    """Return the eviction of VMs (5.6), as if they were Spot VMs."""
+    So VMs can be evicted here that are no Spot VMs (5.6).
+    """
     notice = wanted.notice
-    if notice is None:
+    if notice is None and verb is Verb.EVICT:
         notice = core.engine.policy.preempt_notice / SECOND
-    wanted = Wishing(
-        notice=notice, duration=wanted.duration, description=wanted.description
+    if notice is None:
+        return ordering(verb.value, vms, wanted)
+    change = CHANGES[verb]
+    return staging(
+        change.event_type, change.source, vms, replace(wanted, notice=notice)
     )
-    return staging(EventType.PREEMPT, EventSource.PLATFORM, vms, wanted)
 
 
-def terminate(vms: Sequence[str], wanted: Wishing) -> Decide:
-    """Return the user's order to delete VMs together (5.7)."""
-    if wanted.notice is None:
-        return lambda work: verbs.terminate(work, vms, wanted.wishes)
-    return staging(EventType.TERMINATE, EventSource.USER, vms, wanted)
+def ordering(
+    verb: str, targets: Sequence[str], wanted: Wishing, **more: Value
+) -> Decide:
+    """Return the order of a verb of the table."""
+    given = Given(targets=tuple(targets), values={**wanted.values, **more})
+    return lambda work: DECISIONS[verb](work, given)
+
+
+def written(
+    verb: str, targets: Sequence[str], arguments: Mapping[str, object]
+) -> Decide:
+    """Return the order of a verb of the table, as a step of a scenario writes it."""
+    entry = VERBS.get(verb)
+    if entry is None or not entry.targets.is_list:
+        known = [name for name, each in VERBS.items() if each.targets.is_list]
+        raise unknown("order", verb, known)
+
+    options = steps.ARGUMENTS[verb]
+    values: dict[str, Value] = {}
+    for key, value in arguments.items():
+        if key not in options:
+            raise unknown("argument", key, options)
+        try:
+            values[key] = from_toml(options[key], value)
+        except ValueError as error:
+            raise RefusedError(f"{key} {error}") from error
+    missing = [key for key in options if options[key].is_needed and key not in values]
+    if missing:
+        raise RefusedError(f"{verb} needs {missing[0]}")
+    order = Order(verb=verb, targets=tuple(targets), values=values)
+    return doing.deciding(order, lambda ahead: ahead)
 
 
 def maintain_vm(core: Core, vm: str, action: Action, wanted: Wishing) -> Decide:
@@ -132,39 +157,13 @@ def maintain_vm(core: Core, vm: str, action: Action, wanted: Wishing) -> Decide:
 
 def maintain(hosts: Sequence[str], action: Action, wanted: Wishing) -> Decide:
     """Return the maintenance of hosts, one after the other as the guard allows."""
-    return lambda work: verbs.maintain(work, hosts, action, wanted.wishes)
+    return ordering("maintain", hosts, wanted, impact=action.value)
 
 
 def predict_failure(host: str, ahead: Length | None, wanted: Wishing) -> Decide:
     """Return the announcement that a host will fail (5.4)."""
-
-    def decide(work: Work) -> Request:
-        notice = work.policy.failure_notice if ahead is None else micros_of(ahead)
-        return verbs.predict_failure(work, host, notice, wanted.wishes)
-
-    return decide
-
-
-def fail(name: str) -> Decide:
-    """Return the report that a host or a VM is down (5.5)."""
-
-    def decide(work: Work) -> Operation:
-        if work.tx.get(Host, name) is not None:
-            return failures.fail_host(work, name)
-        return failures.fail_vm(work, name)
-
-    return decide
-
-
-def restore(name: str) -> Callable[[Work], object]:
-    """Return the report that a host or a VM is up again."""
-
-    def decide(work: Work) -> object:
-        if work.tx.get(Host, name) is not None:
-            return failures.restore_host(work, name)
-        return failures.restore_vm(work, name)
-
-    return decide
+    more = {} if ahead is None else {"in": micros_of(ahead)}
+    return ordering("predict-failure", [host], wanted, **more)
 
 
 def host_names(reader: Reader) -> list[str]:
@@ -174,12 +173,13 @@ def host_names(reader: Reader) -> list[str]:
 
 def made(core: Core, decide: Decide) -> list[StoredEvent]:
     """Give an order on the loop; return its events."""
-    return core.events_of(core.ordered(decide))
+    request = core.ordered(decide)
+    return core.events_of(request) if isinstance(request, str) else []
 
 
 def type_of(action: Action) -> EventType:
     """Return the event type of maintenance with this impact."""
-    found = _TYPES.get(action)
+    found = MAINTENANCE_EVENTS.get(action)
     if found is None:
         raise RefusedError(f"maintenance has no impact {action.value}")
     return found

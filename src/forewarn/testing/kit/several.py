@@ -1,13 +1,16 @@
 """What a test does to several hosts or VMs of a world in one order."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
+from forewarn.protocol.operations import Verb
 from forewarn.testing.kit import orders
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.calls import checked
 from forewarn.testing.kit.core import live
 from forewarn.testing.kit.durations import Length
 from forewarn.testing.kit.event import Event
+from forewarn.testing.kit.forms import flat
 from forewarn.testing.kit.orders import Decide, Wishing
 from forewarn.testing.kit.roster import Roster
 
@@ -46,7 +49,7 @@ class Several:
     ) -> list[Event]:
         """Delete VMs on one order: one NotBefore, and all together (3.6)."""
         wanted = Wishing(notice=notice, description=description)
-        return self._made(orders.terminate(self._roster.named(vms), wanted))
+        return self._changed(Verb.TERMINATE, vms, wanted)
 
     @checked
     def preempt(
@@ -57,8 +60,7 @@ class Several:
     ) -> list[Event]:
         """Evict VMs as Spot VMs, which they need not be here (5.6)."""
         wanted = Wishing(notice=notice, description=description)
-        core = live(self._core)
-        return self._made(orders.evict(core, self._roster.named(vms), wanted))
+        return self._changed(Verb.EVICT, vms, wanted)
 
     evict = preempt
     """The operator's word for it."""
@@ -87,13 +89,13 @@ class Several:
     def fail(self, name: str) -> list[Event]:
         """Have a host or a VM go down without notice (5.5)."""
         self._roster.check_target(name)
-        return self._made(orders.fail(name))
+        return self._made(orders.ordering("fail", [name], Wishing()))
 
     @checked
     def restore(self, name: str) -> None:
         """Have a host or a VM run again: the events of its failure go."""
         self._roster.check_target(name)
-        live(self._core).order(orders.restore(name))
+        live(self._core).order(orders.ordering("restore", [name], Wishing()))
 
     @checked
     def withhold(self, *vms: str | Collection[str]) -> None:
@@ -106,6 +108,25 @@ class Several:
         """Let approvals of these VMs count; see `Vm.release`."""
         for name in self._roster.named(vms):
             self._roster.vm(name).release()
+
+    @checked
+    def order(
+        self,
+        *targets: str | Collection[str],
+        verb: str,
+        arguments: Mapping[str, object] = MappingProxyType({}),
+    ) -> list[Event]:
+        """Give any order about hosts or VMs by its name, such as `upgrade-os`.
+
+        `arguments` are as in a step of a scenario: `{"not_before": "+1h"}`.
+        """
+        return self._made(orders.written(verb, flat(targets), arguments))
+
+    def _changed(
+        self, verb: Verb, vms: Iterable[str | Collection[str]], wanted: Wishing
+    ) -> list[Event]:
+        core, named = live(self._core), self._roster.named(vms)
+        return self._made(orders.change_vms(core, named, verb, wanted))
 
     def _made(self, decide: Decide) -> list[Event]:
         core = live(self._core)

@@ -112,7 +112,7 @@ class Vm:
     ) -> Event:
         """Restart it as its user would (5.3)."""
         wanted = Wishing(notice=notice, duration=duration, description=description)
-        return self._made(orders.restart([self.name], Verb.REBOOT, wanted))
+        return self._changed(Verb.REBOOT, wanted)
 
     @checked
     def redeploy(
@@ -124,7 +124,7 @@ class Vm:
     ) -> Event:
         """Have it moved as its user would, without its ephemeral disk (5.3)."""
         wanted = Wishing(notice=notice, duration=duration, description=description)
-        return self._made(orders.restart([self.name], Verb.REDEPLOY, wanted))
+        return self._changed(Verb.REDEPLOY, wanted)
 
     @checked
     def preempt(
@@ -132,7 +132,7 @@ class Vm:
     ) -> Event:
         """Evict it as a Spot VM (5.6), which it need not be here."""
         wanted = Wishing(notice=notice, description=description)
-        return self._made(orders.evict(live(self._core), [self.name], wanted))
+        return self._changed(Verb.EVICT, wanted)
 
     evict = preempt
     """The operator's word for it."""
@@ -143,7 +143,7 @@ class Vm:
     ) -> Event:
         """Delete it as its user would (5.7)."""
         wanted = Wishing(notice=notice, description=description)
-        return self._made(orders.terminate([self.name], wanted))
+        return self._changed(Verb.TERMINATE, wanted)
 
     @checked
     def freeze(
@@ -197,12 +197,12 @@ class Vm:
     @checked
     def fail(self) -> Event:
         """Have it go down without notice (5.5)."""
-        return self._made(orders.fail(self.name))
+        return self._made(orders.ordering("fail", [self.name], Wishing()))
 
     @checked
     def restore(self) -> None:
         """Have it run again: the event of its failure goes."""
-        live(self._core).order(orders.restore(self.name))
+        live(self._core).order(orders.ordering("restore", [self.name], Wishing()))
 
     @checked
     def event(
@@ -249,6 +249,10 @@ class Vm:
         core, name = live(self._core), self.name
         if refusals := core.call(lambda: core.stage.release(name)):
             raise RefusedError("; ".join(refusals))
+
+    def _changed(self, verb: Verb, wanted: Wishing) -> Event:
+        core = live(self._core)
+        return self._made(orders.change_vms(core, [self.name], verb, wanted))
 
     def _maintained(self, action: Action, wanted: Wishing) -> Event:
         core, name = live(self._core), self.name

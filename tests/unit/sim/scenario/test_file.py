@@ -6,7 +6,6 @@ import pytest
 
 from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.protocol.events import EventSource, EventStatus, EventType
-from forewarn.protocol.operations import Action
 from forewarn.sim.scenario import model
 from forewarn.sim.scenario.errors import ScenarioError
 from forewarn.sim.scenario.file import SCENARIO_BYTES_MAX, load_scenario, read_scenario
@@ -80,14 +79,16 @@ def test_orders_have_the_options_of_the_command_line() -> None:
     assert maintain == model.Order(
         verb="maintain",
         targets=("h0", "h1"),
-        impact=Action.LIVE_MIGRATE,
-        duration_seconds=7,
-        not_before=20 * MINUTE,
-        description="",
-        emergency=True,
+        values={
+            "impact": "live-migrate",
+            "duration": 7,
+            "not_before": 20 * MINUTE,
+            "description": "",
+            "emergency": True,
+        },
     )
     assert predict == model.Order(
-        verb="predict-failure", targets=("h2",), notice=3 * DAY, duration_seconds=-1
+        verb="predict-failure", targets=("h2",), values={"in": 3 * DAY, "duration": -1}
     )
     assert evict == model.Order(verb="evict", targets=("web_1",))
     assert restore == model.Order(verb="restore", targets=("h0",))

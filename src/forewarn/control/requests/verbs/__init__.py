@@ -1,22 +1,129 @@
-"""The verbs: what an operator or user may order, and when it is refused.
+"""The verbs: how each entry of the table of verbs is decided.
 
 Each is one transaction. What it shows is table 5.9; what it refuses is said in
 `docs/reference/verbs-and-refusals.md`, with the sentences that are raised here.
 """
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from forewarn.control.requests import approvals, failures, outcome
 from forewarn.control.requests.verbs.cancelling import cancel
 from forewarn.control.requests.verbs.hosts import maintain, predict_failure
-from forewarn.control.requests.verbs.order import TARGETS_MAX, OrderOptions
-from forewarn.control.requests.verbs.vms import evict, renew_image, restart, terminate
+from forewarn.control.requests.verbs.order import OrderOptions, check_targets, wishes_of
+from forewarn.control.requests.verbs.vms import CHANGES, change_vms
+from forewarn.control.transactions.work import Work
+from forewarn.fleet.model import Host, Vm, VmState
+from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
+from forewarn.protocol.notes import Cancelled
+from forewarn.protocol.operations import Action, Operation, Verb
+from forewarn.verbs.model import TARGETS_MAX, Given
 
 __all__ = [
+    "DECISIONS",
     "TARGETS_MAX",
+    "Decide",
     "OrderOptions",
     "cancel",
-    "evict",
+    "change_vms",
     "maintain",
     "predict_failure",
-    "renew_image",
-    "restart",
-    "terminate",
 ]
+
+Decide: TypeAlias = Callable[[Work, Given], Any]
+"""Decides an order; returns a JSON value, which the table of verbs names."""
+
+
+def _maintain(work: Work, given: Given) -> str:
+    action = Action(given.text("impact"))
+    return maintain(work, given.targets, action, wishes_of(given)).request_id
+
+
+def _change_vms(verb: Verb, work: Work, given: Given) -> str:
+    return change_vms(work, given.targets, verb, wishes_of(given)).request_id
+
+
+def _predict_failure(work: Work, given: Given) -> str:
+    ahead, wishes = given.number("in"), wishes_of(given)
+    if wishes.not_before is not None:
+        if ahead is not None:
+            raise BadRequestError("give `in` or `not_before`, not both")
+        ahead = wishes.not_before - work.now
+    notice = work.policy.failure_notice if ahead is None else ahead
+    return predict_failure(work, given.targets, notice, wishes).request_id
+
+
+def _fail(work: Work, given: Given) -> str:
+    made: list[Operation] = []
+
+    def fail(name: str) -> Operation:
+        request = work.request(made[0].request) if made else None
+        is_host = _kind_of(work, name, given.text("kind")) == "host"
+        one = failures.fail_host if is_host else failures.fail_vm
+        made.append(one(work, name, request))
+        return made[-1]
+
+    check_targets(given.targets, "host or vm")
+    return work.parts.each(given.targets, fail)[0].request
+
+
+def _restore(work: Work, given: Given) -> list[dict[str, str]]:
+    def restore(name: str) -> dict[str, str]:
+        kind = _kind_of(work, name, given.text("kind"))
+        one = failures.restore_host if kind == "host" else failures.restore_vm
+        return {"kind": kind, "name": name, "state": one(work, name).state.value}
+
+    check_targets(given.targets, "host or vm")
+    return work.parts.each(given.targets, restore)
+
+
+def _kind_of(work: Work, name: str, said: str) -> str:
+    """Return what a name means; refuse a name of neither a host nor a VM, or of both."""
+    if said:
+        return said
+    vm = work.tx.get(Vm, name)
+    is_vm = vm is not None and vm.state is not VmState.DELETED
+    is_host = work.tx.get(Host, name) is not None
+    if is_vm and is_host:
+        raise RefusedError(
+            f"{name!r} is the name of a host and of a VM",
+            hint="say which: --kind host or --kind vm",
+        )
+    if not is_vm and not is_host:
+        raise NotFoundError(
+            f"there is no host or vm {name!r}",
+            hint="names are case-sensitive; `forewarn fleet show --all` lists them",
+        )
+    return "host" if is_host else "vm"
+
+
+def _cancel(work: Work, given: Given) -> list[str]:
+    note = Cancelled(by=work.who.actor, reason=work.who.reason)
+    return [each.operation_id for each in cancel(work, given.targets[0], note=note)]
+
+
+def _approve(work: Work, given: Given) -> str:
+    [event] = given.targets
+    return approvals.approve_for(work, event, as_vm=given.text("as_vm")).event_id
+
+
+def _resolve(work: Work, given: Given) -> str:
+    [name] = given.targets
+    is_done = given.text("outcome") == "done"
+    return outcome.resolve(
+        work, name, done=is_done, down=given.names("down")
+    ).operation_id
+
+
+DECISIONS: Mapping[str, Decide] = {
+    "maintain": _maintain,
+    **{verb.value: partial(_change_vms, verb) for verb in CHANGES},
+    "predict-failure": _predict_failure,
+    "fail": _fail,
+    "restore": _restore,
+    "cancel": _cancel,
+    "approve": _approve,
+    "resolve": _resolve,
+}
+"""How each verb of the table is decided, by its name."""

@@ -15,7 +15,7 @@ from forewarn.control.requests.verbs.order import (
     either,
     not_before_of,
 )
-from forewarn.control.requests.verbs.vms import draft_for
+from forewarn.control.requests.verbs.vms import Change, draft_for
 from forewarn.control.transactions.work import Work, way_out
 from forewarn.fleet.model import HostState, Vm
 from forewarn.instants import Micros, describe_duration
@@ -46,6 +46,15 @@ FREEZE_SECONDS = 9
 MIGRATION_SECONDS = 5
 """DurationInSeconds of a live migration (5.9)."""
 
+
+LEAVING = Change(
+    action=Action.REDEPLOY,
+    event_type=EventType.REDEPLOY,
+    source=EventSource.PLATFORM,
+    description=REPAIRING,
+    routine=True,
+)
+"""What a predicted failure does to each VM of the host."""
 
 READ_ONCE_MAX = 100
 """Open operations, or VMs that move, that are read to learn that a host has none. To
@@ -102,15 +111,14 @@ def maintain(
     notice = work.policy.notice_for(usual.event_type)
     not_before = not_before_of(work, wishes, notice, usual.event_type)
     at_once = either(wishes.at_once, work.policy.hosts_at_once)
-    request = admission.open_request(
-        work, Verb.MAINTAIN, is_rollout=True, at_once=at_once, hosts=len(hosts)
-    )
     description = either(
         wishes.description, REPAIRING if wishes.emergency else usual.description
     )
     duration_seconds = either(wishes.duration_seconds, usual.duration_seconds)
-    host_lists.complete(work, hosts)
-    _check_hosts(work, hosts)
+    hosts = _free_hosts(work, hosts)
+    request = admission.open_request(
+        work, Verb.MAINTAIN, is_rollout=True, at_once=at_once, hosts=len(hosts)
+    )
     if len(hosts) > 1:
         if action in MOVING_ACTIONS:
             clearing.check_hosts(work, request, hosts)
@@ -151,48 +159,48 @@ def maintain(
 
 
 def predict_failure(
-    work: Work, name: str, notice: Micros, wishes: OrderOptions
+    work: Work, hosts: Sequence[str], notice: Micros, wishes: OrderOptions
 ) -> Request:
-    """Announce that a host will fail (5.4): each of its VMs can go early.
+    """Announce that hosts will fail (5.4): each of their VMs can go early.
 
     There is one operation for each VM, since each may move by itself: an
     approval, or a redeploy of the user's own, moves it at once. Refused: a host
     that is down, under maintenance or without VMs; less than a Redeploy's notice.
     """
-    host_lists.complete(work, [name])
-    _check_hosts(work, [name])
-    vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
-    if not vms:
-        raise RefusedError(f"host {name} has no VMs to be told")
+    check_targets(hosts, "host")
+    hosts = _free_hosts(work, hosts)
+    members = work.parts.each(hosts, lambda name: _vms_to_tell(work, name))
     least = work.policy.redeploy_notice
     if notice < least:
         raise RefusedError(
             f"a Redeploy needs a notice of at least {describe_duration(least)} (5.1)"
         )
     request = admission.open_request(work, Verb.PREDICT_FAILURE)
-    drafts = [
-        draft_for(
-            vm,
-            Verb.PREDICT_FAILURE,
-            action=Action.REDEPLOY,
-            event_type=EventType.REDEPLOY,
-            source=EventSource.PLATFORM,
-            description=REPAIRING,
-            not_before=work.now + notice,
-            wishes=wishes,
-            routine=True,
-        )
-        for vm in vms
-    ]
-    admission.admit(work, request, drafts)
+    admission.admit(
+        work,
+        request,
+        [
+            draft_for(vm, Verb.PREDICT_FAILURE, LEAVING, work.now + notice, wishes)
+            for vms in members
+            for vm in vms
+        ],
+    )
     return request
 
 
-def _check_hosts(work: Work, names: Sequence[str]) -> None:
-    """Refuse hosts that are down or in use.
+def _vms_to_tell(work: Work, host: str) -> list[Vm]:
+    vms = list(every(work.tx, kinds.VMS_ON_HOST, host))
+    if not vms:
+        raise RefusedError(f"host {host} has no VMs to be told")
+    return vms
+
+
+def _free_hosts(work: Work, names: Sequence[str]) -> list[str]:
+    """Return the hosts; refuse those that are down or in use.
 
     Where little is under way, it is read once, and not for each host of a long list.
     """
+    host_lists.complete(work, names)
     operations: list[Operation] | None = None
     moving: list[Vm] | None = None
     if len(names) > READ_ONCE_MAX:
@@ -200,9 +208,9 @@ def _check_hosts(work: Work, names: Sequence[str]) -> None:
         moving = _all(work, kinds.VMS_MOVING)
     in_use = {each.host for each in operations or ()}
     expecting = {vm.moving_to for vm in moving or ()}
-    for name in names:
-        host = work.host(name)
-        if host.state is HostState.DOWN:
+
+    def free(name: str) -> str:
+        if work.host(name).state is HostState.DOWN:
             raise RefusedError(
                 f"host {name} is down", hint=f"`forewarn restore {name}` first"
             )
@@ -210,6 +218,9 @@ def _check_hosts(work: Work, names: Sequence[str]) -> None:
             _check_not_in_use(work, name)
         if moving is None or name in expecting:
             _check_expects_none(work, name)
+        return name
+
+    return work.parts.each(names, free)
 
 
 def _all(work: Work, query: Query[R]) -> list[R] | None:

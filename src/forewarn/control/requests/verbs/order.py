@@ -13,11 +13,9 @@ from forewarn.control.transactions.work import Work
 from forewarn.instants import SECOND, Micros, describe_duration, round_up_to_second
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import EventType
+from forewarn.verbs.model import TARGETS_MAX, Given
 
 T = TypeVar("T")
-
-TARGETS_MAX = 1000
-"""Hosts or VMs of one order: one transaction must stay short."""
 
 REPAIRING = "Host server is undergoing an emergency repair."
 
@@ -35,6 +33,19 @@ class OrderOptions:
     at_once: int | None = None
     """How many hosts of the order are announced or worked on at once; None: as the
     policy says."""
+
+
+def wishes_of(given: Given) -> OrderOptions:
+    """Return what an order says otherwise."""
+    return OrderOptions(
+        duration_seconds=given.number("duration"),
+        not_before=given.number("not_before"),
+        description=given.text("description")
+        if "description" in given.values
+        else None,
+        emergency=bool(given.number("emergency")),
+        at_once=given.number("at_once"),
+    )
 
 
 def either(said: T | None, usual: T) -> T:

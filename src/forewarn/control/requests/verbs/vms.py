@@ -4,6 +4,7 @@ Reboot and redeploy (5.3), eviction (5.6), deletion (5.7), OS images (5.8).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from forewarn.control.requests import admission
 from forewarn.control.requests.admission import Draft
@@ -29,201 +30,136 @@ from forewarn.protocol.operations import (
 from forewarn.store import kinds
 from forewarn.store.port import every
 
-RESTARTING = "Virtual machine is going to be restarted as requested by authorized user."
-REDEPLOYING = (
-    "Virtual machine is going to be redeployed as requested by authorized user."
-)
-
 DELETING_VERBS = frozenset({Verb.EVICT, Verb.TERMINATE})
+IMAGE_VERBS = frozenset({Verb.UPGRADE_OS, Verb.REIMAGE})
 
 
-def restart(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a verb does to each VM, and what table 5.9 says about it."""
+
+    action: Action
+    event_type: EventType
+    source: EventSource = EventSource.USER
+    description: str = ""
+    routine: bool = False
+    """The guard applies, and one order is one rollout (6.3)."""
+
+
+CHANGES = {
+    Verb.REBOOT: Change(
+        action=Action.REBOOT,
+        event_type=EventType.REBOOT,
+        description="Virtual machine is going to be restarted as requested by "
+        "authorized user.",
+    ),
+    Verb.REDEPLOY: Change(
+        action=Action.REDEPLOY,
+        event_type=EventType.REDEPLOY,
+        description="Virtual machine is going to be redeployed as requested by "
+        "authorized user.",
+    ),
+    Verb.EVICT: Change(
+        action=Action.DELETE,
+        event_type=EventType.PREEMPT,
+        source=EventSource.PLATFORM,
+    ),
+    Verb.TERMINATE: Change(action=Action.DELETE, event_type=EventType.TERMINATE),
+    Verb.UPGRADE_OS: Change(
+        action=Action.REIMAGE, event_type=EventType.REBOOT, routine=True
+    ),
+    Verb.REIMAGE: Change(
+        action=Action.REIMAGE, event_type=EventType.REBOOT, routine=True
+    ),
+}
+
+
+def change_vms(
     work: Work, vms: Sequence[str], verb: Verb, wishes: OrderOptions
 ) -> Request:
-    """Restart or redeploy VMs on a user's order (5.3): one operation for each.
+    """Do what a verb of `CHANGES` does: one request, with an operation for each VM.
 
-    Refused: an unknown VM; a restart of a VM whose host is down; a VM that
-    another operation has in hand, or that has the same order waiting.
+    VMs that are deleted on a user's order go together, with one NotBefore (3.6).
+    Refused: what the table of verbs says.
     """
     check_targets(vms, "vm")
-    is_reboot = verb is Verb.REBOOT
-    event_type = EventType.REBOOT if is_reboot else EventType.REDEPLOY
-    not_before = not_before_of(
-        work, wishes, work.policy.notice_for(event_type), event_type
+    change = CHANGES[verb]
+    members = work.parts.each(vms, lambda name: _member(work, name, verb))
+    notice = max(_notice(work, vm, verb) for vm in members)
+    not_before = not_before_of(work, wishes, notice, change.event_type)
+    request = admission.open_request(
+        work, verb, together=verb is Verb.TERMINATE, is_rollout=change.routine
     )
-    request = admission.open_request(work, verb)
-    drafts: list[Draft] = []
-    for name in vms:
-        vm = work.vm(name)
-        _check_vm(work, vm, verb)
-        if is_reboot and work.host(vm.host).state is HostState.DOWN:
-            raise RefusedError(
-                f"vm {name} cannot be restarted: its host {vm.host} is down",
-                hint=f"`forewarn redeploy {name}` moves it to another host",
-            )
-        drafts.append(
-            draft_for(
-                vm,
-                verb,
-                action=Action.REBOOT if is_reboot else Action.REDEPLOY,
-                event_type=event_type,
-                source=EventSource.USER,
-                description=RESTARTING if is_reboot else REDEPLOYING,
-                not_before=not_before,
-                wishes=wishes,
-            )
-        )
-    admission.admit(work, request, drafts)
-    return request
-
-
-def evict(work: Work, vms: Sequence[str], wishes: OrderOptions) -> Request:
-    """Evict Spot VMs (5.6): they are deleted after a Preempt's notice.
-
-    Refused: an unknown VM, one that is not a Spot VM, one with an eviction or
-    deletion under way.
-    """
-    check_targets(vms, "vm")
-    not_before = not_before_of(
-        work, wishes, work.policy.preempt_notice, EventType.PREEMPT
-    )
-    request = admission.open_request(work, Verb.EVICT)
-    drafts: list[Draft] = []
-    for name in vms:
-        vm = work.vm(name)
-        _check_vm(work, vm, Verb.EVICT)
-        if not vm.spot:
-            raise RefusedError(
-                f"vm {name} is not a Spot VM",
-                hint=f"`forewarn terminate {name}` deletes it with notice",
-            )
-        drafts.append(
-            draft_for(
-                vm,
-                Verb.EVICT,
-                action=Action.DELETE,
-                event_type=EventType.PREEMPT,
-                source=EventSource.PLATFORM,
-                description="",
-                not_before=not_before,
-                wishes=wishes,
-            )
-        )
-    admission.admit(work, request, drafts)
-    return request
-
-
-def terminate(work: Work, vms: Sequence[str], wishes: OrderOptions) -> Request:
-    """Delete VMs on a user's order (5.7): one request, one NotBefore (3.6).
-
-    VMs whose scope has terminate notification off, and Spot VMs, get no event.
-    Refused: an unknown VM, one with an eviction or deletion under way.
-    """
-    check_targets(vms, "vm")
-    members = [work.vm(name) for name in vms]
-    notice = 0
-    for vm in members:
-        _check_vm(work, vm, Verb.TERMINATE)
-        wanted = work.scope(vm.scope).terminate_notice
-        if wanted is not None and not vm.spot:
-            notice = max(notice, work.policy.terminate_notice_of(wanted))
-    not_before = not_before_of(work, wishes, notice, EventType.TERMINATE)
-    request = admission.open_request(work, Verb.TERMINATE, together=True)
     admission.admit(
         work,
         request,
-        [
-            draft_for(
-                vm,
-                Verb.TERMINATE,
-                action=Action.DELETE,
-                event_type=EventType.TERMINATE,
-                source=EventSource.USER,
-                description="",
-                not_before=not_before,
-                wishes=wishes,
-            )
-            for vm in members
-        ],
+        [draft_for(vm, verb, change, not_before, wishes) for vm in members],
     )
     return request
 
 
-def renew_image(
-    work: Work, vms: Sequence[str], verb: Verb, wishes: OrderOptions
-) -> Request:
-    """Upgrade the guest OS of scale-set instances, or reimage them (5.8).
+def _notice(work: Work, vm: Vm, verb: Verb) -> Micros:
+    """Return the least notice that a VM must have; 0: it gets none."""
+    scope = work.scope(vm.scope)
+    if verb is Verb.EVICT:
+        return work.policy.preempt_notice
+    if verb not in {Verb.TERMINATE, *IMAGE_VERBS}:
+        return work.policy.notice_for(CHANGES[verb].event_type)
+    if not admission.is_announced(verb, scope, vm):
+        return 0
+    if verb is Verb.TERMINATE:
+        return work.policy.terminate_notice_of(scope.terminate_notice or 0)
+    return work.policy.notice_of(scope.os_image_notice or 0)
 
-    Without the OS-image profile, and for sizes that do not keep memory, there is
-    no event, but the guard applies: it is routine (6.3). One rollout.
-    Refused: an unknown VM, one that is no scale-set instance or does not run.
-    """
-    check_targets(vms, "vm")
-    members = [work.vm(name) for name in vms]
-    notice = 0
-    for vm in members:
+
+def _member(work: Work, name: str, verb: Verb) -> Vm:
+    """Return a VM that the verb may change; raises RefusedError."""
+    vm = work.vm(name)
+    if verb in IMAGE_VERBS:
         scope = work.scope(vm.scope)
         if scope.kind is not ScopeKind.SCALE_SET:
             raise RefusedError(
                 f"vm {vm.name} is not a scale-set instance: scope {scope.name} is of "
                 f"kind {scope.kind.value}"
             )
-        _check_vm(work, vm, verb)
-        if vm.state is VmState.DOWN:
-            raise RefusedError(f"vm {vm.name} is down")
-        if admission.is_announced(verb, scope, vm):
-            notice = max(notice, work.policy.notice_of(scope.os_image_notice or 0))
-    not_before = not_before_of(work, wishes, notice, EventType.REBOOT)
-    request = admission.open_request(work, verb, is_rollout=True)
-    drafts = [
-        draft_for(
-            vm,
-            verb,
-            action=Action.REIMAGE,
-            event_type=EventType.REBOOT,
-            source=EventSource.USER,
-            description="",
-            not_before=not_before,
-            wishes=wishes,
-            routine=True,
+    _check_free(work, vm, verb)
+    if verb in IMAGE_VERBS and vm.state is VmState.DOWN:
+        raise RefusedError(f"vm {vm.name} is down")
+    if verb is Verb.REBOOT and work.host(vm.host).state is HostState.DOWN:
+        raise RefusedError(
+            f"vm {name} cannot be restarted: its host {vm.host} is down",
+            hint=f"`forewarn redeploy {name}` moves it to another host",
         )
-        for vm in members
-    ]
-    admission.admit(work, request, drafts)
-    return request
+    if verb is Verb.EVICT and not vm.spot:
+        raise RefusedError(
+            f"vm {name} is not a Spot VM",
+            hint=f"`forewarn terminate {name}` deletes it with notice",
+        )
+    return vm
 
 
 def draft_for(
-    vm: Vm,
-    verb: Verb,
-    *,
-    action: Action,
-    event_type: EventType,
-    source: EventSource,
-    description: str,
-    not_before: Micros,
-    wishes: OrderOptions,
-    routine: bool = False,
+    vm: Vm, verb: Verb, change: Change, not_before: Micros, wishes: OrderOptions
 ) -> Draft:
     """Return the draft of an operation on one VM, with the operator's wishes."""
     return Draft(
         verb=verb,
-        action=action,
+        action=change.action,
         target_kind=TargetKind.VM,
         target=vm.name,
         host=vm.host,
         vms=(vm,),
-        event_type=event_type,
-        source=source,
-        description=either(wishes.description, description),
+        event_type=change.event_type,
+        source=change.source,
+        description=either(wishes.description, change.description),
         duration_seconds=either(wishes.duration_seconds, DURATION_UNKNOWN),
-        routine=routine,
+        routine=change.routine,
         not_before=not_before,
         is_timed=wishes.not_before is not None,
     )
 
 
-def _check_vm(work: Work, vm: Vm, verb: Verb) -> None:
+def _check_free(work: Work, vm: Vm, verb: Verb) -> None:
     """Refuse what would meet the same order, a deletion, or a driver at work."""
     for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
         same = operation.verb is verb and operation.state in WAITING_STATES

@@ -1,0 +1,1 @@
+"""What can be ordered: one table, from which every way to give an order is made."""

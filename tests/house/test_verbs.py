@@ -1,0 +1,189 @@
+"""Every way to give an order is made of the table of verbs, or holds to it."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.cli.commands import COMMANDS
+from forewarn.cli.reference import usage
+from forewarn.control.requests.verbs import DECISIONS
+from forewarn.protocol.operations import Verb
+from forewarn.store.audit import AuditKind
+from forewarn.testing import ScheduledEvents, Vm
+from forewarn.testing.channel_verbs import VERBS as CHANNEL
+from forewarn.verbs.model import Answer, Entry, Form, Refusal
+from forewarn.verbs.table import REASON, SHARED_REFUSALS, VERBS
+from tests.support.pages import REFERENCE
+
+PAGE = REFERENCE / "verbs-and-refusals.md"
+HTTP = REFERENCE / "http-api.md"
+BLOCK = re.compile(r"<!-- verb (\S+) -->\n.*?<!-- /verb -->", re.DOTALL)
+ANSWERS = {
+    Answer.REQUEST: "the request",
+    Answer.RESTORED: "`restored`: `kind`, `name` and `state` of each",
+    Answer.CANCELLED: "`cancelled`: the operations",
+    Answer.EVENT: "the event",
+    Answer.OPERATION: "the operation",
+}
+
+
+def _verb(entry: Entry) -> Iterator[str]:
+    command = next(each for each in COMMANDS if each.path == (entry.name,))
+    who = "operators, and tenants for their own" if entry.for_tenants else "operators"
+    yield f"`forewarn {entry.name}{usage(command.options)}` · for {who}"
+    yield ""
+    yield "| argument | option | meaning |"
+    yield "|---|---|---|"
+    targets = entry.targets
+    shown = targets.metavar.replace("|", "\\|")
+    yield f"| `{targets.key}` | `{shown}` | {targets.about} |"
+    for each in (*entry.arguments, REASON):
+        words = f" `{'`, `'.join(each.words)}`." if each.words else ""
+        yield f"| `{each.key}` | `{each.name}` | {each.about}{words} |"
+    yield ""
+    yield from _refusals(entry.refusals)
+
+
+def _refusals(refusals: tuple[Refusal, ...]) -> Iterator[str]:
+    yield "| refused when | sentence |"
+    yield "|---|---|"
+    for each in refusals:
+        yield f"| {each.when} | {', '.join(f'`{text}`' for text in each.sentences)} |"
+
+
+def _routes() -> Iterator[str]:
+    yield "| POST | body | answer |"
+    yield "|---|---|---|"
+    for entry in VERBS.values():
+        keys = (entry.targets.key, *(each.key for each in entry.arguments), "reason")
+        members = ", ".join(f"`{key}`" for key in keys)
+        yield f"| `/v1/{entry.name}` | {members} | {ANSWERS[entry.answer]} |"
+
+
+def _block(name: str) -> str:
+    lines = {
+        "shared": lambda: _refusals(SHARED_REFUSALS),
+        "routes": _routes,
+    }.get(name, lambda: _verb(VERBS[name]))()
+    return "\n".join([f"<!-- verb {name} -->", *lines, "<!-- /verb -->"])
+
+
+@pytest.mark.parametrize("page", [PAGE, HTTP], ids=["verbs", "api"])
+def test_pages_say_what_the_table_says(
+    page: Path, request: pytest.FixtureRequest
+) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = {"routes"} if page is HTTP else {"shared", *VERBS}
+    assert {*BLOCK.findall(text)} == named
+    wanted = BLOCK.sub(lambda found: _block(found[1]), text)
+    if request.config.getoption("--rewrite"):
+        page.write_text(wanted, encoding="utf-8")
+        text = wanted
+    assert text == wanted, "run `pytest --rewrite tests/house`"
+
+
+def test_every_verb_has_its_decision() -> None:
+    assert set(DECISIONS) == set(VERBS)
+
+
+def test_every_verb_that_is_stored_is_in_the_table() -> None:
+    for verb in Verb:
+        assert VERBS[verb.value].answer is Answer.REQUEST
+        assert AuditKind[f"{verb.name}_ORDERED"].value == f"{verb.value} ordered"
+
+
+@pytest.mark.parametrize("entry", VERBS.values(), ids=list(VERBS))
+def test_an_entry_is_whole(entry: Entry) -> None:
+    keys = [entry.targets.key, *(each.key for each in entry.arguments), REASON.key]
+    assert len(keys) == len(set(keys))
+    assert entry.refusals
+    assert set(entry.body) <= set(keys)
+    for argument in entry.arguments:
+        assert bool(argument.words) == (argument.form is Form.WORD)
+    for example in entry.examples:
+        assert example.startswith(f"forewarn {entry.name} ")
+
+
+def test_methods_of_the_kit_are_named_as_in_the_table() -> None:
+    """The others are given by `ScheduledEvents.order`."""
+    named = {name.replace("-", "_") for name in VERBS}
+    methods = {
+        name for kind in (ScheduledEvents, Vm) for name in dir(kind) if name in named
+    }
+    # Cancelled and approved is an event, by its own methods.
+    assert methods == named - {"upgrade_os", "reimage", "cancel", "approve", "resolve"}
+    assert methods <= set(CHANNEL)
+
+
+NEW_VERB = '''
+import dataclasses, json, sys
+
+from forewarn.verbs import table
+from forewarn.verbs.model import Argument, Form
+
+TIMES = Argument(key="times", form=Form.COUNT, about="How often they bounce.")
+table.VERBS["bounce"] = dataclasses.replace(
+    table.VERBS["reboot"],
+    name="bounce",
+    summary="bounce VMs",
+    arguments=(TIMES, *table.VERBS["reboot"].arguments),
+    examples=("forewarn bounce web_0 --times 2",),
+)
+
+from forewarn.control.requests import verbs
+from forewarn.protocol.operations import Verb
+
+def bounce(work, given):
+    asked.append((given.targets, given.number("times")))
+    return verbs.DECISIONS["reboot"](work, given)
+
+asked = []
+verbs.DECISIONS["bounce"] = bounce
+
+from forewarn.admin.access import DEMANDS
+from forewarn.cli import main
+from forewarn.testing import ScheduledEvents
+
+SCENARIO = """
+description = "it bounces"
+[[step]]
+bounce = "web_0"
+times = 4
+"""
+
+with ScheduledEvents(vms=2, clock="virtual") as world:
+    made = world.order("web_0", verb="bounce", arguments={"times": 2})
+    assert [event.type for event in made] == ["Reboot"], made
+    made[0].cancel()
+    status = main(
+        ["bounce", "web_1", "--times", "3", "--json", "--url", world.api_url]
+    )
+    assert status == 0
+import pathlib
+file = pathlib.Path(sys.argv[1])
+file.write_text(SCENARIO)
+with ScheduledEvents(vms=1, clock="virtual") as world:
+    world.run_scenario(file, expect="none")
+assert DEMANDS["POST /v1/bounce"] is DEMANDS["POST /v1/reboot"]
+print(json.dumps(asked))
+'''
+
+
+def test_a_verb_is_added_by_an_entry_and_its_decision(tmp_path: Path) -> None:
+    program = tmp_path / "bounce.py"
+    program.write_text(NEW_VERB, encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, str(program), str(tmp_path / "bounce.toml")],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == (
+        '[[["web_0"], 2], [["web_1"], 3], [["web_0"], 4]]'
+    )
