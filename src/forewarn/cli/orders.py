@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from forewarn.cli import output
+from forewarn.cli import files, output
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
-from forewarn.cli.failure import Exit
+from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.listings import FAILURE, what
 from forewarn.cli.made import print_made, print_next
 from forewarn.cli.times import with_offset
@@ -35,7 +35,7 @@ def _body(call: Call, entry: Entry) -> dict[str, Any]:
     """Return the request that a command says."""
     key = entry.targets.key
     body: dict[str, Any] = {
-        key: call.texts(key) if entry.targets.is_list else call.text(key)
+        key: _names(call, key) if entry.targets.is_list else call.text(key)
     }
     for argument in (*entry.arguments, REASON):
         key = argument.name.lstrip("-").replace("-", "_")
@@ -43,6 +43,21 @@ def _body(call: Call, entry: Entry) -> dict[str, Any]:
         if said is not None and (said or argument.key == "description"):
             body[argument.key] = _value(argument, said)
     return body
+
+
+def _names(call: Call, key: str) -> list[str]:
+    """Return the names that are typed, and those of the file."""
+    names = call.texts(key)
+    if file := call.text("file"):
+        text, _ = files.read_text(file)
+        names += [name for line in text.splitlines() if (name := line.strip())]
+    if not names:
+        raise CommandError(
+            Exit.USAGE,
+            f"no {call.command.name} without a name",
+            hint=f"Give at least one {key.removesuffix('s')}, or --file.",
+        )
+    return names
 
 
 def _value(argument: Argument, said: Any) -> Any:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -287,3 +288,47 @@ def test_a_reason_may_be_empty(service: Served, forewarn: Run) -> None:
 def test_options_may_stand_before_the_command(service: Served, forewarn: Run) -> None:
     ended = forewarn("--json", "--reason", "early", "reboot", "web_0")
     assert json.loads(ended.out)["reason"] == "early"
+
+
+def test_names_come_from_a_file_too(
+    service: Served, forewarn: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "names.txt"
+    file.write_text("web_1\n\n  db_1  \n", encoding="utf-8")
+    request = made(forewarn, "redeploy", "web_0", "--file", str(file))
+    targets = [each["target"] for each in request["operations"]]
+    assert targets == ["web_0", "web_1", "db_1"]
+
+
+def test_an_order_without_any_name_is_wrong_usage(
+    service: Served, forewarn: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "names.txt"
+    file.write_text("\n", encoding="utf-8")
+    for words in (["reboot"], ["fail", "--file", str(file)]):
+        ended = forewarn(*words)
+        assert ended.status == 2
+        assert "without a name" in ended.err
+        assert "--file" in ended.err
+
+
+def test_an_order_is_carried_out_for_those_that_can_be_taken(
+    service: Served, forewarn: Run
+) -> None:
+    ended = forewarn("redeploy", "web_9", "web_0", "web_8")
+    assert ended.status == 1
+    assert "web_0" in ended.out
+    assert "web_9: there is no vm 'web_9'" in ended.err
+    assert "web_8: there is no vm 'web_8'" in ended.err
+    ended = forewarn("redeploy", "web_9", "web_8")
+    assert ended.status == 4
+    assert "web_9: there is no vm 'web_9'" in ended.err
+    assert "none of 2 could be done" in ended.err
+
+
+def test_several_are_restored_at_once(service: Served, forewarn: Run) -> None:
+    assert forewarn("fail", "web_0", "web_1").status == 0
+    ended = forewarn("restore", "web_0", "web_1", "db_0")
+    assert ended.status == 1
+    assert ended.out == "vm web_0 is running\nvm web_1 is running\n"
+    assert "db_0: vm db_0 is not down" in ended.err

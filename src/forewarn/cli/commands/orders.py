@@ -19,6 +19,11 @@ def _option(argument: Argument) -> Option:
     )
 
 
+_FILE = Option(
+    name="--file",
+    metavar="FILE",
+    help="A file with more names, one on each line; - for standard input.",
+)
 _ALL = Option(
     name="--all",
     is_flag=True,
@@ -32,6 +37,7 @@ def command(entry: Entry) -> Command:
         name=entry.targets.key,
         metavar=entry.targets.metavar,
         many=entry.targets.is_list,
+        is_optional=entry.targets.is_list,
         help=entry.targets.about,
     )
     return Command(
@@ -41,6 +47,7 @@ def command(entry: Entry) -> Command:
         run="forewarn.cli.orders:order",
         options=(
             targets,
+            *((_FILE,) if entry.targets.is_list else ()),
             *map(_option, entry.arguments),
             REASON,
             *((_ALL,) if entry.answer is Answer.REQUEST else ()),
