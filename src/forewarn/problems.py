@@ -88,12 +88,21 @@ def did_you_mean(
     wrong: str, names: Iterable[str], *, likeness: float = LIKENESS
 ) -> str:
     """Return ` (did you mean "h1"?)`, or nothing if no name is like it."""
+    near = nearest(wrong, names, likeness=likeness)
+    return f" (did you mean {quoted(near[0])}?)" if near else ""
+
+
+def nearest(
+    wrong: str, names: Iterable[str], *, likeness: float = LIKENESS
+) -> list[str]:
+    """Return up to `NAMES_LISTED_MAX` names like a wrong one, the likest first."""
     # Only what goes wrong needs it, and it is no small module.
     import difflib  # noqa: PLC0415
 
     compared = islice(names, NAMES_COMPARED_MAX)
-    near = difflib.get_close_matches(wrong, compared, n=1, cutoff=likeness)
-    return f" (did you mean {quoted(near[0])}?)" if near else ""
+    return difflib.get_close_matches(
+        wrong, compared, n=NAMES_LISTED_MAX, cutoff=likeness
+    )
 
 
 def not_toml(error: Exception, *, file: str, text: str) -> Problem:

@@ -104,9 +104,10 @@ def test_step_forward_cuts_no_notice_short(stepped: Stepped) -> None:
     stepped.set_clock(3600)
     stepped.wait_noticed()
     [operation] = stepped.service.admin("/v1/operations")["operations"]
-    path = f"/v1/operations/{operation['operation']}/explain"
+    path = f"/v1/explain/{operation['operation']}"
     told = eventually(
-        lambda: stepped.service.admin(path), lambda told: "notice" in told["reasons"]
+        lambda: stepped.service.admin(path),
+        lambda told: "notice" in {each["kind"] for each in told["blockers"]},
     )
     assert "the clock was set forward" in str(told["blocked_by"])
     [still] = stepped.events("web_0")

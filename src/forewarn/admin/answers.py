@@ -1,11 +1,18 @@
 """What all routes' descriptions share, and the answer of JSON as it is."""
 
+import hashlib
+from http import HTTPStatus
 from typing import Any, TypeAlias
 
-from starlette.responses import JSONResponse
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from forewarn.admin import shapes
 from forewarn.texts import json_text
+
+ETAG_DIGITS = 32
+"""Hexadecimal digits of an ETag: 128 bits."""
 
 Documented: TypeAlias = dict[int | str, dict[str, Any]]
 
@@ -39,11 +46,29 @@ def documented(model: type[Any], *errors: int, status: int = 200) -> Documented:
 
 
 class SafeJsonResponse(JSONResponse):
-    """JSON that may be shown on a terminal as it is."""
+    """JSON that may be shown on a terminal as it is, with an ETag where it is read."""
 
     def render(self, content: Any) -> bytes:
         """Return the body: characters that are not printable are escaped."""
         return json_text(content).encode("utf-8")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer, or that the caller has it already."""
+        if scope.get("method") == "GET" and self.status_code == HTTPStatus.OK:
+            tag = f'"{hashlib.sha256(self.body).hexdigest()[:ETAG_DIGITS]}"'
+            headers = {"ETag": tag}
+            if tag in _known_tags(scope):
+                same = Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+                await same(scope, receive, send)
+                return
+            self.headers.update(headers)
+        await super().__call__(scope, receive, send)
+
+
+def _known_tags(scope: Scope) -> set[str]:
+    """Return the ETags of what the caller has; weak ones compare as strong ones."""
+    told = Headers(scope=scope).get("if-none-match", "")
+    return {each.strip().removeprefix("W/") for each in told.split(",")}
 
 
 def answer(content: Any, *, status: int = 200) -> JSONResponse:

@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, Response
 
 from forewarn.admin import (
     access,
+    attention,
     availability,
     credentials,
     errors,
@@ -87,11 +88,13 @@ def create_app(
     )
     app.state.gateway = gateway
     app.state.watchers = watch.Watchers()
+    app.state.receivers = receivers
     app.state.names_in_file = tokens.names if tokens else frozenset()
     errors.install(app)
     _guard(app, tokens, (clock or SystemClock()).monotonic, answered)
     v1 = APIRouter(prefix="/v1")
-    for each in (orders, lists, history, availability, fleet, watch, credentials):
+    parts = (orders, lists, attention, history, availability, fleet, watch, credentials)
+    for each in parts:
         v1.include_router(each.router)
     if receivers is not None:
         v1.include_router(webhooks.router(receivers))

@@ -133,22 +133,6 @@ async def operation(name: str, gateway: Desk) -> Response:
     )
 
 
-@router.get(
-    "/operations/{name}/explain", responses=documented(shapes.ExplanationShape, 404)
-)
-async def explain(name: str, gateway: Desk) -> Response:
-    """Return where an operation stands, and every reason why it does not go on."""
-    return answer(
-        await gateway.read(
-            lambda reader: reports.explanation(
-                reader,
-                need(reader, Operation, tenant_reader.real_id(reader, name)),
-                now=gateway.now(),
-            )
-        )
-    )
-
-
 @router.get("/requests/{name}", responses=documented(shapes.RequestShape, 404))
 async def request(name: str, gateway: Desk) -> Response:
     """Return one order: a rollout or another request, with its operations."""

@@ -129,21 +129,6 @@ class EventShape(BaseModel):
     outcome: str | None
 
 
-class ExplanationShape(BaseModel):
-    """Where an operation stands, and every reason why it does not go on."""
-
-    operation: str
-    what: str
-    state: str
-    standing: str
-    blocked_by: list[str]
-    reasons: list[str] = Field(description="The kind of each reason, for programs.")
-    note: str
-    no_driver_call: bool = Field(
-        description="It was carried out without a driver call: nothing was done."
-    )
-
-
 class EntryShape(BaseModel):
     """A line of the history."""
 

@@ -166,6 +166,15 @@ class Client:
             number += len(page[key])
             self._so_far = f", {number:,} {key} so far"
 
+    def whole(self, path: str, key: str, params: Mapping[str, str]) -> dict[str, Any]:
+        """Return the first page of a list with the objects of all pages in it."""
+        whole = page = self.get(path, params)
+        while page["next"] is not None:
+            page = self.get(path, {**params, "after": page["next"]})
+            whole[key] += page[key]
+        del whole["next"]
+        return whole
+
     def watch(self, path: str, params: Mapping[str, str]) -> Generator[tuple[str, Any]]:
         """Yield what a stream tells: the event's name, or nothing, and its data.
 

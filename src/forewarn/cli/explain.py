@@ -1,4 +1,6 @@
-"""`explain`: where an operation stands, and every reason why it waits."""
+"""`explain`: where anything is, and every reason why it waits."""
+
+from collections.abc import Iterable
 
 from forewarn.cli import output
 from forewarn.cli.client import Client, part
@@ -7,14 +9,27 @@ from forewarn.cli.failure import Exit
 
 
 def explain(call: Call) -> int:
-    """Explain one operation."""
+    """Explain an operation, rollout, event, host or VM."""
+    asked = {"kind": kind} if (kind := call.text("kind")) else {}
     with Client.of(call) as client:
-        told = client.get(f"operations/{part(call.text('operation'))}/explain")
+        told = client.get(f"explain/{part(call.text('id'))}", asked)
     if call.flag("json"):
         output.document(told)
         return Exit.DONE
-    output.line(f"{told['operation']}, {told['what']}: {told['state']}")
-    output.line(f"{told['standing']}{':' if told['blocked_by'] else ''}")
-    for reason in told["blocked_by"]:
-        output.line(f"  * {reason}")
+    title = (
+        told["what"] if told["id"] in told["what"] else f"{told['id']}, {told['what']}"
+    )
+    output.line(f"{title}: {told['state']}")
+    _reasons(told["standing"], told["blocked_by"], bullet="  * ")
+    for each in told["operations"]:
+        output.line()
+        output.line(f"{each['operation']}, {each['what']}: {each['state']}")
+        _reasons(each["standing"], each["blocked_by"], bullet="  * ")
     return Exit.DONE
+
+
+def _reasons(standing: str, reasons: Iterable[str], *, bullet: str) -> None:
+    found = list(reasons)
+    output.line(f"{standing}{':' if found else ''}")
+    for reason in found:
+        output.line(f"{bullet}{reason}")

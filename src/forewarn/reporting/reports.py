@@ -92,21 +92,6 @@ def _event_in_operation(event: Event) -> Json:
     }
 
 
-def explanation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
-    """Return where an operation stands, and why, in sentences."""
-    blockers = tenant_reader.blockers(reader, operation, now=now)
-    return {
-        "operation": operation.operation_id,
-        "what": operators.task(operation),
-        "state": operation.state.value,
-        "standing": operators.standing(operation, blockers, now=now),
-        "blocked_by": operators.reasons(blockers),
-        "reasons": [blocker.kind for blocker in blockers],
-        "note": operators.note(operation.note),
-        "no_driver_call": operation.called_no_driver,
-    }
-
-
 def request_report(reader: Reader, request: Request, *, now: Micros) -> Json:
     """Return a request with its operations."""
     return {

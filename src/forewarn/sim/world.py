@@ -28,7 +28,7 @@ from forewarn.metadata.own_events import OwnRead
 from forewarn.metadata.waiting import Wait
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
-from forewarn.reporting import event_details, reports
+from forewarn.reporting import event_details, explanations, reports
 from forewarn.sim.engine import CrashError, Engine
 from forewarn.store import kinds
 from forewarn.store.port import Store, every
@@ -155,7 +155,7 @@ class World(Engine):
         """Return every reason that holds an operation, in sentences."""
         operation = self.operation(operation_id)
         return self.read(
-            lambda reader: reports.explanation(reader, operation, now=self.now)
+            lambda reader: explanations.of_operation(reader, operation, now=self.now)
         )["blocked_by"]
 
 

@@ -111,6 +111,7 @@ def domain_value(scope: str, fault_domain: int) -> str:
 ALL_TENANTS: Query[Tenant] = Query("all_tenants", Tenant, _everything)
 ALL_SCOPES: Query[Scope] = Query("all_scopes", Scope, _everything)
 ALL_HOSTS: Query[Host] = Query("all_hosts", Host, _everything)
+ALL_ROOMS: Query[Capacity] = Query("all_rooms", Capacity, _everything)
 ALL_VMS: Query[Vm] = Query("all_vms", Vm, _everything)
 ALL_VIEWS: Query[View] = Query("all_views", View, _everything)
 ALL_OPERATIONS: Query[Operation] = Query("all_operations", Operation, _everything)

@@ -9,7 +9,7 @@ from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.fleet.availability import Period
 from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol.operations import Action
-from forewarn.reporting import reports, uptime
+from forewarn.reporting import explanations, uptime
 from forewarn.service.option_table import OPTIONS
 from forewarn.sim.world import NEWEST, START, Answer
 from forewarn.store import kinds
@@ -197,11 +197,9 @@ def explain(story: Story, words: Words) -> None:
     world = story.world
     operation = world.operation(words.one())
     said = world.read(
-        lambda reader: reports.explanation(reader, operation, now=world.now)
+        lambda reader: explanations.of_operation(reader, operation, now=world.now)
     )
-    story.say(
-        f"{said['operation']} {said['what']}, {said['state']}: {said['standing']}"
-    )
+    story.say(f"{said['id']} {said['what']}, {said['state']}: {said['standing']}")
     for sentence in said["blocked_by"]:
         story.say(f"  {sentence}")
 

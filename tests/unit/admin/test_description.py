@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 from starlette.testclient import TestClient
 
-from forewarn.admin import shapes
+from forewarn.admin import attention_shapes, shapes
 from forewarn.admin.errors import Kind
 from tests.unit.admin.gateway import LocalGateway
 
@@ -20,7 +20,8 @@ PATHS = {
     "/v1/maintain", "/v1/reboot", "/v1/redeploy", "/v1/evict", "/v1/terminate",
     "/v1/upgrade-os", "/v1/reimage", "/v1/fail", "/v1/restore",
     "/v1/predict-failure", "/v1/cancel", "/v1/approve", "/v1/resolve",
-    "/v1/operations", "/v1/operations/{name}", "/v1/operations/{name}/explain",
+    "/v1/operations", "/v1/operations/{name}", "/v1/explain/{name}",
+    "/v1/problems", "/v1/waits", "/v1/capacity",
     "/v1/requests/{name}", "/v1/rollouts", "/v1/rollouts/{name}", "/v1/events", "/v1/history", "/v1/fleet",
     "/v1/fleet/export", "/v1/fleet/validate", "/v1/fleet/plan", "/v1/fleet/apply",
     "/v1/tokens", "/v1/tokens/revoke",
@@ -85,8 +86,8 @@ def test_answers_are_as_described(client: TestClient, gateway: LocalGateway) -> 
     check(operation["events"][0], shapes.EventInOperation)
     check(operation["moves"][0], shapes.MoveShape)
     name = operation["operation"]
-    explained = client.get(f"/v1/operations/{name}/explain").json()
-    check(explained, shapes.ExplanationShape)
+    explained = client.get(f"/v1/explain/{name}").json()
+    check(explained, attention_shapes.ExplanationShape)
     page = client.get("/v1/operations").json()
     check(page, shapes.OperationPage)
     page = client.get("/v1/events").json()

@@ -122,10 +122,10 @@ def test_one_operation_its_request_and_its_explanation(busy: TestClient) -> None
     assert busy.get(f"/v1/operations/{first['operation']}").json() == first
     request = busy.get(f"/v1/requests/{first['request']}").json()
     assert first in request["operations"]
-    explained = busy.get(f"/v1/operations/{first['operation']}/explain").json()
+    explained = busy.get(f"/v1/explain/{first['operation']}").json()
     assert explained["blocked_by"] == first["blocked_by"]
     assert explained["blocked_by"]
-    for path in ("operations/op-x", "operations/op-x/explain", "requests/ro-x"):
+    for path in ("operations/op-x", "explain/op-x", "requests/ro-x"):
         answer = busy.get(f"/v1/{path}")
         assert answer.status_code == 404
         assert answer.json()["kind"] == "not-found"

@@ -186,8 +186,8 @@ def test_resolving_what_nobody_knows(client: TestClient, gateway: LocalGateway) 
     refused = post(client, "resolve", 409, operation=operation, outcome="done")
     assert "not unknown" in refused["error"]
     gateway.advance("31m")
-    explained = client.get(f"/v1/operations/{operation}/explain").json()
-    assert explained["reasons"] == ["driver unknown"]
+    explained = client.get(f"/v1/explain/{operation}").json()
+    assert [each["kind"] for each in explained["blockers"]] == ["driver unknown"]
     resolved = post(client, "resolve", 200, operation=operation, outcome="done")
     assert resolved["state"] == "Recovering"
 

@@ -45,7 +45,7 @@ def moved() -> Moved:
 def paths(moved: Moved) -> list[str]:
     return [
         f"operations/{moved.operation}",
-        f"operations/{moved.operation}/explain",
+        f"explain/{moved.operation}",
         f"requests/{moved.request}",
         f"history/operations/{moved.operation}",
         f"history?operation={moved.operation}",

@@ -254,7 +254,7 @@ def test_an_order_returns_ids_that_its_tenant_can_use() -> None:
     for path in (
         f"requests/{request}",
         f"operations/{operation}",
-        f"operations/{operation}/explain",
+        f"explain/{operation}",
         f"history/operations/{operation}",
     ):
         assert shared.ask(token, "GET", f"/v1/{path}").status_code == 200, path
@@ -283,7 +283,7 @@ def test_an_operator_uses_the_id_that_a_tenant_quotes(lived: Shared) -> None:
             each for each in listed["operations"] if each["impact"] == "live-migrate"
         ]
         assert seen["operation"] != mine["operation"]
-        for path in ("operations/{}", "operations/{}/explain", "history/operations/{}"):
+        for path in ("operations/{}", "explain/{}", "history/operations/{}"):
             answer = lived.client.get(f"/v1/{path.format(seen['operation'])}")
             assert answer.json()["operation"] == mine["operation"]
         answer = lived.client.get(f"/v1/requests/{seen['request']}")

@@ -256,8 +256,8 @@ def test_a_shared_operation_waits_for_another_tenant_without_a_name(
     assert [each["vm"] for each in operation["moves"]] == ["web_0"]
     assert operation["blocked_by"] == [
         "tenant shop has not approved (scope web)",
-        "NotBefore is in 15 m",
         "another tenant has not approved",
+        "NotBefore is in 15 m",
     ]
     name = operation["request"]
     # The real id is nothing to a tenant.

@@ -65,9 +65,53 @@ def test_explaining(service: Served, forewarn: Run) -> None:
         ended.out.splitlines()[0] == f"{name}, maintain (freeze) of host h1: Announced"
     )
     assert ended.out.count("  * ") == 3
-    assert json.loads(forewarn("explain", name, "--json").out)["operation"] == name
+    assert json.loads(forewarn("explain", name, "--json").out)["id"] == name
     assert forewarn("explain", "op-none").status == 4
     assert forewarn("explain", "../fleet").status == 4
+
+
+def test_explaining_a_vm_explains_what_concerns_it(
+    service: Served, forewarn: Run
+) -> None:
+    forewarn("maintain", "h1", "--impact", "freeze")
+    first, second, *_ = forewarn("explain", "web_0").out.splitlines()
+    assert first == "vm web_0: running"
+    assert second == "it runs on host h1; 1 open operation concerns it:"
+    ended = forewarn("explain", "web_9")
+    assert (ended.status, ended.out) == (4, "")
+    assert 'Did you mean "web_1" or "web_0"?' in ended.err
+    assert "--kind vm" in forewarn("explain", "same").err
+    assert forewarn("explain", "same", "--kind", "vm").status == 0
+
+
+def test_problems_set_the_exit_status(service: Served, forewarn: Run) -> None:
+    ended = forewarn("problems", "--kind", "vm-down")
+    assert (ended.status, ended.out) == (0, "nothing needs you\n")
+    forewarn("fail", "h1")
+    ended = forewarn("problems", "--kind", "vm-down")
+    head, row = ended.out.splitlines()
+    assert ended.status == 1
+    assert head.split() == ["KIND", "SINCE", "TENANT", "PROBLEM", "TRY"]
+    assert row.startswith("vm-down  2030-01-01T00:00:00Z  bank shop  host h1 is down")
+    assert row.endswith("forewarn restore h1")
+    told = json.loads(forewarn("problems", "--json", "--kind", "vm-down").out)
+    assert told["counts"]["vm-down"] == len(told["problems"]) == 1
+    assert forewarn("problems", "--vm", "nope").status == 4
+
+
+def test_waits_and_capacity_are_tables(service: Served, forewarn: Run) -> None:
+    assert forewarn("waits").out == "no approval is missing\n"
+    service.do(lambda: service.gateway.enable("db_0"))
+    forewarn("maintain", "h1", "h2", "--impact", "redeploy", "--at-once", "1")
+    head, bank, shop = forewarn("waits").out.splitlines()
+    assert head.split()[:4] == ["TENANT", "EVENTS", "VMS", "HOSTS"]
+    assert bank.split()[:4] == ["bank", "1", "1", "1"]
+    assert shop.split()[-2:] == ["no", "never"]
+    assert len(json.loads(forewarn("waits", "--tenant", "shop", "--json").out)["waits"])
+    lines = forewarn("capacity").out.splitlines()
+    assert lines[1].split() == ["-", "3", "0", "1", "0+", "5", "no", "limit"]
+    assert lines[4].split()[1:] == ["h2", "-", "3", "3", "yes"]
+    assert json.loads(forewarn("capacity", "--json").out)["complete"] is True
 
 
 def test_history(service: Served, forewarn: Run) -> None:

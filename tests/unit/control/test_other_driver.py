@@ -18,7 +18,7 @@ from forewarn.ids import RandomIds
 from forewarn.instants import MINUTE, Micros
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
-from forewarn.reporting import reports
+from forewarn.reporting import explanations
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from tests.support import planes
@@ -85,7 +85,7 @@ def test_what_the_former_driver_was_told_is_not_done_by_this_one(
         CallState.UNKNOWN,
     )
     told = services.store.read(
-        lambda reader: reports.explanation(reader, lost, now=services.clock.now())
+        lambda reader: explanations.of_operation(reader, lost, now=services.clock.now())
     )
     assert told["blocked_by"] == [
         (

@@ -21,7 +21,7 @@ from forewarn.ids import RandomIds
 from forewarn.instants import MINUTE, Micros
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
-from forewarn.reporting import reports, uptime
+from forewarn.reporting import explanations, uptime
 from forewarn.store import kinds
 from forewarn.store.backup import backup
 from forewarn.store.check import check
@@ -149,7 +149,7 @@ def test_what_the_driver_cannot_tell_is_asked_of_an_operator(service: Service) -
     lost = service.operation()
     assert lost.call_state is CallState.UNKNOWN
     told = service.store.read(
-        lambda reader: reports.explanation(reader, lost, now=service.clock.now())
+        lambda reader: explanations.of_operation(reader, lost, now=service.clock.now())
     )
     assert told["blocked_by"] == [
         (

@@ -20,7 +20,7 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
-from forewarn.reporting import accounts, reports, uptime
+from forewarn.reporting import accounts, explanations, reports, uptime
 from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
 from forewarn.wording.operators import note
@@ -277,7 +277,7 @@ def test_operation_that_called_no_driver_says_so(world: World) -> None:
     assert told["no_driver_call"] is True
     assert "the driver was not called" in told["note"]
     why = world.read(
-        lambda reader: reports.explanation(reader, operation, now=world.now)
+        lambda reader: explanations.of_operation(reader, operation, now=world.now)
     )
     assert "the driver was not called" in why["standing"]
     world.advance(30 * MINUTE)

@@ -22,7 +22,7 @@ from forewarn.protocol.operations import (
     OperationState,
     Request,
 )
-from forewarn.reporting import accounts, reports
+from forewarn.reporting import accounts, explanations
 from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry, AuditKind
@@ -192,7 +192,7 @@ def test_every_operation_is_explained_and_accounted_for(store: SqliteStore) -> N
     def ask(reader: Reader) -> None:
         now = max(entry.at for entry in entries(reader))
         for each in every(reader, kinds.ALL_OPERATIONS):
-            assert reports.explanation(reader, each, now=now)["standing"]
+            assert explanations.of_operation(reader, each, now=now)["standing"]
             assert accounts.account(reader, each, now=now)["phases"]
             own = TenantReader(reader, "shop").get(Operation, each.key)
             if own is not None:

@@ -99,14 +99,74 @@ LISTS = (
     ),
     Command(
         path=("explain",),
-        summary="say why an operation has not started",
-        text="Say where an operation stands, and every reason why it does not go on.",
+        summary="show why something waits, and who can continue it",
+        text="Show where an operation, rollout, event, host or VM is, and every reason "
+        "why it waits. The reasons that somebody can end come first.",
         run="forewarn.cli.explain:explain",
         options=(
-            Option(name="operation", metavar="OPERATION", help="The operation's id."),
+            Option(
+                name="id",
+                metavar="ID",
+                help="ID of an operation, rollout or event, or name of a host or VM.",
+            ),
+            Option(
+                name="--kind",
+                choices=("host", "vm"),
+                help="Which to explain if a host and a VM have the same name.",
+            ),
             *CLIENT,
         ),
-        examples=("forewarn explain op-w2147h2k9m4x3qa8",),
+        examples=("forewarn explain op-w2147h2k9m4x3qa8", "forewarn explain web_0"),
+    ),
+    Command(
+        path=("problems",),
+        summary="list what needs somebody, the worst first",
+        text="List what needs somebody, the worst first: VMs that are down, calls with "
+        "an unknown outcome, a driver that fails, late approvals, held operations, late "
+        "webhooks, and a service that is not ready. The exit status is 1 if there is a "
+        "problem.",
+        run="forewarn.cli.attention:problems",
+        options=(
+            *_FILTERS,
+            Option(
+                name="--kind",
+                choices=(
+                    "not-ready",
+                    "vm-down",
+                    "outcome-unknown",
+                    "driver-failing",
+                    "approval-late",
+                    "held",
+                    "webhook-late",
+                ),
+                help="Only problems of this kind.",
+            ),
+            *CLIENT,
+        ),
+        examples=("forewarn problems", "forewarn problems --kind vm-down --json"),
+    ),
+    Command(
+        path=("waits",),
+        summary="list the tenants whose approval is missing",
+        text="List the tenants whose approval is missing, the longest wait first.",
+        run="forewarn.cli.attention:waits",
+        options=(
+            Option(name="--tenant", metavar="TENANT", help="Only this tenant."),
+            *CLIENT,
+        ),
+        examples=("forewarn waits", "forewarn waits --tenant shop"),
+    ),
+    Command(
+        path=("capacity",),
+        summary="list free places by zone, and what the next hosts need",
+        text="List the free places of each zone, and the places that the next host of "
+        "each rollout needs.",
+        run="forewarn.cli.attention:capacity",
+        options=(
+            Option(name="--zone", metavar="ZONE", help="Only this zone."),
+            *CLIENT,
+        ),
+        examples=("forewarn capacity", "forewarn capacity --zone 1 --json"),
     ),
 )
 

@@ -278,6 +278,11 @@ class TenantFilter:
             request,
             request_id=self.aliases.of(request.request_id),
             created=cut_to_second(request.created),
+            # How many hosts it has, and which, are the operator's.
+            at_once=0,
+            in_flight=0,
+            hosts=0,
+            unplanned=(),
             **changes,
         )
 

@@ -20,7 +20,7 @@ from forewarn.control.redaction.tenant_filter import (
     aliases_of,
     span_cursor,
 )
-from forewarn.control.rules import obstacles
+from forewarn.control.rules import obstacles, remedies
 from forewarn.control.transactions import aliases
 from forewarn.fleet.model import Scope, Tenant, Vm
 from forewarn.fleet.spans import Span
@@ -41,10 +41,15 @@ MERGED_ROWS = 50
 def blockers(
     reader: Reader, operation: Operation, *, now: Micros
 ) -> tuple[AnyBlocker, ...]:
-    """Return every reason that holds the operation, as the reader's owner may know."""
+    """Return every reason that holds the operation, as the reader's owner may know.
+
+    Those that somebody can end come first.
+    """
     if isinstance(reader, TenantReader):
-        return reader.why_waiting(operation.operation_id, now=now)
-    return obstacles.why_waiting(reader, operation, now=now)
+        found = reader.why_waiting(operation.operation_id, now=now)
+    else:
+        found = obstacles.why_waiting(reader, operation, now=now)
+    return remedies.actionable_first(found)
 
 
 def operations_among(reader: Reader, ids: Iterable[str]) -> tuple[str, ...]:

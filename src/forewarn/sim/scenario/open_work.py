@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from forewarn.control.rules import obstacles
 from forewarn.instants import Micros
 from forewarn.protocol.operations import ENDED_STATES, Operation, Verb
-from forewarn.reporting import reports
+from forewarn.reporting import explanations
 from forewarn.store.port import Reader
 from forewarn.wording import operators
 
@@ -14,7 +14,9 @@ def told(reader: Reader, operations: Iterable[Operation], *, now: Micros) -> lis
     """Return a sentence for each operation that has not ended."""
     found: list[str] = []
     for operation in filter(_goes_on, operations):
-        why = "; ".join(reports.explanation(reader, operation, now=now)["blocked_by"])
+        why = "; ".join(
+            explanations.of_operation(reader, operation, now=now)["blocked_by"]
+        )
         stands = f"is {operation.state.value}"
         found.append(f"{operators.task(operation)} {stands}{f': {why}' if why else ''}")
     return found

@@ -26,6 +26,12 @@ SELECT * FROM hosts
 WHERE :value = '' AND name > :after
 ORDER BY name LIMIT :limit;
 
+-- name: all_rooms
+-- The rooms of the hosts, by their names.
+SELECT * FROM rooms
+WHERE :value = '' AND host > :after
+ORDER BY host LIMIT :limit;
+
 -- name: all_vms
 -- The VMs, deleted ones too, by name.
 SELECT * FROM vms

@@ -13,7 +13,7 @@ from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.operations import Operation
-from forewarn.reporting import reports
+from forewarn.reporting import explanations
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.setup import Setup
@@ -105,7 +105,7 @@ class Core(AnyCore):
             operation = reader.get(Operation, operation_id)
             if operation is None:
                 return []
-            said = reports.explanation(reader, operation, now=self.engine.now)
+            said = explanations.of_operation(reader, operation, now=self.engine.now)
             return list(said["blocked_by"])
 
         return self.engine.read(ask)

@@ -1,0 +1,182 @@
+"""What needs somebody, who is waited for, and how much room there is."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from forewarn.admin import attention_shapes as shapes
+from forewarn.admin import limits
+from forewarn.admin.answers import answer, documented
+from forewarn.admin.context import Desk
+from forewarn.admin.lists import Filters, Name, check_names
+from forewarn.admin.webhooks import WebhookGateway
+from forewarn.control.gateway import OperatorGateway
+from forewarn.protocol.errors import ForewarnError
+from forewarn.reporting import attention, capacity, explanations, waits
+from forewarn.reporting.attention import Problem, ProblemKind, Surroundings
+from forewarn.store.port import Reader
+
+T = TypeVar("T")
+
+router = APIRouter(tags=["what needs somebody"])
+
+
+class _Paged(BaseModel):
+    after: Name = Field(default="", description="`next` of the page before.")
+    limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
+
+
+class ProblemQuery(Filters, _Paged):
+    """Which problems are listed."""
+
+    kind: ProblemKind | None = Field(default=None, description="Only this kind.")
+
+    def matches(self, problem: Problem) -> bool:
+        """Tell whether a problem is one of those that are asked for."""
+        return (
+            self.kind in {None, problem.kind}
+            and (not self.vm or self.vm in problem.vms)
+            and (not self.host or self.host in problem.hosts)
+            and (not self.scope or self.scope in problem.scopes)
+            and (not self.tenant or self.tenant in problem.tenants)
+        )
+
+
+class WaitQuery(_Paged):
+    """Which tenants' waits are listed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tenant: Name = Field(default="", description="Only what this tenant sees.")
+
+
+class CapacityQuery(_Paged):
+    """Which zones are listed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    zone: Name | None = Field(default=None, description="Only this zone.")
+
+
+class ExplainQuery(BaseModel):
+    """Which of two things of the same name is explained."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["", "host", "vm"] = Field(
+        default="", description="Where a host and a VM have the same name."
+    )
+
+
+def _page(
+    found: Sequence[T], key: Callable[[T], str], *, after: str, limit: int
+) -> tuple[list[T], str | None]:
+    """Return a page of what is sorted by `key`, and where the next one begins."""
+    rest = [each for each in found if key(each) > after]
+    page = rest[:limit]
+    return page, key(page[-1]) if len(rest) > limit else None
+
+
+async def surroundings(
+    receivers: WebhookGateway | None, gateway: OperatorGateway
+) -> Surroundings:
+    """Return how the service and its receivers are, for operators."""
+    health = await gateway.health()
+    found: Sequence[dict[str, Any]] = ()
+    # A service that does not answer is a problem already.
+    with contextlib.suppress(ForewarnError):
+        found = await receivers.webhooks() if receivers else ()
+    return Surroundings(problems=health.problems, webhooks=found)
+
+
+@router.get("/problems", responses=documented(shapes.ProblemPage, 400, 404))
+async def problems(
+    query: Annotated[ProblemQuery, Query()], gateway: Desk, request: Request
+) -> Response:
+    """List what needs somebody, the worst first, with the sums of all."""
+    receivers = cast("WebhookGateway | None", request.app.state.receivers)
+    around = await surroundings(receivers, gateway)
+
+    def ask(reader: Reader) -> dict[str, Any]:
+        found = attention.problems(reader, around, now=gateway.now())
+        found = [problem for problem in found if query.matches(problem)]
+        if not found:
+            check_names(reader, query)
+        page, after = _page(
+            found, lambda each: each.key, after=query.after, limit=query.limit
+        )
+        return {
+            "problems": [attention.report(problem) for problem in page],
+            "counts": attention.counts(found),
+            "next": after,
+        }
+
+    return answer(await gateway.read(ask))
+
+
+@router.get("/waits", responses=documented(shapes.WaitPage, 400))
+async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Response:
+    """List the tenants whose approval is missing, the longest wait first."""
+
+    def ask(reader: Reader) -> dict[str, Any]:
+        events, is_whole = waits.live_events(reader)
+        found = [
+            wait
+            for wait in waits.waits(reader, events)
+            if query.tenant in {"", wait.tenant}
+        ]
+        page, after = _page(
+            found, lambda each: each.key, after=query.after, limit=query.limit
+        )
+        return {
+            "waits": [waits.report(reader, wait) for wait in page],
+            "sums": waits.sums(found),
+            "complete": is_whole,
+            "next": after,
+        }
+
+    return answer(await gateway.read(ask))
+
+
+@router.get("/capacity", responses=documented(shapes.CapacityPage, 400))
+async def list_capacity(
+    query: Annotated[CapacityQuery, Query()], gateway: Desk
+) -> Response:
+    """List the free places of each zone, and what the next hosts in work need."""
+
+    def ask(reader: Reader) -> dict[str, Any]:
+        rooms, is_whole = capacity.rooms(reader)
+        found = [
+            zone for zone in capacity.zones(rooms) if query.zone in {None, zone.zone}
+        ]
+        # A zone may have no name, which an empty cursor would be.
+        page, after = _page(
+            found, lambda each: f"={each.zone}", after=query.after, limit=query.limit
+        )
+        return {
+            "zones": [zone.report() for zone in page],
+            "next_hosts": capacity.next_hosts(reader, now=gateway.now()),
+            "complete": is_whole,
+            "next": after,
+        }
+
+    return answer(await gateway.read(ask))
+
+
+@router.get("/explain/{name}", responses=documented(shapes.ExplanationShape, 404, 409))
+async def explain(
+    name: str, query: Annotated[ExplainQuery, Query()], gateway: Desk
+) -> Response:
+    """Return where anything is, and why it waits: what somebody can end comes first."""
+    return answer(
+        await gateway.read(
+            lambda reader: explanations.explain(
+                reader, name, now=gateway.now(), kind=query.kind
+            )
+        )
+    )

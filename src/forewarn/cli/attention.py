@@ -1,0 +1,137 @@
+"""`problems`, `waits` and `capacity`: tables for people, documents for programs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from forewarn.cli import output
+from forewarn.cli.client import Client
+from forewarn.cli.command_table import Call
+from forewarn.cli.failure import Exit
+
+Json = Mapping[str, Any]
+
+_PROBLEM_COLUMNS = ("KIND", "SINCE", "TENANT", "PROBLEM", "TRY")
+_WAIT_COLUMNS = (
+    "TENANT",
+    "EVENTS",
+    "VMS",
+    "HOSTS",
+    "SINCE",
+    "NOT BEFORE",
+    "ENABLED",
+    "LAST POLL",
+)
+_ZONE_COLUMNS = ("ZONE", "HOSTS", "DOWN", "IN WORK", "PLACES", "USED", "FREE")
+_NEXT_COLUMNS = ("ROLLOUT", "NEXT HOST", "ZONE", "VMS", "NEEDS", "FITS")
+
+
+def problems(call: Call) -> int:
+    """List what needs somebody; the status says whether there is anything."""
+    asked = {
+        key: text
+        for key in ("vm", "host", "scope", "tenant", "kind")
+        if (text := call.text(key))
+    }
+    with Client.of(call) as client:
+        told = client.whole("problems", "problems", asked)
+    if call.flag("json"):
+        output.document(told)
+    else:
+        rows = map(_problem_row, told["problems"])
+        output.table("nothing needs you", _PROBLEM_COLUMNS, rows)
+    return Exit.FAILED if told["problems"] else Exit.DONE
+
+
+def waits(call: Call) -> int:
+    """List the tenants whose approval is missing."""
+    asked = {"tenant": tenant} if (tenant := call.text("tenant")) else {}
+    with Client.of(call) as client:
+        told = client.whole("waits", "waits", asked)
+    if call.flag("json"):
+        output.document(told)
+        return Exit.DONE
+    rows = map(_wait_row, told["waits"])
+    output.table("no approval is missing", _WAIT_COLUMNS, rows)
+    _warn_of_limit(told)
+    return Exit.DONE
+
+
+def capacity(call: Call) -> int:
+    """List free places, and what the next hosts need."""
+    asked = {"zone": zone} if (zone := call.text("zone")) else {}
+    with Client.of(call) as client:
+        told = client.whole("capacity", "zones", asked)
+    if call.flag("json"):
+        output.document(told)
+        return Exit.DONE
+    output.table("no hosts", _ZONE_COLUMNS, map(_zone_row, told["zones"]))
+    if told["next_hosts"]:
+        output.line()
+        output.table("", _NEXT_COLUMNS, map(_next_row, told["next_hosts"]))
+    _warn_of_limit(told)
+    return Exit.DONE
+
+
+def _warn_of_limit(told: Json) -> None:
+    if not told["complete"]:
+        output.line("there is more than the service sums up at once")
+
+
+def _problem_row(problem: Json) -> tuple[str, ...]:
+    return (
+        problem["kind"],
+        problem["since"] or "-",
+        " ".join(problem["tenants"]) or "-",
+        problem["text"],
+        _attempt(problem),
+    )
+
+
+def _attempt(problem: Json) -> str:
+    """Return a command to try, as it can be copied; the rest needs a decision."""
+    if problem["kind"] == "vm-down" and "restore" in problem["actions"]:
+        return f"forewarn restore {problem['target']}"
+    if problem["webhook"]:
+        return f"forewarn webhook test {problem['webhook']}"
+    return f"forewarn explain {problem['operation']}" if problem["operation"] else ""
+
+
+def _wait_row(wait: Json) -> tuple[str, ...]:
+    enabled, scopes = wait["scopes_enabled"], wait["scopes"]
+    partly = f"{enabled} of {scopes} scopes"
+    return (
+        wait["tenant"],
+        str(wait["events"]),
+        str(wait["vms"]),
+        str(wait["hosts"]) if wait["hosts"] else "-",
+        wait["since"],
+        wait["not_before"],
+        "no" if not enabled else "yes" if enabled == scopes else partly,
+        wait["last_poll"] or "never",
+    )
+
+
+def _zone_row(zone: Json) -> tuple[str, ...]:
+    # A host without a capacity has as many places as it is asked for.
+    free = "no limit" if zone["unlimited"] else str(zone["free"])
+    places = f"{zone['places']}+" if zone["unlimited"] else str(zone["places"])
+    return (
+        zone["zone"] or "-",
+        str(zone["hosts"]),
+        str(zone["down"]),
+        str(zone["in_work"]),
+        places,
+        str(zone["used"]),
+        free,
+    )
+
+
+def _next_row(need: Json) -> tuple[str, ...]:
+    return (
+        need["rollout"],
+        need["host"],
+        need["zone"] or "-",
+        str(need["vms"]),
+        str(need["needs"]),
+        "yes" if need["fits"] else "no",
+    )

@@ -1,0 +1,321 @@
+"""What needs somebody: problems as values, the worst first.
+
+The work is bounded: only operations that are being carried out, that are ready, or that
+start soon are read, and at most `ROWS_MAX` of each. A tenant is shown its own VMs that
+are down, its late approvals and what holds its own operations.
+"""
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeAlias
+
+from forewarn.control.redaction import tenant_reader
+from forewarn.control.redaction.tenant_reader import TenantReader
+from forewarn.control.rules.remedies import Remedy, actionable_first, remedy_of
+from forewarn.fleet.model import Scope
+from forewarn.instants import MINUTE, Micros, instant_or_none, parse_instant
+from forewarn.protocol.blockers import AnyBlocker
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import (
+    CallState,
+    Operation,
+    OperationState,
+    Verb,
+)
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+from forewarn.wording import attention as wording
+from forewarn.wording import operators
+
+Json: TypeAlias = dict[str, Any]
+
+ROWS_MAX = 5_000
+"""Maximum operations that are read in each state: a tenth of a second's work."""
+
+LATE: Micros = 5 * MINUTE
+"""An approval is late when less than this is left until NotBefore, or less than
+`LATE_SHARE` of a short notice: then only a quick person can still prepare."""
+
+LATE_SHARE = 4
+"""The last quarter of a notice."""
+
+
+class ProblemKind(enum.Enum):
+    """What is wrong, the worst first."""
+
+    NOT_READY = "not-ready"
+    VM_DOWN = "vm-down"
+    OUTCOME_UNKNOWN = "outcome-unknown"
+    DRIVER_FAILING = "driver-failing"
+    APPROVAL_LATE = "approval-late"
+    HELD = "held"
+    WEBHOOK_LATE = "webhook-late"
+
+
+_RANKS = {kind: rank for rank, kind in enumerate(ProblemKind)}
+
+_FOR_TENANTS = frozenset(
+    {ProblemKind.VM_DOWN, ProblemKind.APPROVAL_LATE, ProblemKind.HELD}
+)
+"""Kinds that a tenant is shown. The others are about the platform."""
+
+_TENANT_ACTIONS = frozenset({"approve", "redeploy"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that needs somebody."""
+
+    kind: ProblemKind
+    name: str
+    """What tells it apart from others of its kind."""
+    text: str
+    since: Micros = 0
+    """0: it is not known."""
+    operation: str = ""
+    target: str = ""
+    """The host or VM that the operation is for."""
+    tenants: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    vms: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    webhook: str = ""
+    actions: tuple[str, ...] = ()
+    """Commands that may end it."""
+
+    @property
+    def key(self) -> str:
+        """Return what it is sorted by: the worst kind first, then the oldest."""
+        return f"{_RANKS[self.kind]}.{self.since:017d}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What is not in the store: how the service and its receivers are."""
+
+    problems: tuple[str, ...] = ()
+    """What `/readyz` says to operators."""
+    webhooks: Sequence[Mapping[str, Any]] = ()
+    """Reports of the receivers."""
+
+
+NO_SURROUNDINGS = Surroundings()
+
+
+def problems(
+    reader: Reader, around: Surroundings = NO_SURROUNDINGS, *, now: Micros
+) -> list[Problem]:
+    """Return what needs somebody, the worst first."""
+    is_tenant = isinstance(reader, TenantReader)
+    found = _Search(reader, now).found()
+    if is_tenant:
+        found = [each for each in found if each.kind in _FOR_TENANTS]
+    else:
+        found += _around(around)
+    return sorted(found, key=lambda each: each.key)
+
+
+def report(problem: Problem) -> Json:
+    """Return a problem as JSON."""
+    return {
+        "problem": f"{problem.kind.value}:{problem.name}",
+        "kind": problem.kind.value,
+        "since": instant_or_none(problem.since),
+        "text": problem.text,
+        "actions": list(problem.actions),
+        "operation": problem.operation or None,
+        "target": problem.target or None,
+        "tenants": list(problem.tenants),
+        "scopes": list(problem.scopes),
+        "vms": list(problem.vms),
+        "hosts": list(problem.hosts),
+        "events": list(problem.events),
+        "webhook": problem.webhook or None,
+    }
+
+
+def counts(found: Iterable[Problem]) -> dict[str, int]:
+    """Return how many problems there are of each kind."""
+    sums = dict.fromkeys((kind.value for kind in ProblemKind), 0)
+    for problem in found:
+        sums[problem.kind.value] += 1
+    return sums
+
+
+class _Search:
+    """One look for problems; what it has read of a scope it does not read again."""
+
+    def __init__(self, reader: Reader, now: Micros) -> None:
+        self._reader = reader
+        self._now = now
+        self._is_tenant = isinstance(reader, TenantReader)
+        self._tenants: dict[str, str] = {}
+        self._enabled: dict[str, bool] = {}
+
+    def found(self) -> list[Problem]:
+        """Return the problems of the store, in no order."""
+        found = (self._of(operation) for operation in self._operations())
+        return [each for each in found if each is not None]
+
+    def _operations(self) -> Iterator[Operation]:
+        """Yield the operations that may be problems, each once."""
+        if self._is_tenant:
+            # A tenant's reader finds what is open by scope, and nothing by state.
+            yield from islice(every(self._reader, kinds.OPEN_OPERATIONS), ROWS_MAX)
+            return
+        for state in (OperationState.IMPACTING, OperationState.READY):
+            in_state = every(self._reader, kinds.OPERATIONS_IN_STATE, state.value)
+            yield from islice(in_state, ROWS_MAX)
+        until = self._now + LATE
+        for each in self._reader.due(kinds.OPERATIONS_DUE, until, limit=ROWS_MAX):
+            if each.state is OperationState.ANNOUNCED:
+                yield each
+
+    def _of(self, operation: Operation) -> Problem | None:
+        if operation.state is OperationState.IMPACTING:
+            return self._under_way(operation)
+        if operation.state is OperationState.ANNOUNCED:
+            return self._late(operation)
+        if operation.state is OperationState.READY:
+            return self._held(operation)
+        return None
+
+    def _under_way(self, operation: Operation) -> Problem | None:
+        if operation.verb is Verb.FAIL:
+            return self._problem(
+                ProblemKind.VM_DOWN,
+                operation,
+                wording.down(operation),
+                actions=("restore", "redeploy"),
+            )
+        if operation.call_state is CallState.UNKNOWN:
+            text = wording.outcome_unknown(operation)
+            kind = ProblemKind.OUTCOME_UNKNOWN
+            return self._problem(kind, operation, text, actions=("resolve",))
+        if operation.call_state is CallState.RETRY:
+            text = wording.driver_failing(operation, now=self._now)
+            kind = ProblemKind.DRIVER_FAILING
+            return self._problem(kind, operation, text, actions=("explain",))
+        return None
+
+    def _late(self, operation: Operation) -> Problem | None:
+        notice = operation.not_before - operation.created
+        if operation.not_before - self._now > min(LATE, notice // LATE_SHARE):
+            return None
+        missing = [
+            event
+            for event in self._events(operation)
+            if event.awaits_approval and self._is_enabled(event.scope)
+        ]
+        if not missing:
+            return None
+        tenants = tuple(sorted({event.tenant for event in missing}))
+        return self._problem(
+            ProblemKind.APPROVAL_LATE,
+            operation,
+            wording.approval_late(operation, tenants, now=self._now),
+            since=min(event.created for event in missing),
+            events=missing,
+            actions=("approve", "cancel"),
+        )
+
+    def _held(self, operation: Operation) -> Problem | None:
+        # What the guard found last is stored, and need not be looked for again.
+        blockers: Iterable[AnyBlocker] = operation.held_by
+        if self._is_tenant:
+            blockers = tenant_reader.blockers(self._reader, operation, now=self._now)
+        reasons = actionable_first(blockers)
+        if not reasons:
+            return None
+        by_operator = remedy_of(reasons[0]) is Remedy.OPERATOR
+        return self._problem(
+            ProblemKind.HELD,
+            operation,
+            wording.held(operation, operators.JOINT.join(operators.reasons(reasons))),
+            since=self._ready_since(operation),
+            actions=("restore", "cancel") if by_operator else ("explain", "cancel"),
+        )
+
+    def _ready_since(self, operation: Operation) -> Micros:
+        """Return when the operation became ready: by the last approval, or NotBefore."""
+        events = self._events(operation)
+        if events and all(event.is_approved for event in events):
+            last = max(event.approved_at for event in events)
+            return min(operation.not_before, last)
+        return operation.not_before
+
+    def _problem(
+        self,
+        kind: ProblemKind,
+        operation: Operation,
+        text: str,
+        *,
+        actions: tuple[str, ...],
+        since: Micros | None = None,
+        events: Sequence[Event] = (),
+    ) -> Problem:
+        if self._is_tenant:
+            actions = tuple(each for each in actions if each in _TENANT_ACTIONS)
+        scopes = {event.scope for event in events} or set(operation.scopes)
+        vms = [resource.vm for event in events for resource in event.resources]
+        return Problem(
+            kind=kind,
+            name=operation.operation_id,
+            text=text,
+            since=operation.started_at if since is None else since,
+            operation=operation.operation_id,
+            target=operation.target,
+            tenants=tuple(sorted({self._tenant_of(scope) for scope in scopes} - {""})),
+            scopes=tuple(sorted(scopes)),
+            vms=tuple(vms) or operation.vms,
+            hosts=(operation.host,) if operation.host else (),
+            events=tuple(event.event_id for event in events),
+            actions=actions,
+        )
+
+    def _events(self, operation: Operation) -> list[Event]:
+        return list(
+            every(self._reader, kinds.EVENTS_OF_OPERATION, operation.operation_id)
+        )
+
+    def _tenant_of(self, name: str) -> str:
+        if name not in self._tenants:
+            scope = self._reader.get(Scope, name)
+            self._tenants[name] = scope.tenant if scope else ""
+        return self._tenants[name]
+
+    def _is_enabled(self, scope: str) -> bool:
+        if scope not in self._enabled:
+            self._enabled[scope] = any(
+                view.is_enabled
+                for view in every(self._reader, kinds.VIEWS_OF_SCOPE, scope)
+            )
+        return self._enabled[scope]
+
+
+def _around(around: Surroundings) -> list[Problem]:
+    """Return the problems of the service itself, and of its receivers."""
+    found = [
+        Problem(kind=ProblemKind.NOT_READY, name=str(number), text=text)
+        for number, text in enumerate(around.problems, start=1)
+    ]
+    for receiver in around.webhooks:
+        if receiver["state"] == "failing":
+            name, oldest = str(receiver["webhook"]), receiver["oldest"]
+            found.append(
+                Problem(
+                    kind=ProblemKind.WEBHOOK_LATE,
+                    name=name,
+                    text=wording.webhook_late(
+                        name, int(receiver["pending"]), receiver["last_error"] or ""
+                    ),
+                    since=parse_instant(oldest) if oldest else 0,
+                    tenants=(receiver["tenant"],) if receiver["tenant"] else (),
+                    webhook=name,
+                    actions=("webhook test",),
+                )
+            )
+    return found

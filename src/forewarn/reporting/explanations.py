@@ -1,0 +1,306 @@
+"""Why something waits, for any id: what it is, where it stands, who can go on.
+
+A host, a VM, an event and a rollout are explained by their open operations. Every
+reason is a value of the guard's own code, with its sentence beside it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeAlias
+
+from forewarn.control.redaction import tenant_reader
+from forewarn.control.rules.remedies import actionable_first, remedy_of
+from forewarn.fleet.model import Host, Vm, VmState
+from forewarn.instants import Micros, format_instant
+from forewarn.problems import nearest, quoted
+from forewarn.protocol.blockers import (
+    AnyBlocker,
+    DriverRetry,
+    NotApproved,
+    NotDue,
+    NoticeRuns,
+)
+from forewarn.protocol.errors import NotFoundError, RefusedError
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import ENDED_STATES, Operation, Request
+from forewarn.store import kinds
+from forewarn.store.kinds import Query
+from forewarn.store.port import Reader, every
+from forewarn.wording import explained, operators
+
+Json: TypeAlias = dict[str, Any]
+
+EXPLAINED_MAX = 20
+"""Maximum operations that are explained with what they belong to. The reasons of a
+Planned host take some milliseconds to find."""
+
+NEAR_ROWS = 100
+"""Names that are read behind each beginning of a name that does not exist."""
+
+
+def explain(reader: Reader, name: str, *, now: Micros, kind: str = "") -> Json:
+    """Return where the thing of this id stands, and every reason why it waits.
+
+    `kind` is `host` or `vm`, where a host and a VM have the same name. Raises
+    NotFoundError, which names what is nearest, and RefusedError for such a name.
+    """
+    named = tenant_reader.real_id(reader, name)
+    operation = reader.get(Operation, named)
+    if operation is not None:
+        return of_operation(reader, operation, now=now)
+    if (request := reader.get(Request, named)) is not None:
+        return _of_request(reader, request, now=now)
+    if (event := reader.get(Event, name.upper())) is not None:
+        return _of_event(reader, event, now=now)
+    host = None if kind == "vm" else reader.get(Host, name)
+    vm = None if kind == "host" else reader.get(Vm, name)
+    if host is not None and vm is not None:
+        raise RefusedError(
+            f"{name} is the name of a host and of a VM",
+            hint=f"Use `forewarn explain {name} --kind host` or `--kind vm`.",
+        )
+    if host is not None:
+        return _of_host(reader, host, now=now)
+    if vm is not None:
+        return _of_vm(reader, vm, now=now)
+    raise _unknown(reader, name)
+
+
+def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
+    """Return where an operation stands, and why."""
+    blockers = tenant_reader.blockers(reader, operation, now=now)
+    return _explanation(
+        "operation",
+        operation.operation_id,
+        what=operators.task(operation),
+        state=operation.state.value,
+        standing=operators.standing(operation, blockers, now=now),
+        blockers=blocker_reports(reader, operation, blockers, now=now),
+        note=operators.note(operation.note),
+        no_driver_call=operation.called_no_driver,
+    )
+
+
+def blocker_reports(
+    reader: Reader,
+    operation: Operation,
+    blockers: Iterable[AnyBlocker],
+    *,
+    now: Micros,
+) -> list[Json]:
+    """Return reasons as values, each with its sentence and what it is about."""
+    missing = [each for each in blockers if isinstance(each, NotApproved)]
+    events = (
+        {
+            event.scope: event.event_id
+            for event in every(reader, kinds.EVENTS_OF_OPERATION, operation.key)
+        }
+        if missing
+        else {}
+    )
+    return [_blocker(each, operation, events, now=now) for each in blockers]
+
+
+def _blocker(
+    blocker: AnyBlocker, operation: Operation, events: dict[str, str], *, now: Micros
+) -> Json:
+    match blocker:
+        case NotApproved():
+            event, until = events.get(blocker.scope), operation.not_before
+        case NotDue() | NoticeRuns() | DriverRetry():
+            event, until = None, now + blocker.remaining
+        case _:
+            event, until = None, 0
+
+    def named(field: str) -> str | None:
+        return str(getattr(blocker, field, "")) or None
+
+    return {
+        "kind": blocker.kind,
+        "text": operators.reason(blocker),
+        "remedy": remedy_of(blocker).value,
+        "tenant": named("tenant"),
+        "scope": named("scope"),
+        "event": event,
+        "vm": named("vm"),
+        "host": named("host"),
+        "operation": named("operation"),
+        "until": format_instant(until) if until else None,
+    }
+
+
+def _explanation(
+    kind: str,
+    name: str,
+    *,
+    what: str,
+    state: str,
+    standing: str,
+    blockers: Sequence[Json] = (),
+    note: str = "",
+    no_driver_call: bool = False,
+    counts: Counter[str] | None = None,
+    operations: Sequence[Json] = (),
+) -> Json:
+    return {
+        "kind": kind,
+        "id": name,
+        "what": what,
+        "state": state,
+        "standing": standing,
+        "blocked_by": [each["text"] for each in blockers],
+        "blockers": list(blockers),
+        "note": note,
+        "no_driver_call": no_driver_call,
+        "counts": dict(counts or {}),
+        "operations": list(operations),
+    }
+
+
+def _of_operations(
+    reader: Reader, operations: Iterable[Operation], *, now: Micros
+) -> tuple[list[Json], list[Json]]:
+    """Return explanations of some operations, and all their reasons, each once."""
+    found: list[Json] = []
+    reasons: dict[AnyBlocker, Json] = {}
+    for operation in islice(operations, EXPLAINED_MAX):
+        blockers = tenant_reader.blockers(reader, operation, now=now)
+        reports = blocker_reports(reader, operation, blockers, now=now)
+        for blocker, report in zip(blockers, reports, strict=True):
+            reasons.setdefault(blocker, report)
+        found.append(
+            {
+                "operation": operation.operation_id,
+                "what": operators.task(operation),
+                "state": operation.state.value,
+                "standing": operators.standing(operation, blockers, now=now),
+                "blocked_by": [each["text"] for each in reports],
+            }
+        )
+    return found, [reasons[each] for each in actionable_first(reasons)]
+
+
+def _of_request(reader: Reader, request: Request, *, now: Micros) -> Json:
+    counts: Counter[str] = Counter()
+    open_: dict[str, list[Operation]] = {}
+    for each in every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id):
+        counts[each.state.value] += 1
+        kept = open_.setdefault(each.state.value, [])
+        if each.state not in ENDED_STATES and len(kept) < EXPLAINED_MAX:
+            kept.append(each)
+    order = ("Impacting", "Ready", "Announced", "Recovering", "Planned")
+    looked_at = [each for state in order for each in open_.get(state, ())]
+    found, reasons = _of_operations(reader, looked_at, now=now)
+    return _explanation(
+        "rollout" if request.is_rollout else "request",
+        request.request_id,
+        what=request.verb.value,
+        state=request.state.value,
+        standing=explained.progress(counts, len(request.unplanned)),
+        blockers=reasons,
+        counts=counts,
+        operations=found,
+    )
+
+
+def _of_event(reader: Reader, event: Event, *, now: Micros) -> Json:
+    operation = reader.get(Operation, event.operation)
+    found, reasons = _of_operations(reader, [operation] if operation else [], now=now)
+    return _explanation(
+        "event",
+        event.event_id,
+        what=explained.event_title(event),
+        state=event.status.value,
+        standing=explained.event_standing(event, now=now),
+        # An event that has ended waits for nothing.
+        blockers=reasons if event.is_live else (),
+        operations=found,
+    )
+
+
+def _of_host(reader: Reader, host: Host, *, now: Micros) -> Json:
+    return _of_place(
+        reader,
+        every(reader, kinds.OPEN_OPERATIONS_OF_HOST, host.name),
+        kind="host",
+        name=host.name,
+        state=host.state.value,
+        standing=explained.host_standing(
+            host, sum(1 for _ in every(reader, kinds.VMS_ON_HOST, host.name))
+        ),
+        now=now,
+    )
+
+
+def _of_vm(reader: Reader, vm: Vm, *, now: Micros) -> Json:
+    is_there = vm.state is not VmState.DELETED
+    return _of_place(
+        reader,
+        every(reader, kinds.OPEN_OPERATIONS_OF_VM, vm.name) if is_there else iter(()),
+        kind="vm",
+        name=vm.name,
+        state=vm.state.value,
+        standing=explained.vm_standing(vm),
+        now=now,
+    )
+
+
+def _of_place(
+    reader: Reader,
+    operations: Iterator[Operation],
+    *,
+    kind: str,
+    name: str,
+    state: str,
+    standing: str,
+    now: Micros,
+) -> Json:
+    found, reasons = _of_operations(reader, operations, now=now)
+    return _explanation(
+        kind,
+        name,
+        what=f"{kind} {name}",
+        state=state,
+        standing=explained.with_operations(standing, len(found)),
+        blockers=reasons,
+        operations=found,
+    )
+
+
+# Names that do not exist
+
+
+_NAMED: tuple[Query[Any], ...] = (
+    kinds.ALL_HOSTS,
+    kinds.ALL_VMS,
+    kinds.OPEN_OPERATIONS,
+)
+"""Questions that find names near to one that does not exist."""
+
+
+def _unknown(reader: Reader, name: str) -> NotFoundError:
+    """Return the error for a name of nothing, with the names that are nearest."""
+    near = nearest(name, _candidates(reader, name))
+    hint = (
+        f"Did you mean {' or '.join(map(quoted, near))}?"
+        if near
+        else "`forewarn operations`, `forewarn events` and `forewarn fleet show` "
+        "list what there is."
+    )
+    return NotFoundError(
+        f"there is no operation, rollout, event, host or VM {name!r}", hint=hint
+    )
+
+
+def _candidates(reader: Reader, name: str) -> list[str]:
+    """Return names that may be meant: those behind each beginning of the name."""
+    lengths = {max(0, len(name) - 1), len(name) // 2, 0}
+    return list(
+        dict.fromkeys(
+            record.key
+            for query in _NAMED
+            for length in sorted(lengths, reverse=True)
+            for record in reader.select(query, after=name[:length], limit=NEAR_ROWS)
+        )
+    )

@@ -1,0 +1,71 @@
+"""What `explain` says of whatever has open operations. Pure."""
+
+from collections.abc import Mapping
+
+from forewarn.fleet.model import Host, HostState, Vm, VmState
+from forewarn.instants import Micros, describe_duration
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.operations import ENDED_STATES
+
+_ENDED = frozenset(state.value for state in ENDED_STATES)
+
+
+def progress(counts: Mapping[str, int], unplanned: int) -> str:
+    """Return how far a request is; `unplanned` hosts have no operation yet."""
+    ended = sum(count for state, count in counts.items() if state in _ENDED)
+    total = sum(counts.values()) + unplanned
+    parts = [f"{count} {state.lower()}" for state, count in counts.items() if count] + (
+        [f"{unplanned} not planned yet"] if unplanned else []
+    )
+    return f"{ended} of {total} operations have ended ({', '.join(parts)})"
+
+
+def event_title(event: Event) -> str:
+    """Return what an event announces: `Reboot of VMs web_0, web_1`."""
+    names = ", ".join(resource.vm for resource in event.resources)
+    return f"{event.event_type.value} of {names} (scope {event.scope})"
+
+
+def event_standing(event: Event, *, now: Micros) -> str:
+    """Return in one sentence where an event is."""
+    match event.status:
+        case EventStatus.NEW:
+            return "it is not published yet"
+        case EventStatus.SCHEDULED if event.is_approved:
+            return f"{event.approved_by} approved it, and it has not started"
+        case EventStatus.SCHEDULED:
+            left = describe_duration(max(0, event.not_before - now))
+            return f"it waits for approval, and NotBefore is in {left}"
+        case EventStatus.STARTED:
+            return "it has started"
+        case EventStatus.REMOVED:
+            how = f": {event.outcome.value}" if event.outcome else ""
+            return f"it was removed{how}"
+
+
+def host_standing(host: Host, vms: int) -> str:
+    """Return in one sentence how a host is."""
+    how = "up" if host.state is HostState.UP else "down"
+    return f"it is {how}, with {vms} VM{'' if vms == 1 else 's'}"
+
+
+def vm_standing(vm: Vm) -> str:
+    """Return in one sentence how a VM is; a tenant's reader names no host."""
+    if vm.state is VmState.DELETED:
+        return "it was deleted"
+    how = "runs" if vm.state is VmState.RUNNING else "is down"
+    where = f" on host {vm.host}" if vm.host else ""
+    move = f" and moves to host {vm.moving_to}" if vm.moving_to else ""
+    return f"it {how}{where}{move}"
+
+
+def with_operations(standing: str, count: int) -> str:
+    """Return where something is, with the number of operations that concern it."""
+    if not count:
+        return f"{standing}; no open operation concerns it"
+    which = (
+        "1 open operation concerns"
+        if count == 1
+        else f"{count} open operations concern"
+    )
+    return f"{standing}; {which} it"

@@ -1,0 +1,332 @@
+"""What needs somebody: problems, missing approvals, free places and explanations."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from forewarn.admin import attention_shapes
+from forewarn.control.gateway import Health
+from tests.unit.admin.gateway import LocalGateway
+from tests.unit.admin.tenants import Shared
+
+SHAPES = {
+    "problems": attention_shapes.ProblemPage,
+    "waits": attention_shapes.WaitPage,
+    "capacity": attention_shapes.CapacityPage,
+}
+
+
+def get(client: TestClient, path: str, status: int = 200, **params: Any) -> Any:
+    answer = client.get(f"/v1/{path}", params=params)
+    assert answer.status_code == status, answer.text
+    if path in SHAPES and status == 200:
+        SHAPES[path].model_validate(answer.json(), strict=True)
+    return answer.json()
+
+
+def post(client: TestClient, path: str, **body: Any) -> Any:
+    answer = client.post(f"/v1/{path}", json=body)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def told(client: TestClient, **params: Any) -> list[tuple[str, str]]:
+    found = get(client, "problems", **params)["problems"]
+    return [(each["kind"], each["text"]) for each in found]
+
+
+def test_a_quiet_service_needs_nobody(client: TestClient) -> None:
+    page = get(client, "problems")
+    assert page["problems"] == []
+    assert set(page["counts"].values()) == {0}
+    assert get(client, "waits")["waits"] == []
+
+
+def test_the_worst_problem_comes_first(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    gateway.enable("web_1")
+    gateway.advance("20m")
+    post(client, "maintain", hosts=["h2"], impact="freeze")
+    gateway.advance("12m")
+    post(client, "fail", name="web_0")
+    gateway.state = Health(
+        alive=True, ready=True, problems=("no listener for vm web_1",)
+    )
+    assert told(client) == [
+        ("not-ready", "no listener for vm web_1"),
+        ("vm-down", "VM web_0 is down"),
+        (
+            "approval-late",
+            "shop has not approved maintain (freeze) of host h2, which starts in 3 m",
+        ),
+    ]
+    page = get(client, "problems", limit=1)
+    assert page["counts"]["vm-down"] == page["counts"]["approval-late"] == 1
+    rest = get(client, "problems", limit=5, after=page["next"])
+    assert [each["kind"] for each in rest["problems"]] == ["vm-down", "approval-late"]
+    assert rest["next"] is None
+
+
+def test_a_failed_host_is_one_problem_with_its_vms(client: TestClient) -> None:
+    post(client, "fail", name="h1")
+    (problem,) = get(client, "problems")["problems"]
+    assert problem["text"] == "host h1 is down, and VMs db_0, web_0 with it"
+    assert problem["vms"] == ["db_0", "web_0"]
+    assert problem["tenants"] == ["bank", "shop"]
+    assert (problem["target"], problem["hosts"]) == ("h1", ["h1"])
+    assert problem["actions"] == ["restore", "redeploy"]
+    assert told(client, vm="db_0", host="h1", tenant="bank", kind="vm-down")
+    assert told(client, vm="web_1") == []
+    assert "there is no vm" in get(client, "problems", 404, vm="nope")["error"]
+
+
+def test_a_held_operation_says_since_when_and_what_continues_it(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    post(client, "maintain", hosts=["h2"], impact="reboot")
+    gateway.advance("10m")
+    post(client, "fail", name="web_0")
+    gateway.advance("10m")
+    down, held = get(client, "problems")["problems"]
+    assert (down["kind"], held["kind"]) == ("vm-down", "held")
+    assert held["since"] == "2030-01-01T00:15:00Z"
+    assert "because vm web_0 failed" in held["text"]
+    assert held["actions"] == ["restore", "cancel"]
+    post(client, "restore", name="web_0")
+    gateway.advance("1s")
+    assert told(client) == []
+
+
+def test_a_driver_that_fails_and_an_outcome_that_nobody_knows_are_problems(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    gateway.driver.is_silent = gateway.driver.forgets = True
+    made = post(client, "reboot", vms=["web_0"])
+    gateway.advance("31m")
+    (problem,) = get(client, "problems")["problems"]
+    assert problem["kind"] == "outcome-unknown"
+    assert problem["operation"] == made["operations"][0]["operation"]
+    assert problem["actions"] == ["resolve"]
+
+
+def test_answers_have_tags_and_unchanged_ones_are_not_sent_again(
+    client: TestClient,
+) -> None:
+    for path in ("problems", "waits", "capacity", "operations", "fleet"):
+        first = client.get(f"/v1/{path}")
+        tag = first.headers["ETag"]
+        for known in (tag, f'"other", W/{tag}'):
+            again = client.get(f"/v1/{path}", headers={"If-None-Match": known})
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["ETag"] == tag
+    post(client, "fail", name="web_0")
+    changed = client.get("/v1/problems", headers={"If-None-Match": tag})
+    assert changed.status_code == 200
+
+
+def test_who_has_waited_longest_for_an_approval_comes_first(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    gateway.enable("db_0")
+    gateway.advance("20m")
+    post(client, "maintain", hosts=["h1"], impact="freeze")
+    post(client, "reboot", vms=["same"], not_before="+30m")
+    gateway.advance("1m")
+    post(client, "maintain", hosts=["h2"], impact="freeze")
+    page = get(client, "waits")
+    bank, shop = page["waits"]
+    assert (bank["tenant"], bank["events"], bank["vms"]) == ("bank", 4, 3)
+    assert bank["since"] == "2030-01-01T00:20:00Z"
+    assert bank["not_before"] == "2030-01-01T00:35:00Z"
+    assert (bank["scopes"], bank["scopes_enabled"], bank["enabled"]) == (2, 1, True)
+    assert bank["last_poll"] == "2030-01-01T00:00:00Z"
+    assert (shop["tenant"], shop["enabled"], shop["last_poll"]) == ("shop", False, None)
+    assert page["sums"] == {"tenants": 2, "events": 6, "vms": 5, "hosts": 2}
+    assert page["complete"] is True
+    assert [
+        each["tenant"] for each in get(client, "waits", tenant="shop")["waits"]
+    ] == ["shop"]
+    first = get(client, "waits", limit=1)
+    rest = get(client, "waits", limit=1, after=first["next"])
+    assert [first["waits"], rest["waits"]] == [[bank], [shop]]
+    assert rest["next"] is None
+
+
+FLEET = """\
+[[tenant]]
+name = "shop"
+
+[[host]]
+name = "a1"
+zone = "a"
+capacity = 2
+
+[[host]]
+name = "a2"
+zone = "a"
+capacity = 3
+
+[[host]]
+name = "b1"
+zone = "b"
+
+[[vm]]
+name = "v1"
+host = "a1"
+tenant = "shop"
+
+[[vm]]
+name = "v2"
+host = "a1"
+tenant = "shop"
+"""
+
+
+def test_capacity_counts_places_and_what_the_next_host_needs(
+    client: TestClient,
+) -> None:
+    client.app.state.gateway = gateway = LocalGateway(FLEET)  # type: ignore[attr-defined]
+    a, b = get(client, "capacity")["zones"]
+    assert (a["zone"], a["hosts"], a["places"], a["used"], a["free"]) == (
+        "a",
+        2,
+        5,
+        2,
+        3,
+    )
+    assert (b["zone"], b["unlimited"], b["places"], b["free"]) == ("b", 1, 0, 0)
+    post(client, "maintain", hosts=["b1", "a1"], impact="live-migrate", at_once=1)
+    (need,) = get(client, "capacity")["next_hosts"]
+    assert (need["host"], need["zone"]) == ("a1", "a")
+    assert (need["vms"], need["needs"], need["fits"]) == (2, 2, True)
+    for host in ("a2", "b1"):
+        post(client, "fail", name=host)
+    (need,) = get(client, "capacity")["next_hosts"]
+    assert need["fits"] is False
+    assert {each["kind"] for each in need["blockers"]} == {"no capacity"}
+    assert [each["zone"] for each in get(client, "capacity", zone="b")["zones"]] == [
+        "b"
+    ]
+    del gateway
+
+
+def test_what_somebody_can_act_on_comes_first(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    gateway.enable("web_0")
+    gateway.advance("20m")
+    made = post(client, "maintain", hosts=["h1"], impact="freeze")
+    (operation,) = made["operations"]
+    explained = get(client, f"explain/{operation['operation']}")
+    first, second, third = explained["blockers"]
+    assert (first["kind"], first["remedy"], first["tenant"]) == (
+        "approval",
+        "tenant",
+        "shop",
+    )
+    (event,) = (each for each in operation["events"] if each["tenant"] == "shop")
+    assert (first["event"], first["scope"]) == (event["EventId"], "web")
+    assert first["until"] == operation["not_before"]
+    assert (second["tenant"], second["remedy"]) == ("bank", "clock")
+    assert (third["kind"], third["until"]) == ("not before", operation["not_before"])
+    assert explained["blocked_by"] == [each["text"] for each in explained["blockers"]]
+    assert (
+        get(client, "operations")["operations"][0]["blocked_by"]
+        == (explained["blocked_by"])
+    )
+
+
+def test_anything_with_a_name_is_explained(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    made = post(client, "maintain", hosts=["h1", "h2"], impact="reboot", at_once=1)
+    first, second = made["operations"]
+    rollout = get(client, f"explain/{made['rollout']}")
+    assert (rollout["kind"], rollout["counts"]) == (
+        "rollout",
+        {"Announced": 1, "Planned": 1},
+    )
+    assert rollout["standing"].startswith("0 of 2 operations have ended")
+    assert [each["operation"] for each in rollout["operations"]] == [
+        first["operation"],
+        second["operation"],
+    ]
+    assert len(rollout["blocked_by"]) == len(set(rollout["blocked_by"])) > 2
+    event = first["events"][0]["EventId"]
+    by_event = get(client, f"explain/{event.lower()}")
+    assert (by_event["kind"], by_event["id"]) == ("event", event)
+    assert "NotBefore is in 15 m" in by_event["standing"]
+    host = get(client, "explain/h1")
+    assert host["standing"] == "it is up, with 2 VMs; 1 open operation concerns it"
+    vm = get(client, "explain/web_0")
+    assert vm["operations"] == host["operations"] == by_event["operations"]
+    assert vm["blocked_by"]
+    gateway.advance("3h")
+    assert get(client, f"explain/{event}")["state"] == "Removed"
+    assert get(client, "explain/web_0")["standing"] == (
+        "it runs on host h1; no open operation concerns it"
+    )
+
+
+def test_a_name_of_a_host_and_of_a_vm_must_be_told_apart(client: TestClient) -> None:
+    refused = get(client, "explain/same", 409)
+    assert "--kind host" in refused["hint"]
+    for kind in ("host", "vm"):
+        assert get(client, "explain/same", kind=kind)["kind"] == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("web_9", 'Did you mean "web_1" or "web_0"?'),
+        ("hh1", 'Did you mean "h1"?'),
+        ("zzzzzzzz", "`forewarn operations`"),
+    ],
+)
+def test_an_unknown_name_is_told_with_the_nearest(
+    client: TestClient, name: str, hint: str
+) -> None:
+    told = get(client, f"explain/{name}", 404)
+    assert told["error"] == (
+        f"there is no operation, rollout, event, host or VM '{name}'"
+    )
+    assert hint in told["hint"]
+
+
+def test_a_tenant_sees_its_own_problems_and_waits_and_no_capacity() -> None:
+    shared = Shared()
+    shared.gateway.enable("web_0")
+    shared.gateway.enable("hidden-db-0")
+    shared.gateway.advance("20m")
+    shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
+    shared.order("fail", name="hidden-h2")
+    shared.gateway.advance("12m")
+    token = shared.token()
+    page = shared.ask(token, "GET", "/v1/problems").json()
+    assert [(each["kind"], each["text"]) for each in page["problems"]] == [
+        ("vm-down", "VM web_1 is down"),
+        (
+            "approval-late",
+            "shop has not approved maintain (reboot) of host, which starts in 3 m",
+        ),
+    ]
+    assert [each["actions"] for each in page["problems"]] == [["redeploy"], ["approve"]]
+    assert "hidden" not in str(page)
+    waits = shared.ask(token, "GET", "/v1/waits").json()
+    assert [each["tenant"] for each in waits["waits"]] == ["shop"]
+    assert waits["waits"][0]["hosts"] == 0
+    assert shared.ask(token, "GET", "/v1/capacity").status_code == 403
+    # After NotBefore the other domain's failure holds it, which the tenant may know.
+    shared.gateway.advance("5m")
+    held = shared.ask(token, "GET", "/v1/problems").json()["problems"][-1]
+    assert (held["kind"], held["actions"]) == ("held", [])
+    assert "another fault domain of scope web is down" in held["text"]
+    assert shared.ask(token, "GET", "/v1/explain/hidden-h1").status_code == 404
+    assert (
+        shared.ask(token, "GET", "/v1/explain/hidden-db-0")
+        .json()["hint"]
+        .count("hidden")
+        == 0
+    )
