@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from forewarn.admin import attention_shapes
@@ -50,7 +51,7 @@ def test_the_worst_problem_comes_first(
     gateway.advance("20m")
     post(client, "maintain", hosts=["h2"], impact="freeze")
     gateway.advance("12m")
-    post(client, "fail", name="web_0")
+    post(client, "fail", names=["web_0"])
     gateway.state = Health(
         alive=True, ready=True, problems=("no listener for vm web_1",)
     )
@@ -70,7 +71,7 @@ def test_the_worst_problem_comes_first(
 
 
 def test_a_failed_host_is_one_problem_with_its_vms(client: TestClient) -> None:
-    post(client, "fail", name="h1")
+    post(client, "fail", names=["h1"])
     (problem,) = get(client, "problems")["problems"]
     assert problem["text"] == "host h1 is down, and VMs db_0, web_0 with it"
     assert problem["vms"] == ["db_0", "web_0"]
@@ -87,14 +88,14 @@ def test_a_held_operation_says_since_when_and_what_continues_it(
 ) -> None:
     post(client, "maintain", hosts=["h2"], impact="reboot")
     gateway.advance("10m")
-    post(client, "fail", name="web_0")
+    post(client, "fail", names=["web_0"])
     gateway.advance("10m")
     down, held = get(client, "problems")["problems"]
     assert (down["kind"], held["kind"]) == ("vm-down", "held")
     assert held["since"] == "2030-01-01T00:15:00Z"
     assert "because vm web_0 failed" in held["text"]
     assert held["actions"] == ["restore", "cancel"]
-    post(client, "restore", name="web_0")
+    post(client, "restore", names=["web_0"])
     gateway.advance("1s")
     assert told(client) == []
 
@@ -121,7 +122,7 @@ def test_answers_have_tags_and_unchanged_ones_are_not_sent_again(
             again = client.get(f"/v1/{path}", headers={"If-None-Match": known})
             assert (again.status_code, again.content) == (304, b"")
             assert again.headers["ETag"] == tag
-    post(client, "fail", name="web_0")
+    post(client, "fail", names=["web_0"])
     changed = client.get("/v1/problems", headers={"If-None-Match": tag})
     assert changed.status_code == 200
 
@@ -185,9 +186,10 @@ tenant = "shop"
 
 
 def test_capacity_counts_places_and_what_the_next_host_needs(
-    client: TestClient,
+    served: tuple[FastAPI, TestClient],
 ) -> None:
-    client.app.state.gateway = gateway = LocalGateway(FLEET)  # type: ignore[attr-defined]
+    app, client = served
+    app.state.gateway = LocalGateway(FLEET)
     a, b = get(client, "capacity")["zones"]
     assert (a["zone"], a["hosts"], a["places"], a["used"], a["free"]) == (
         "a",
@@ -202,14 +204,13 @@ def test_capacity_counts_places_and_what_the_next_host_needs(
     assert (need["host"], need["zone"]) == ("a1", "a")
     assert (need["vms"], need["needs"], need["fits"]) == (2, 2, True)
     for host in ("a2", "b1"):
-        post(client, "fail", name=host)
+        post(client, "fail", names=[host])
     (need,) = get(client, "capacity")["next_hosts"]
     assert need["fits"] is False
     assert {each["kind"] for each in need["blockers"]} == {"no capacity"}
     assert [each["zone"] for each in get(client, "capacity", zone="b")["zones"]] == [
         "b"
     ]
-    del gateway
 
 
 def test_what_somebody_can_act_on_comes_first(
@@ -301,7 +302,7 @@ def test_a_tenant_sees_its_own_problems_and_waits_and_no_capacity() -> None:
     shared.gateway.enable("hidden-db-0")
     shared.gateway.advance("20m")
     shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
-    shared.order("fail", name="hidden-h2")
+    shared.order("fail", names=["hidden-h2"])
     shared.gateway.advance("12m")
     token = shared.token()
     page = shared.ask(token, "GET", "/v1/problems").json()
