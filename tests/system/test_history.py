@@ -42,7 +42,7 @@ def own(service: Serving, vm: str, path: str = OWN) -> tuple[int, Any]:
 def test_a_failure_lasts_over_the_death_of_the_service(
     start: Start, tmp_path: Path
 ) -> None:
-    service = start(metadata_own_events="true").wait_ready()
+    service = start(metadata_event_details="true").wait_ready()
     assert service.document("web_0")["Events"] == []
     service.admin("/v1/fail", {"names": ["web_0"]})
     assert availability(service, "web_0")["down_now"] == 1
@@ -50,7 +50,7 @@ def test_a_failure_lasts_over_the_death_of_the_service(
     assert status == 200
     assert [each["Reason"] for each in told["Events"][0]["WaitsFor"]] == ["Operator"]
     service.kill()
-    again = start(metadata_own_events="true").wait_ready()
+    again = start(metadata_event_details="true").wait_ready()
     assert availability(again, "web_0")["down_now"] == 1
     again.admin("/v1/restore", {"names": ["web_0"]})
     down = availability(again, "web_0")
