@@ -163,7 +163,7 @@ class _Story:
             assert (await wire.ask(client.get())).status == 200
         began = time.perf_counter()
         order = asyncio.create_task(
-            self._order("/v1/fail", {"kind": "host", "name": f"big{number}"})
+            self._order("/v1/fail", {"kind": "host", "names": [f"big{number}"]})
         )
         await asyncio.gather(
             *(_see_started(wire, CROWD_POLL_SECONDS) for wire in wires)

@@ -65,7 +65,7 @@ def fresh(running: Simulation) -> Simulation:
         ("reboot", {"vms": ["web_0"]}, "Reboot"),
         ("redeploy", {"vms": ["web_0"]}, "Redeploy"),
         ("terminate", {"vms": ["web_0"]}, "Terminate"),
-        ("fail", {"name": "h0"}, "Reboot"),
+        ("fail", {"names": ["h0"]}, "Reboot"),
     ],
 )
 def test_an_order_makes_an_event_without_a_hypervisor(
@@ -118,9 +118,9 @@ async def test_a_scenario_of_ones_own_is_played() -> None:
 def test_the_past_and_the_downtime_of_a_vm_can_be_asked_for(
     fresh: Simulation,
 ) -> None:
-    fresh.api("fail", {"name": "h0"})
+    fresh.api("fail", {"names": ["h0"]})
     [event] = fresh.events()
-    fresh.api("restore", {"name": "h0"})
+    fresh.api("restore", {"names": ["h0"]})
     _, told = fresh.api(f"history?event={event['EventId']}")
     steps = [each["what"] for each in told["entries"]]
     assert steps[0] == "event started"

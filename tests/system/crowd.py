@@ -238,7 +238,7 @@ class Crowd:
         """Return an order: likely one that is taken, now and then one that is not."""
         life, host, vm = self.lives, rng.choice(HOSTS), rng.choice(VMS)
         if down and rng.random() < 0.3:
-            return "restore", {"name": down.pop()}
+            return "restore", {"names": [down.pop()]}
         impact = rng.choice(("freeze", "live-migrate", "reboot", "redeploy"))
         fails = rng.choice((host, vm))
         orders: list[tuple[str, dict[str, Any]]] = [
@@ -250,7 +250,7 @@ class Crowd:
             ("upgrade-os", {"vms": [rng.choice(DATABASES)]}),
             ("reimage", {"vms": [rng.choice(DATABASES), rng.choice(SOLOS)][:1]}),
             ("predict-failure", {"hosts": [host], "in": "2s"}),
-            ("fail", {"name": fails}),
+            ("fail", {"names": [fails]}),
             ("cancel", {"name": self._any_operation(rng, link)}),
         ]
         verb, body = rng.choice(orders)

@@ -309,10 +309,10 @@ def test_an_event_that_is_new_and_started_is_hurried(
     place.faults("500")
     event = place.event("Freeze", notice="0s")
     eventually(lambda: counted(agent, Result.SERVER_ERROR), bool)
-    place.world.api("fail", {"name": "h0"})
+    place.world.api("fail", {"names": ["h0"]})
     place.clear()
     eventually(lambda: agent.memory.tasks, bool)
-    place.world.api("restore", {"name": "h0"})
+    place.world.api("restore", {"names": ["h0"]})
     for task in agent.memory.tasks:
         agent.wait_stage(task.event_id, Stage.FINISHED)
     prepared = [line.split()[1] for line in agent.did() if "prepare" in line]

@@ -208,12 +208,12 @@ def test_a_host_that_fails_is_found_started_by_the_agent_of_after(
     """It dies with its VM; when that is back, it does what can still be done."""
     agent = place.agent(settings=DRAIN + ALL_EVENTS).wait_ready()
     agent.kill()
-    status, made = place.world.api("fail", {"name": "h0"})
+    status, made = place.world.api("fail", {"names": ["h0"]})
     assert status == 201, made
     agent.again()
     agent.wait_did("done prepare drain")
     [task] = agent.memory().tasks
-    assert place.world.api("restore", {"name": "h0"})[0] == 200
+    assert place.world.api("restore", {"names": ["h0"]})[0] == 200
     recovered(agent, task.event_id)
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
     assert agent.told()[:2] == ["seen", "started"]
