@@ -101,8 +101,9 @@ PACES_MAX = 1_000
 PENDING_IDS_MAX = 10_000
 """Changed operations that wait for a slow watcher; then it reads all anew."""
 
-KEEP_ALIVE_SECONDS = 15.0
-"""Between two signs of life of a silent stream: proxies cut after 30 or more."""
+KEEP_ALIVE_SECONDS = 5.0
+"""Between two signs of life of a silent stream: a page that shows the age of what it
+shows takes 12 s of silence for a failure, and proxies cut after 30 or more."""
 
 RECHECK_SECONDS = 1.0
 """How long a silent stream may outlive its token: one read for each stream."""

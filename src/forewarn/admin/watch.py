@@ -3,7 +3,7 @@
 A stream begins with what is (each object one `data:` of one JSON document), then
 `event: ready`, then each object that changed, as it is when it is sent. An object
 may be sent twice, and a change that another soon follows may not be seen. A
-watcher who is too slow gets `event: anew` and everything again. What waits for a
+watcher who is too slow gets `event: reset` and everything again. What waits for a
 watcher is bounded, since only the ids of what changed wait.
 """
 
@@ -302,7 +302,7 @@ async def _texts(
     while not changes.is_over:
         ids = await changes.take(seconds=limits.KEEP_ALIVE_SECONDS)
         if ids is None:
-            yield _event({}, name="anew")
+            yield _event({}, name="reset")
             async for text in _everything(gateway, wanted, subject, told):
                 yield text
         elif not ids and not changes.is_over:

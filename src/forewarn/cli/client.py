@@ -23,7 +23,7 @@ ANSWER_SECONDS = 120.0
 """A large fleet file is planned in less."""
 
 SILENCE_SECONDS = 60.0
-"""A stream gives a sign of life every quarter of it."""
+"""A stream gives a sign of life every twelfth of it."""
 
 KEY_VARIABLE = "FOREWARN_IDEMPOTENCY_KEY"
 """Names a command's orders, so that a script may repeat the command."""

@@ -146,7 +146,7 @@ def test_who_is_too_slow_gets_everything_anew(gateway: LocalGateway) -> None:
         await watcher.until("ready")
         operation = fail(gateway, "web_0")
         gateway.watchers[0].put_nowait(())
-        assert await watcher.until("anew") == []
+        assert await watcher.until("reset") == []
         (told,) = await watcher.until("ready")
         assert told["operation"] == operation.operation_id
 
