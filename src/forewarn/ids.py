@@ -11,7 +11,6 @@ import random
 import secrets
 import uuid
 from collections.abc import Callable
-from typing import Protocol
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32 in lower case: no letter is mistaken for a digit."""
@@ -35,33 +34,6 @@ _TERM_DIGITS_MAX = 4
 
 SECRET_BYTES = 32
 """Of a secret: as many as there are in its SHA-256."""
-
-
-class Ids(Protocol):
-    """Where identifiers come from."""
-
-    def event(self) -> str:
-        """Return a new EventId: a GUID in upper case (clause 2.3)."""
-        ...
-
-    def short(self, prefix: str, *, place: str = "") -> str:
-        """Return a new id for people to type, such as `t-4h7k2m9xqa`.
-
-        With a place (`place_of`), ids sort by it: `op-w2147h2k9m4x3qa8`.
-        """
-        ...
-
-    def events(self, count: int) -> list[str]:
-        """Return so many new EventIds for one tenant's events of an order, sorted.
-
-        They begin alike, so that a store which orders by them has near each other
-        what is decided and approved together.
-        """
-        ...
-
-    def shorts(self, prefix: str, count: int, *, place: str) -> list[str]:
-        """Return so many new ids as of `short` with one place, sorted."""
-        ...
 
 
 def place_of(term: int, number: int) -> str:
@@ -104,25 +76,22 @@ def new_secret() -> str:
     return secrets.token_hex(SECRET_BYTES)
 
 
-class _Source(Protocol):
-    def getrandbits(self, k: int, /) -> int: ...
-
-
 class RandomIds:
     """Identifiers from a source of random bits: the system's, or a seeded one."""
 
     def __init__(self, seed: int | None = None) -> None:
         """Draw from the system, or from `seed` when a run must be replayable."""
-        self._source: _Source = (
-            secrets.SystemRandom() if seed is None else random.Random(seed)
-        )
+        self._source = secrets.SystemRandom() if seed is None else random.Random(seed)
 
     def event(self) -> str:
-        """Return a random GUID of version 4 in upper case."""
+        """Return a new EventId: a random GUID of version 4 in upper case (clause 2.3)."""
         return str(uuid.UUID(int=self._source.getrandbits(128), version=4)).upper()
 
     def short(self, prefix: str, *, place: str = "") -> str:
-        """Return `prefix`, a hyphen, the place and random characters."""
+        """Return a new id for people to type, such as `t-4h7k2m9xqa`.
+
+        With a place (`place_of`), ids sort by it: `op-w2147h2k9m4x3qa8`.
+        """
         count = SHORT_LENGTH
         if place:
             needed = len(place) + RANDOM_AT_LEAST
@@ -132,11 +101,15 @@ class RandomIds:
         return f"{prefix}-{place}{''.join(letters)}"
 
     def events(self, count: int) -> list[str]:
-        """Return as `event`, each time with the first one's first digits."""
+        """Return so many new EventIds for one tenant's events of an order, sorted.
+
+        They begin alike, so that a store which orders by them has near each other
+        what is decided and approved together.
+        """
         return _alike(self.event, count, _SHARED_EVENT_CHARACTERS)
 
     def shorts(self, prefix: str, count: int, *, place: str) -> list[str]:
-        """Return as `short`; none comes twice."""
+        """Return so many new ids as of `short` with one place, sorted."""
         shared = len(prefix) + 1 + len(place)
         return _alike(lambda: self.short(prefix, place=place), count, shared)
 

@@ -10,6 +10,7 @@ here knows what time it is.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
 Micros = int
@@ -89,28 +90,21 @@ def _brief(text: str) -> str:
 
 def format_duration(duration: Micros) -> str:
     """Return the shortest exact text that `parse_duration` reads back."""
-    if duration == 0:
-        return "0s"
-    parts: list[str] = []
-    rest = duration
-    for unit in ("d", "h", "m", "s", "ms", "us"):
-        count, rest = divmod(rest, _UNITS[unit])
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts)
+    return "".join(f"{n}{unit}" for n, unit in _parts(duration)) or "0s"
 
 
 def describe_duration(duration: Micros) -> str:
     """Return a duration for a sentence, to the second: `7 m 12 s`."""
-    seconds = -(-duration // SECOND)
-    if seconds <= 0:
-        return "0 s"
-    parts: list[str] = []
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
-        count, seconds = divmod(seconds, size)
+    up = max(0, round_up_to_second(duration))
+    return " ".join([f"{n} {unit}" for n, unit in _parts(up)][:2]) or "0 s"
+
+
+def _parts(rest: Micros) -> Iterator[tuple[int, str]]:
+    """Yield how many of each unit a duration has, the largest first, if any."""
+    for unit, size in reversed(_UNITS.items()):
+        count, rest = divmod(rest, size)
         if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2])
+            yield count, unit
 
 
 def parse_instant(text: str) -> Micros:

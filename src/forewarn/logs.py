@@ -121,35 +121,46 @@ class Flood(logging.Filter):
         return True
 
 
-class _Named(logging.Filter):
-    """Adds the name of the process to each line."""
+class Log(logging.Handler):
+    """The log of a running process: a bounded queue, and the thread that writes it.
 
-    def __init__(self, process: str) -> None:
-        super().__init__()
-        self._process = process
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.fields = {**fields_of(record), "process": self._process}
-        return True
-
-
-class _Hand(logging.Handler):
-    """Puts lines into the queue as they are, or drops them.
-
-    The library's own handler would bring sockets and pickles into the agent.
+    The library's own handler for a queue would bring sockets and pickles into the agent.
     """
 
-    def __init__(self, waiting: queue.Queue[Any]) -> None:
+    def __init__(self, to: logging.Handler, *, process: str, flood: Flood) -> None:
+        """Have `to` write in a thread what `flood` lets through."""
         super().__init__()
-        self._waiting = waiting
+        self.addFilter(flood)
+        self._process = process
+        self._waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(
+            LINES_WAITING_MAX
+        )
+        self._to = to
         self.dropped = 0
+        """How many lines were dropped."""
+        self._thread = threading.Thread(
+            target=self._write, name="forewarn-log", daemon=True
+        )
+        self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Put it in, unless too many wait."""
+        """Put a line in as it is, unless too many wait."""
+        if self._process:
+            record.fields = {**fields_of(record), "process": self._process}
         try:
             self._waiting.put_nowait(record)
         except queue.Full:
             self.dropped += 1
+
+    def _write(self) -> None:
+        while (record := self._waiting.get()) is not None:
+            self._to.handle(record)
+
+    def stop(self) -> None:
+        """Write what waits, for so long; end although nobody reads it any more."""
+        with contextlib.suppress(queue.Full):
+            self._waiting.put(None, timeout=STOP_SECONDS)
+            self._thread.join(STOP_SECONDS)
 
 
 class _ShownFormatter(logging.Formatter):
@@ -163,42 +174,6 @@ class _ShownFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, with its traceback if it has one."""
         return self._shown(self._made.format(record))
-
-
-class _Writer:
-    """Writes what is in the queue, and ends although nobody reads it any more."""
-
-    def __init__(
-        self, waiting: queue.Queue[logging.LogRecord | None], to: logging.Handler
-    ) -> None:
-        self._waiting = waiting
-        self._to = to
-        self._thread = threading.Thread(
-            target=self._write, name="forewarn-log", daemon=True
-        )
-        self._thread.start()
-
-    def _write(self) -> None:
-        while (record := self._waiting.get()) is not None:
-            self._to.handle(record)
-
-    def stop(self) -> None:
-        """Write what waits, for so long."""
-        with contextlib.suppress(queue.Full):
-            self._waiting.put(None, timeout=STOP_SECONDS)
-            self._thread.join(STOP_SECONDS)
-
-
-class Log:
-    """The log of a running process."""
-
-    def __init__(self, hand: _Hand) -> None:
-        """Count what `hand` drops."""
-        self._hand = hand
-
-    def lines_dropped(self) -> int:
-        """Return how many lines were dropped."""
-        return self._hand.dropped
 
 
 @contextlib.contextmanager
@@ -225,19 +200,14 @@ def logging_to(
         formatter = TextFormatter(short=is_terminal)
     writer = logging.StreamHandler(stream)
     writer.setFormatter(_ShownFormatter(formatter, shown))
-    waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(LINES_WAITING_MAX)
-    hand = _Hand(waiting)
-    hand.addFilter(Flood(clock or SystemClock()))
-    if process:
-        hand.addFilter(_Named(process))
-    thread = _Writer(waiting, writer)
+    log = Log(writer, process=process, flood=Flood(clock or SystemClock()))
     root, ours = logging.getLogger(), logging.getLogger("forewarn")
     before = ours.level
-    root.addHandler(hand)
+    root.addHandler(log)
     ours.setLevel(level.upper())
     try:
-        yield Log(hand)
+        yield log
     finally:
-        root.removeHandler(hand)
+        root.removeHandler(log)
         ours.setLevel(before)
-        thread.stop()
+        log.stop()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from forewarn.service.components import url
+from forewarn.service.listening import url_of
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.news import News, Reporter
 from forewarn.sim.places import parse_places
@@ -40,7 +40,7 @@ class Simulation:
 
     def url(self, vm: str = "web_0") -> str:
         """Return where a VM is served."""
-        return url(self.loop.call(self.simulator.addresses)[vm])
+        return url_of(self.loop.call(self.simulator.addresses)[vm])
 
     def ask(
         self,
@@ -101,7 +101,7 @@ class Simulation:
         """Return the status and the answer of the operator API."""
         address = self.simulator.admin_address
         assert address is not None
-        where = f"{url(address)}/v1/{path}"
+        where = f"{url_of(address)}/v1/{path}"
         return self.ask(where, body, method=method, token=token)
 
     def call(self, act: Callable[[Simulator], T]) -> T:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from forewarn import supervisor
-from forewarn.fleet.file import read_fleet
+from forewarn.fleet.file import FleetText
 from forewarn.service import assembly, limits
-from forewarn.service.supervisor import keep_telling
+from forewarn.service.assembly import keep_telling
 from forewarn.supervisor import Supervisor, supervisor_of
 from tests.support.loops import in_loop, until
 from tests.unit.service.test_service import FLEET, service_of
@@ -111,7 +111,7 @@ async def test_a_service_says_when_it_is_ready_lives_and_stops() -> None:
     one = Supervisor(address=f"@forewarn-service-{os.getpid()}", watchdog_seconds=0.03)
     service = service_of()
     serving = asyncio.create_task(
-        assembly._serve(service, read_fleet(FLEET, name="fleet.toml"), one)
+        assembly._serve(service, FleetText(name="fleet.toml", text=FLEET), one)
     )
     lines: list[str] = []
 

@@ -267,7 +267,7 @@ class Parts:
             problems=self._problems,
             has_old_settings=self._has_old_settings,
             notifications_dropped=journal.dropped,
-            lines_dropped=log.lines_dropped if log else int,
+            lines_dropped=(lambda: log.dropped) if log else int,
         )
 
     def _has_old_settings(self) -> bool:

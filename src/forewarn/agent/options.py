@@ -84,7 +84,9 @@ def _seconds(option: Option, value: object) -> int:
         if rest:
             raise ValueError("must be whole seconds")
         return seconds
-    return forms.count(option, value)
+    if type(value) is not int:
+        raise forms.unfit(option, value)
+    return forms.bounded(option, value)
 
 
 def _name(option: Option, value: object) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from forewarn.cli.command_table import Call, Option
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.problems import quoted
-from forewarn.settings.variables import slips
+from forewarn.settings.reading import slips
 
 YES = ("1", "true", "yes", "on")
 NO = ("0", "false", "no", "off")

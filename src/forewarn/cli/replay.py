@@ -16,7 +16,7 @@ from forewarn.instants import SECOND, describe_duration
 from forewarn.metadata.server import Address
 from forewarn.problems import quoted
 from forewarn.protocol.errors import ForewarnError
-from forewarn.service.components import url
+from forewarn.service.listening import url_of
 from forewarn.service.loops import new_loop
 from forewarn.sim import replay_judging
 from forewarn.sim.faults.fault import Playbook
@@ -215,7 +215,7 @@ class _Replaying:
                     passed_over += 1
                     if passed_over > PORTS_TRIED:
                         raise _not_there(at, error) from error
-            where = url((host, port))
+            where = url_of((host, port))
             text = f"{vm} at {where} (FOREWARN_ENDPOINT={where})"
             self._say(What.SERVING, text, vm=vm, url=where)
 

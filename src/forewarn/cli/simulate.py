@@ -22,7 +22,7 @@ from forewarn.fleet.validators import is_loopback, name_fault, split_listener
 from forewarn.problems import listed
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import open_files
-from forewarn.service.components import url
+from forewarn.service.listening import url_of
 from forewarn.service.loops import new_loop
 from forewarn.sim import fleets
 from forewarn.sim.faults.file import read_faults
@@ -214,7 +214,7 @@ def _voice(call: Call) -> Voice:
 def _greet(simulator: Simulator, reporter: Reporter, *, speed: str) -> None:
     """Tell where operators are, after the VMs, and that all is ready."""
     if simulator.admin_address is not None:
-        where = url(simulator.admin_address)
+        where = url_of(simulator.admin_address)
         reporter.say(
             What.SERVING, f"operators at {where} (FOREWARN_URL={where})", url=where
         )

@@ -46,7 +46,7 @@ from forewarn.control.transactions.work import (
     Work,
 )
 from forewarn.drivers.port import Driver
-from forewarn.ids import Ids
+from forewarn.ids import RandomIds
 from forewarn.instants import Micros
 from forewarn.protocol.actors import VMS, vm_actor
 from forewarn.protocol.operations import (
@@ -103,7 +103,7 @@ class Plane:
         store: Store,
         driver: Driver,
         policy: Policy,
-        ids: Ids,
+        ids: RandomIds,
         listener: Listener,
         checkpoint: Callable[[str], None] = lambda _place: None,
         inquirer: Inquirer | None = None,

@@ -6,6 +6,9 @@ border (endpoint, operator API, command line) can translate them all.
 
 from __future__ import annotations
 
+import copyreg
+from typing import Any
+
 
 class ForewarnError(Exception):
     """Something that a caller may have to be told."""
@@ -15,6 +18,11 @@ class ForewarnError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Go from one process to another as it is: constructors may want other
+        arguments."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
 
 
 class RefusedError(ForewarnError):

@@ -1,27 +1,37 @@
-"""The operator API on its socket, on the service's own event loop."""
+"""The operator API of a service, on its socket.
+
+`forewarn serve` gives it a process of its own (`api_process`). A service that is part
+of another program, and one whose store is in no file, serves it itself (`ApiHere`).
+"""
 
 import asyncio
 import contextlib
+import resource
 import socket
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from forewarn import __version__
 from forewarn.admin.app import create_app
-from forewarn.admin.metrics import Collect
-from forewarn.admin.tokens import Tokens
+from forewarn.admin.metrics import Reading
 from forewarn.admin.webhooks import WebhookGateway
 from forewarn.clock import Clock, SystemClock
 from forewarn.control.gateway import OperatorGateway
 from forewarn.metadata.limits import Limits
-from forewarn.service import limits, unix_socket
+from forewarn.service import limits, metric_definitions
 from forewarn.service.admin_connections import BoundedHttp
 from forewarn.service.admin_door import Door, door_limits
-from forewarn.service.listening import open_at, url_of
-from forewarn.service.tls import Certificate
+from forewarn.service.api_channel import Setup
+from forewarn.service.listening import AdminListener, open_at
+from forewarn.service.tls import Certificate, certificate_of
+from forewarn.service.watching import Watchers
+
+_STATM = Path("/proc/self/statm")
 
 
 class _Quiet(uvicorn.Server):
@@ -35,6 +45,9 @@ class _Quiet(uvicorn.Server):
 
 class AdminServer:
     """Serves the operator API until it is stopped."""
+
+    listener: AdminListener
+    """Where it serves, once it does."""
 
     def __init__(
         self,
@@ -67,26 +80,15 @@ class AdminServer:
         self._task: asyncio.Task[None] | None = None
         self._tls = tls
         self._renewing: asyncio.Task[None] | None = None
-        self._socket = ""
-        """The path of a Unix socket, which is removed at the end."""
-        self.address = ("", 0)
-
-    @property
-    def url(self) -> str:
-        """Return where it listens, as clients name it."""
-        return url_of(self._socket or self.address, is_tls=self._tls is not None)
 
     async def start(self, listen: str) -> None:
         """Listen at a setting's address; raises OSError where it cannot be had."""
         self.serve(await open_at(listen))
 
-    def serve(self, listener: socket.socket) -> None:
+    def serve(self, opened: socket.socket) -> None:
         """Serve on a socket that is bound, and is the server's to close."""
-        if listener.family == socket.AF_UNIX:
-            self._socket = str(listener.getsockname())
-        else:
-            self.address = listener.getsockname()[:2]
-        self._task = asyncio.create_task(self._server.serve(sockets=[listener]))
+        self.listener = AdminListener(opened, is_tls=self._tls is not None)
+        self._task = asyncio.create_task(self._server.serve(sockets=[opened]))
         if self._tls is not None:
             self._renewing = asyncio.create_task(self._tls.keep())
 
@@ -97,26 +99,99 @@ class AdminServer:
         if self._task is not None:
             self._server.should_exit = True
             await asyncio.wait([self._task])
-            if self._socket:
-                unix_socket.remove(self._socket)
+            self.listener.close()
 
 
-def make_app(
-    gateway: OperatorGateway,
-    *,
-    tokens: Tokens | None,
-    collect: Collect,
-    answered: Counter[str],
-    receivers: WebhookGateway,
-    clock: Clock | None = None,
-) -> ASGIApp:
-    """Return the service's application, in whichever process it runs."""
-    return create_app(
-        gateway,
-        tokens=tokens,
-        version=__version__,
-        collect=collect,
-        answered=answered,
-        receivers=receivers,
-        clock=clock,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What the operator API may ask of the service."""
+
+    gateway: OperatorGateway
+    webhooks: WebhookGateway
+    collect: Callable[[], Awaitable[Iterable[Reading]]]
+    watchers: Watchers
+
+
+class Api:
+    """The operator API, as the service starts it, wherever it runs."""
+
+    listener: AdminListener
+
+    def __init__(self, setup: Setup, *, clock: Clock) -> None:
+        """Start nothing yet."""
+        self._setup = setup
+        self._clock = clock
+        self._answers: Answers | None = None
+        self._closing = contextlib.ExitStack()
+
+    async def listen(self) -> None:
+        """Listen, before the store is open; raises OSError."""
+        admin = self._setup.settings.admin
+        self.listener = AdminListener(
+            await open_at(admin.listen), is_tls=bool(admin.tls_certificate)
+        )
+        self._closing.callback(self.listener.close)
+
+
+class ApiHere(Api):
+    """The operator API on the service's own event loop."""
+
+    def __init__(self, setup: Setup, *, clock: Clock) -> None:
+        """Serve nothing yet."""
+        super().__init__(setup, clock=clock)
+        self._answered: Counter[str] = Counter()
+        self.server: AdminServer | None = None
+
+    async def begin(self, answers: Answers) -> None:
+        """Serve operators from now on."""
+        self._answers = answers
+        app = create_app(
+            answers.gateway,
+            tokens=self._setup.tokens,
+            version=__version__,
+            collect=answers.collect,
+            answered=self._answered,
+            receivers=answers.webhooks,
+            clock=self._clock,
+        )
+        self.server = AdminServer(
+            app,
+            grace_seconds=limits.GRACE_SECONDS,
+            tls=certificate_of(self._setup.settings),
+        )
+        self.server.serve(self.listener.socket)
+
+    async def ready(self) -> None:
+        """Return at once: it began."""
+
+    def readings(self) -> Iterable[Reading]:
+        """Return what the API has counted."""
+        assert self.server is not None, "it does not serve yet"
+        assert self._answers is not None
+        yield from readings_of(self.server.door, self._answered, self._answers.watchers)
+        yield Reading(metric_definitions.ADMIN_STARTS, 0)
+
+    async def stop(self) -> None:
+        """Finish what is under way, then end."""
+        if self.server is not None:
+            await self.server.stop()
+        self._closing.close()
+
+
+def readings_of(
+    door: Door, answered: Mapping[str, int], watchers: Watchers
+) -> Iterable[Reading]:
+    """Return what the API has counted, in whichever process it runs."""
+    return [
+        Reading(metric_definitions.ADMIN_RESPONSES, dict(answered)),
+        Reading(metric_definitions.WATCHERS, len(watchers)),
+        Reading(metric_definitions.ADMIN_CONNECTIONS, door.open),
+        Reading(metric_definitions.ADMIN_CONNECTIONS_REFUSED, dict(door.refused)),
+        Reading(metric_definitions.ADMIN_MEMORY, resident_bytes()),
+    ]
+
+
+def resident_bytes() -> int:
+    """Return the memory of this process."""
+    pages = int(_STATM.read_text("ascii").split()[1])
+    return pages * resource.getpagesize()

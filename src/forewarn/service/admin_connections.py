@@ -35,23 +35,18 @@ TIMED_OUT = 408
 HEAD_TOO_LARGE = 431
 
 
-def _canned(status: int, phrase: str, body: bytes, *more: str) -> bytes:
+def _refusal(status: int, phrase: str, kind: Kind, error: str, hint: str) -> bytes:
+    """Return a whole answer, made once: to refuse must cost next to nothing."""
+    body = bytes(problem(kind, error, hint=hint).body)
+    is_busy = kind is Kind.UNAVAILABLE
     lines = (
         f"HTTP/1.1 {status} {phrase}",
         "content-type: application/json",
         f"content-length: {len(body)}",
         "connection: close",
-        *more,
+        *((f"retry-after: {limits.ADMIN_RETRY_SECONDS}",) if is_busy else ()),
     )
     return "\r\n".join((*lines, "", "")).encode("ascii") + body
-
-
-def _refusal(status: int, phrase: str, kind: Kind, error: str, hint: str) -> bytes:
-    """Return a whole answer, made once: to refuse must cost next to nothing."""
-    body = bytes(problem(kind, error, hint=hint).body)
-    is_busy = kind is Kind.UNAVAILABLE
-    retry = (f"retry-after: {limits.ADMIN_RETRY_SECONDS}",) if is_busy else ()
-    return _canned(status, phrase, body, *retry)
 
 
 _MALFORMED = _refusal(
@@ -164,7 +159,8 @@ class BoundedHttp(HttpToolsProtocol):
             self._early = b""
             self.door.begin_handshake(self._source)
             handshake = asyncio.ensure_future(self._secure(transport, self.tls))
-            handshake.add_done_callback(self._end_handshake)
+            source = self._source
+            handshake.add_done_callback(lambda _: self.door.end_handshake(source))
             self._handshake = handshake
             return
         super().connection_made(transport)
@@ -237,9 +233,6 @@ class BoundedHttp(HttpToolsProtocol):
         finally:
             handshake.cancel()
             del handshake, taken_by
-
-    def _end_handshake(self, _done: asyncio.Future[None]) -> None:
-        self.door.end_handshake(self._source)
 
     def _feed(self, transport: asyncio.Transport) -> None:
         """Give the handshake the bytes that came before it took the connection over.

@@ -1,8 +1,10 @@
 """Who may come in to the operator API: connections and handshakes, counted."""
 
 import asyncio
+import contextlib
 import logging
 import math
+import socket
 from collections import Counter
 from collections.abc import Callable
 
@@ -12,8 +14,8 @@ from forewarn.service import limits, open_files
 
 logger = logging.getLogger("forewarn.admin")
 
-REASONS = ("source", "all", "files")
-"""Why a connection is refused: too many of its source, or in all, or no file is left."""
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where one listens
+"""Addresses of listeners at which nobody connects, and where one does instead."""
 
 
 class Door:
@@ -106,3 +108,42 @@ def door_limits(*, share: int = 1, is_tls: bool = False) -> Limits:
     files = open_files.free_for_connections() // share
     most = limits.ADMIN_TLS_CONNECTIONS_MAX if is_tls else limits.ADMIN_CONNECTIONS_MAX
     return Limits(connections=min(most, files))
+
+
+class OwnListener:
+    """The listener, asked by its own process whether it still takes connections.
+
+    A process may answer its service and yet accept nobody: its loop has lost the
+    listener, or no file is left for a connection. So it asks itself, as a client does,
+    before it says that it lives. What others' connections have proved just now is not
+    asked.
+    """
+
+    def __init__(self, listener: socket.socket, door: Door) -> None:
+        """Ask `listener`, whose connections are counted at `door`."""
+        self._family = listener.family
+        self._address = listener.getsockname()
+        self._came = door.came
+
+    async def takes_connections(self) -> bool:
+        """Tell whether a connection came since the last time, or comes now."""
+        if not self._came.is_set():
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(limits.API_REACH_SECONDS):
+                    await self._connect()
+        came = self._came.is_set()
+        self._came.clear()
+        return came
+
+    async def _connect(self) -> None:
+        """Return when a connection of ours, or another one, has come."""
+        with socket.socket(self._family) as client:
+            client.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(client, self._place())
+            await self._came.wait()
+
+    def _place(self) -> str | tuple[str, int]:
+        if self._family == socket.AF_UNIX:
+            return str(self._address)
+        host, port = str(self._address[0]), int(self._address[1])
+        return _EVERYWHERE.get(host, host), port

@@ -129,18 +129,3 @@ def statement(value: object) -> bytes:
 def stated(head: bytes) -> Any:
     """Return what the service says."""
     return pickle.loads(head)  # noqa: S301 - from the service, which started us
-
-
-def packed(error: Exception) -> tuple[type[Exception], tuple[Any, ...], dict[str, Any]]:
-    """Return what makes an error again: its constructor may want other arguments."""
-    return type(error), error.args, dict(error.__dict__)
-
-
-def unpacked(
-    kind: type[Exception], arguments: tuple[Any, ...], members: dict[str, Any]
-) -> Exception:
-    """Return the error that was packed."""
-    error = kind.__new__(kind)
-    error.args = arguments
-    error.__dict__.update(members)
-    return error

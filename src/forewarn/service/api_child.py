@@ -18,15 +18,17 @@ import socket
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import uvloop
 
+from forewarn import __version__
 from forewarn.admin.access import NOBODY, Caller
+from forewarn.admin.app import create_app
 from forewarn.admin.decisions import Decision
 from forewarn.admin.metrics import Reading
 from forewarn.clock import SystemClock
@@ -35,24 +37,23 @@ from forewarn.control.requests.idempotency import Once
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
-from forewarn.instants import Micros
 from forewarn.logs import logging_to
-from forewarn.service import api_readings, components, limits
-from forewarn.service.admin import AdminServer, make_app
-from forewarn.service.admin_door import door_limits
+from forewarn.service import components, limits
+from forewarn.service.admin import AdminServer, readings_of
+from forewarn.service.admin_door import OwnListener, door_limits
 from forewarn.service.api_channel import (
     Channel,
     Setup,
     check_size,
     stated,
-    unpacked,
 )
 from forewarn.service.fleets import Fleets, FleetWrites
-from forewarn.service.own_listener import OwnListener
+from forewarn.service.gateways import ReadingGateway
 from forewarn.service.readings import Readings
 from forewarn.service.tls import certificate_of
 from forewarn.service.watching import Watchers
 from forewarn.store.open import path_of
+from forewarn.store.port import Reader
 from forewarn.store.snapshot import SnapshotStore
 
 T = TypeVar("T")
@@ -129,12 +130,15 @@ class Service:
             match stated(head):
                 case ("answer", int(number), value):
                     self._settle(number, value, None)
-                case ("error", int(number), packed):
-                    self._settle(number, None, unpacked(*packed))
+                case ("error", int(number), error):
+                    self._settle(number, None, error)
                 case ("changed", ids):
                     self._watchers.tell(ids)
                 case ("ping",):
-                    self._answer_ping(is_reached)
+                    if self._answering is None or self._answering.done():
+                        self._answering = asyncio.create_task(
+                            self._say_pong(is_reached)
+                        )
                 case ("stop",):
                     return
                 case other:
@@ -145,10 +149,6 @@ class Service:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(_stopping())
-
-    def _answer_ping(self, is_reached: Callable[[], Awaitable[bool]]) -> None:
-        if self._answering is None or self._answering.done():
-            self._answering = asyncio.create_task(self._say_pong(is_reached))
 
     async def _say_pong(self, is_reached: Callable[[], Awaitable[bool]]) -> None:
         if await is_reached():
@@ -176,79 +176,51 @@ def _busy_with_fleets() -> BusyError:
     )
 
 
-class ApiGateway:
-    """The operator API's way to the service (control.desk.OperatorGateway)."""
+@dataclass(frozen=True, kw_only=True)
+class ApiGateway(ReadingGateway):
+    """The operator API's way to the service (control.desk.OperatorGateway).
 
-    def __init__(
-        self,
-        service: Service,
-        *,
-        readings: Readings,
-        fleets: Fleets,
-        watchers: Watchers,
-        caller: Caller = NOBODY,
-    ) -> None:
-        """Read through `readings`, and ask `service` for what changes something."""
-        self._service = service
-        self._readings = readings
-        self._fleets = fleets
-        self._watchers = watchers
-        self._caller = caller
-        self._clock = SystemClock()
+    It reads the store's file, and asks the service for what changes something.
+    """
+
+    service: Service
+    caller: Caller = NOBODY
 
     def on_behalf_of(self, caller: Caller) -> OperatorGateway:
         """Return the gateway that asks for `caller`."""
-        return ApiGateway(
-            self._service,
-            readings=self._readings,
-            fleets=self._fleets,
-            watchers=self._watchers,
-            caller=caller,
-        )
+        return replace(self, caller=caller)
 
     async def order(self, who: Who, decide: Any) -> Any:
         """Have an order carried out; raises what it raises there, and BusyError."""
         assert isinstance(decide, Decision), f"{who}: only values can be sent"
-        return await self._service.ask("order", order=decide.message())
+        return await self.service.ask("order", order=decide.message())
 
-    async def read(self, ask: Any) -> Any:
+    async def read(self, ask: Callable[[Reader], T]) -> T:
         """Read from a consistent view of the store's file, a tenant in its turn."""
-        if self._caller.tenant:
-            return await self._readings.read_for(self._caller.tenant, ask)
-        return await self._readings.read(ask)
-
-    async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
-        """Return how many objects of each kind a fleet file has."""
-        return await self._fleets.count(text)
+        if self.caller.tenant:
+            return await self.readings.read_for(self.caller.tenant, ask)
+        return await super().read(ask)
 
     async def merge_fleet(
         self, text: FleetText, *, who: Who | None, once: Once | None = None
     ) -> MergePlan:
         """Have a fleet file applied for `who`; for nobody it is planned here."""
         if who is None:
-            return await self._fleets.merge(text, who=None)
-        return await self._service.ask_with_fleet(
+            return await self.fleets.merge(text, who=None)
+        return await self.service.ask_with_fleet(
             "merge",
             payload=text.text.encode("utf-8", "surrogatepass"),
             file={"name": text.name, "may_be_empty": text.may_be_empty},
-            caller=asdict(self._caller),
+            caller=asdict(self.caller),
             reason=who.reason,
             once=None if once is None else asdict(once),
         )
-
-    def now(self) -> Micros:
-        """Return the model time, which is the machine's."""
-        return self._clock.now()
-
-    def changes(self) -> AsyncIterator[tuple[str, ...]]:
-        """Yield ids of operations that changed; an empty tuple: read anew."""
-        return self._watchers.watch()
 
     async def health(self) -> Health:
         """Tell how the service is; one that does not answer is not alive."""
         try:
             async with asyncio.timeout(limits.API_HEALTH_SECONDS):
-                return await self._service.ask("health")
+                return await self.service.ask("health")
         except (TimeoutError, BusyError):
             seconds = f"{limits.API_HEALTH_SECONDS:g} s"
             problem = f"the service did not answer its operator API within {seconds}"
@@ -290,16 +262,21 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
 
         async def collect() -> list[Reading]:
             theirs = cast("list[Reading]", await service.ask("metrics"))
-            ours = api_readings.of_api(server.door, answered, len(watchers))
+            ours = readings_of(server.door, answered, watchers)
             return [*theirs, *ours]
 
         certificate = certificate_of(setup.settings)
         server = AdminServer(
-            make_app(
+            create_app(
                 ApiGateway(
-                    service, readings=readings, fleets=fleets, watchers=watchers
+                    service=service,
+                    readings=readings,
+                    fleets=fleets,
+                    watchers=watchers,
+                    clock=SystemClock(),
                 ),
                 tokens=setup.tokens,
+                version=__version__,
                 collect=collect,
                 answered=answered,
                 receivers=ApiWebhooks(service),

@@ -15,8 +15,7 @@ import logging
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from forewarn.admin.access import (
@@ -31,27 +30,25 @@ from forewarn.admin.decisions import (
     read_message,
 )
 from forewarn.admin.metrics import Reading
-from forewarn.admin.webhooks import WebhookGateway
 from forewarn.clock import Clock
 from forewarn.control import tokens as store_tokens
 from forewarn.control.gateway import BusyError, OperatorGateway
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import FleetText
-from forewarn.metadata.server import Address
 from forewarn.protocol.errors import BadRequestError, ForewarnError
 from forewarn.service import limits, metric_definitions, unix_socket
+from forewarn.service.admin import Answers, Api
 from forewarn.service.api_channel import (
     HEAD_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
     Channel,
     ChannelError,
     Setup,
-    packed,
     question,
     statement,
 )
-from forewarn.service.listening import StartError, open_at, url_of
-from forewarn.service.watching import Watchers
+from forewarn.service.listening import StartError
+from forewarn.store.port import Reader
 from forewarn.store.token import Token
 
 logger = logging.getLogger("forewarn.service")
@@ -60,25 +57,12 @@ _BEGIN = "from forewarn.service.api_child import main; main()"
 """Not as `-m`, which would make its classes others than those that are pickled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """What the process may ask of the service."""
-
-    gateway: OperatorGateway
-    webhooks: WebhookGateway
-    collect: Callable[[], Awaitable[Iterable[Reading]]]
-    watchers: Watchers
-
-
-class ApiProcess:
+class ApiProcess(Api):
     """The process that serves the operator API; used on one event loop."""
 
     def __init__(self, setup: Setup, *, clock: Clock) -> None:
         """Start nothing yet."""
-        self._setup = setup
-        self._clock = clock
-        self._answers: Answers | None = None
-        self._listener: socket.socket | None = None
+        super().__init__(setup, clock=clock)
         self._process: subprocess.Popen[bytes] | None = None
         self._end: socket.socket | None = None
         self._channel: Channel | None = None
@@ -86,35 +70,10 @@ class ApiProcess:
         self._ready: asyncio.Future[None]
         self._is_stopping = False
         self._heard_at = 0.0
-        self._is_merging = False
+        self._merging = asyncio.Lock()
         self._questions: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Semaphore(limits.API_QUESTIONS_MAX)
         self.starts = 0
         """How often the process was started."""
-
-    @property
-    def address(self) -> Address:
-        """Return the address at which operators are served; of a Unix socket none."""
-        assert self._listener is not None, "it does not listen yet"
-        if self._listener.family == socket.AF_UNIX:
-            return "", 0
-        host, port = self._listener.getsockname()[:2]
-        return host, port
-
-    @property
-    def url(self) -> str:
-        """Return where operators are served, as clients name it."""
-        assert self._listener is not None, "it does not listen yet"
-        if self._listener.family == socket.AF_UNIX:
-            return url_of(str(self._listener.getsockname()))
-        is_tls = bool(self._setup.settings.admin.tls_certificate)
-        return url_of(self.address, is_tls=is_tls)
-
-    @property
-    def pid(self) -> int:
-        """Return the number of the process; 0: there is none now."""
-        process = self._process
-        return process.pid if process is not None and process.returncode is None else 0
 
     # Starting
 
@@ -123,14 +82,13 @@ class ApiProcess:
 
         The process takes its time to load while the service opens its store.
         """
-        self._listener = await open_at(self._setup.settings.admin.listen)
+        await super().listen()
         self._spawn()
 
     def _spawn(self) -> None:
-        assert self._listener is not None
         ours, theirs = socket.socketpair()
         with theirs:
-            numbers = (self._listener.fileno(), theirs.fileno())
+            numbers = (self.listener.socket.fileno(), theirs.fileno())
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - our own program
                     [sys.executable, "-P", "-c", _BEGIN, *map(str, numbers)],
@@ -225,9 +183,6 @@ class ApiProcess:
                 task.cancel()
             channel.close()
         await asyncio.wait(under_way)
-        # A question that was cancelled before it began has given nothing back.
-        self._room = asyncio.Semaphore(limits.API_QUESTIONS_MAX)
-        self._is_merging = False
         return await self._reap()
 
     async def _reap(self) -> str:
@@ -254,16 +209,18 @@ class ApiProcess:
                 head_max=HEAD_BYTES_MAX, payload_max=PAYLOAD_BYTES_MAX
             )
             said = question(head)
-            if said.get("ask") == "pong":
+            asked = said.get("ask")
+            if asked == "pong":
                 # Nothing else tells that operators can connect.
                 self._heard_at = self._clock.monotonic()
                 continue
-            if said.get("ask") == "ready":
+            if asked == "ready":
                 if not self._ready.done():
                     self._ready.set_result(None)
                 continue
-            await self._room.acquire()
-            if said.get("ask") != "merge":
+            while len(self._questions) >= limits.API_QUESTIONS_MAX:
+                await asyncio.wait(self._questions, return_when=asyncio.FIRST_COMPLETED)
+            if asked != "merge":
                 # Only fleet files may take memory while they are worked on.
                 payload = b""
             task = asyncio.create_task(self._answer(channel, said, payload))
@@ -277,19 +234,15 @@ class ApiProcess:
     ) -> None:
         number = said.get("number")
         try:
-            try:
-                value = await self._ask(said, payload)
-                answer = statement(("answer", number, value))
-            except ForewarnError as error:
-                answer = statement(("error", number, packed(error)))
-            except Exception as error:
-                logger.exception("a question of the operator API failed")
-                fault = ForewarnError(f"the service met a fault of its own: {error!r}")
-                answer = statement(("error", number, packed(fault)))
-            with contextlib.suppress(ConnectionError):
-                await channel.say(answer)
-        finally:
-            self._room.release()
+            answer = statement(("answer", number, await self._ask(said, payload)))
+        except ForewarnError as error:
+            answer = statement(("error", number, error))
+        except Exception as error:
+            logger.exception("a question of the operator API failed")
+            fault = ForewarnError(f"the service met a fault of its own: {error!r}")
+            answer = statement(("error", number, fault))
+        with contextlib.suppress(ConnectionError):
+            await channel.say(answer)
 
     async def _ask(self, said: dict[str, Any], payload: bytes) -> Any:
         """Return the answer to a question; the table is closed."""
@@ -301,7 +254,13 @@ class ApiProcess:
                 self._check_known(order.caller)
                 return await answers.gateway.order(order.who, order)
             case "merge":
-                return await self._merge_alone(answers.gateway, said, payload)
+                if self._merging.locked():
+                    # The process sends one at a time, and waits for it.
+                    raise BusyError(
+                        "another fleet file is being applied", hint="Send it again."
+                    )
+                async with self._merging:
+                    return await self._merge(answers.gateway, said, payload)
             case "health":
                 return await answers.gateway.health()
             case "metrics":
@@ -313,20 +272,6 @@ class ApiProcess:
             case _:
                 raise BadRequestError("there is no such question")
 
-    async def _merge_alone(
-        self, gateway: OperatorGateway, said: dict[str, Any], payload: bytes
-    ) -> Any:
-        """Apply a fleet file; the process sends one at a time, and waits for it."""
-        if self._is_merging:
-            raise BusyError(
-                "another fleet file is being applied", hint="Send it again."
-            )
-        self._is_merging = True
-        try:
-            return await self._merge(gateway, said, payload)
-        finally:
-            self._is_merging = False
-
     async def _merge(
         self, gateway: OperatorGateway, said: dict[str, Any], payload: bytes
     ) -> Any:
@@ -335,13 +280,13 @@ class ApiProcess:
         check(caller, DEMANDS["POST /v1/fleet/apply"])
         if caller.token_id:
             now = self._clock.now()
-            token = await gateway.read(
-                lambda reader: reader.get(Token, caller.token_id)
-            )
-            is_good = token is not None and await gateway.read(
-                lambda reader: store_tokens.is_good(reader, token, now=now)
-            )
-            if token is None or not is_good or Caller.of_token(token).tenant:
+
+            def is_operator(reader: Reader) -> bool:
+                token = reader.get(Token, caller.token_id)
+                is_good = token and store_tokens.is_good(reader, token, now=now)
+                return bool(token and is_good and not Caller.of_token(token).tenant)
+
+            if not await gateway.read(is_operator):
                 raise unauthorized()
         file = said.get("file")
         if not isinstance(file, dict):
@@ -363,12 +308,11 @@ class ApiProcess:
         known, settings = self._setup.tokens, self._setup.settings
         if caller.token_id or (known is None and not caller.tenant):
             return
-        if caller.name.startswith(unix_socket.PREFIX) and not caller.tenant:
+        is_known = known is not None and caller.name in known.names
+        if caller.name.startswith(unix_socket.PREFIX):
             # The kernel told the process who that is; no token has such a name.
-            if unix_socket.path_of(settings.admin.listen):
-                return
-            raise unauthorized()
-        if caller.tenant or known is None or caller.name not in known.names:
+            is_known = bool(unix_socket.path_of(settings.admin.listen))
+        if caller.tenant or not is_known:
             raise unauthorized()
 
     async def _tell_changes(self, channel: Channel) -> None:
@@ -423,10 +367,7 @@ class ApiProcess:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        if self._listener is not None:
-            if self._listener.family == socket.AF_UNIX:
-                unix_socket.remove(str(self._listener.getsockname()))
-            self._listener.close()
+        self._closing.close()
 
     def _kill(self) -> None:
         process = self._process

@@ -10,26 +10,26 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import uvloop
 
 from forewarn.admin.limits import FLEET_BYTES_MAX
 from forewarn.fleet.errors import FleetFileError
-from forewarn.fleet.file import FleetText, WantedFleet
+from forewarn.fleet.file import FleetText
 from forewarn.logs import logging_to
-from forewarn.metadata.server import Address
 from forewarn.problems import unreadable
 from forewarn.protocol.errors import ForewarnError
-from forewarn.service import components, limits, open_files, secret_files
-from forewarn.service.listening import StartError
+from forewarn.service import limits, open_files, secret_files
+from forewarn.service.listening import StartError, url_of
+from forewarn.service.options import without_password
 from forewarn.service.service import Service
 from forewarn.service.settings import Settings
-from forewarn.service.supervisor import keep_telling
 from forewarn.settings.files import read_file
 from forewarn.supervisor import Supervisor
 
-__all__ = ["Service", "StartError", "read_fleet_file", "read_fleet_text", "run"]
+__all__ = ["Service", "StartError", "read_fleet_text", "run"]
 
 logger = logging.getLogger("forewarn.service")
 
@@ -89,7 +89,7 @@ def run(
             ):
                 logger.warning("%s", warning)
             service = Service(settings, api_apart=True)
-            service.metrics.lines_dropped = log.lines_dropped
+            service.metrics.lines_dropped = lambda: log.dropped
             return runner.run(_serve(service, text, supervisor))
     finally:
         os.umask(mask)
@@ -112,11 +112,6 @@ def _fleet_of(file: Path) -> FleetText | FleetFileError:
     return text
 
 
-def read_fleet_file(file: Path) -> WantedFleet:
-    """Return the fleet of a file; raises FleetFileError."""
-    return read_fleet_text(file).read()
-
-
 def read_fleet_text(file: Path) -> FleetText:
     """Return the text of a fleet file; raises FleetFileError if it has none."""
     try:
@@ -129,7 +124,7 @@ def read_fleet_text(file: Path) -> FleetText:
 
 async def _serve(
     service: Service,
-    fleet: WantedFleet | FleetText | FleetFileError | None,
+    fleet: FleetText | FleetFileError | None,
     supervisor: Supervisor = NOBODY,
 ) -> int:
     loop = asyncio.get_running_loop()
@@ -165,6 +160,23 @@ async def _serve(
     return 0 if service.failure is None else 1
 
 
+async def keep_telling(
+    supervisor: Supervisor, is_alive: Callable[[], bool], status: Callable[[], str]
+) -> None:
+    """Keep the supervisor's watchdog quiet as long as the service is alive.
+
+    It is fed only while the control thread gives signs of life, from the event loop:
+    if either of them stands still, the service is killed and started anew on what is
+    durable.
+    """
+    while True:
+        if is_alive():
+            supervisor.tell("WATCHDOG=1", f"STATUS={status()}")
+        else:
+            logger.error("no sign of life: the watchdog is not fed")
+        await asyncio.sleep(supervisor.pause)
+
+
 async def _stop(service: Service) -> None:
     """Stop the service; raise the machine's fault that ended it, as the last word.
 
@@ -194,12 +206,8 @@ def _end_now(number: signal.Signals) -> None:
 def _greet(service: Service) -> None:
     guests = dict(service.addresses())
     if (shared := guests.pop("", None)) is not None:
-        _say("VMs, each known by its address", shared)
+        logger.info("serving VMs, each known by its address, at %s", url_of(shared))
     for vm, address in guests.items():
-        _say(f"VM {vm}", address)
+        logger.info("serving VM %s at %s", vm, url_of(address))
     logger.info("serving operators at %s", service.admin_url)
-    logger.info("ready; the store is %s", components.shown_store(service.settings))
-
-
-def _say(who: str, address: Address) -> None:
-    logger.info("serving %s at %s", who, components.url(address))
+    logger.info("ready; the store is %s", without_password(service.settings.store.url))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from forewarn.protocol.operations import Operation
-from forewarn.service.observed import Change
+from forewarn.service.observed import Change, Listener
 from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.wording.operators import detail_of
 
@@ -54,15 +54,11 @@ _BAD = frozenset(
 )
 
 
-class AuditLog:
+class AuditLog(Listener):
     """Writes the log of commits (observed.Listener)."""
 
-    def store_failed(self) -> None:
-        """Do nothing: who asked is told, and ends the service if it must."""
-
-    def committed(self, changes: Sequence[Change], *, seconds: float) -> None:
+    def committed(self, changes: Sequence[Change]) -> None:
         """Log what a transaction wrote."""
-        del seconds
         if not logger.isEnabledFor(logging.WARNING):
             return
         only = _only_operation(changes)

@@ -9,17 +9,15 @@ from forewarn.clock import SystemClock
 from forewarn.control.transactions.messages import Publication
 from forewarn.drivers.command import CommandDriver
 from forewarn.drivers.faults import parse_fault
-from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
+from forewarn.drivers.journal import FileJournal, MemoryJournal
 from forewarn.drivers.port import Driver
 from forewarn.drivers.programs import PATH, Programs
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import SECOND
-from forewarn.metadata.server import Address
 from forewarn.metadata.waiting import Waits
 from forewarn.problems import quoted
 from forewarn.service.inquirer import ThreadedInquirer
-from forewarn.service.list_values import WORKS
-from forewarn.service.options import without_password
+from forewarn.service.options import WORKS
 from forewarn.service.planner import Planner
 from forewarn.service.settings import Settings, impacts, problem
 from forewarn.store.open import open_store, path_of
@@ -76,7 +74,10 @@ def open_driver_of(settings: Settings) -> Driver:
             clock=SystemClock(),
             retention=settings.store.retention,
         )
-    driver = SimulatedDriver(impacts=impacts(settings), journal=_journal(settings))
+    store = path_of(settings.store.url)
+    # Where nothing outlives this process, neither do the VMs.
+    journal = MemoryJournal() if store is None else FileJournal(journal_of(store))
+    driver = SimulatedDriver(impacts=impacts(settings), journal=journal)
     for text in settings.simulated.faults:
         driver.inject(parse_fault(text))
     return driver
@@ -114,12 +115,6 @@ def _check_records(settings: Settings) -> None:
     if settings.command.records and not folder.is_dir():
         message = f"there is no folder {folder}"
         raise problem(settings, "driver.command.records", message)
-
-
-def _journal(settings: Settings) -> Journal:
-    store = path_of(settings.store.url)
-    # Where nothing outlives this process, neither do the VMs.
-    return MemoryJournal() if store is None else FileJournal(journal_of(store))
 
 
 def journal_of(store: Path) -> Path:
@@ -177,14 +172,3 @@ def waits_of(settings: Settings) -> Waits:
     metadata = settings.metadata
     longest = metadata.push_longest_wait // SECOND if metadata.push else 0
     return Waits(longest_seconds=longest)
-
-
-def url(address: Address) -> str:
-    """Return the URL of an address that was bound."""
-    host, port = address
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def shown_store(settings: Settings) -> str:
-    """Return the store's URL for the log, without a password."""
-    return without_password(settings.store.url)

@@ -14,6 +14,7 @@ two, and only if somebody moved or deleted a VM in just those seconds.
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
@@ -26,7 +27,7 @@ from forewarn.fleet.file import FleetText
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits
-from forewarn.service.observed import Change
+from forewarn.service.observed import Change, Listener
 from forewarn.service.planner import Planner, Planning
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
@@ -36,44 +37,32 @@ T = TypeVar("T")
 logger = logging.getLogger("forewarn.service")
 
 
-class FleetWrites:
+class FleetWrites(Listener):
     """Hears of commits, and tells whether plans may have become wrong."""
 
     def __init__(self) -> None:
         """Begin with nobody who plans."""
-        self._plans: list[_Plan] = []
+        self._plans: list[threading.Event] = []
 
-    def committed(self, changes: Sequence[Change], *, seconds: float) -> None:
+    def committed(self, changes: Sequence[Change]) -> None:
         """Take what a transaction wrote, in the thread that wrote."""
-        del seconds
-        for plan in self._plans:
-            plan.is_stale = plan.is_stale or any(
-                fleet_changes.concerns_plans(change.before, change.after)
-                for change in changes
-            )
-
-    def store_failed(self) -> None:
-        """Nothing was written."""
+        if self._plans and any(
+            fleet_changes.concerns_plans(change.before, change.after)
+            for change in changes
+        ):
+            for stale in self._plans:
+                stale.set()
 
     @contextlib.contextmanager
-    def planning(self) -> Generator["_Plan"]:
-        """Watch what is written from now on."""
-        plan = _Plan()
+    def planning(self) -> Generator[threading.Event]:
+        """Watch what is written from now on; it is set when plans may be wrong."""
+        stale = threading.Event()
         # Put in another's place, not changed: the writer's thread may go through it.
-        self._plans = [*self._plans, plan]
+        self._plans = [*self._plans, stale]
         try:
-            yield plan
+            yield stale
         finally:
-            self._plans = [each for each in self._plans if each is not plan]
-
-
-class _Plan:
-    """Whether something was written that concerns a plan."""
-
-    __slots__ = ("is_stale",)
-
-    def __init__(self) -> None:
-        self.is_stale = False
+            self._plans = [each for each in self._plans if each is not stale]
 
 
 class Fleets:
@@ -92,7 +81,7 @@ class Fleets:
 
         Without a `runner` files are counted and planned, and not applied.
         """
-        self._given_runner = runner
+        self._runner = runner
         self._readings = readings
         self._writes = writes
         self._planner = planner
@@ -144,11 +133,6 @@ class Fleets:
         if self._planner is not None:
             self._planner.close()
 
-    @property
-    def _runner(self) -> Runner:
-        assert self._given_runner is not None, "nothing can be applied here"
-        return self._given_runner
-
     async def _merge_here(
         self, text: FleetText, who: Who | None, once: Once | None
     ) -> MergePlan:
@@ -159,6 +143,7 @@ class Fleets:
                 lambda reader: fleet_changes.preview(reader, wanted)
             )
         digest = text.digest()
+        assert self._runner is not None, "nothing can be applied here"
         return await self._runner.call(
             lambda plane, now: plane.order(
                 who,
@@ -174,12 +159,12 @@ class Fleets:
     ) -> MergePlan:
         # Hashing lets go of the interpreter.
         digest = await asyncio.to_thread(text.digest)
-        with self._writes.planning() as planned:
+        with self._writes.planning() as stale:
             first = await asyncio.to_thread(planning.plan)
 
             def act(plane: Plane, now: Micros) -> MergePlan:
                 plan = first
-                if planned.is_stale:
+                if stale.is_set():
                     logger.info(
                         "the fleet changed under %s: comparing again", text.name
                     )
@@ -192,6 +177,7 @@ class Fleets:
                     now=now,
                 )
 
+            assert self._runner is not None, "nothing can be applied here"
             return await self._runner.call(act)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from forewarn.clock import Clock
@@ -77,26 +78,38 @@ class ThreadedControlGateway:
         )
 
 
-class ThreadedOperatorGateway:
+@dataclass(frozen=True, kw_only=True)
+class ReadingGateway:
+    """What the operator API reads the same way in whichever process it runs."""
+
+    readings: Readings
+    fleets: Fleets
+    watchers: Watchers
+    clock: Clock
+
+    async def read(self, ask: Callable[[Reader], T]) -> T:
+        """Read from a consistent view of the store, off the plane's thread."""
+        return await self.readings.read(ask)
+
+    async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
+        """Return how many objects of each kind a fleet file has."""
+        return await self.fleets.count(text)
+
+    def now(self) -> Micros:
+        """Return the model time."""
+        return self.clock.now()
+
+    def changes(self) -> AsyncIterator[tuple[str, ...]]:
+        """Yield ids of operations that changed; an empty tuple: read anew."""
+        return self.watchers.watch()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadedOperatorGateway(ReadingGateway):
     """The operator API's way to control (control.desk.OperatorGateway)."""
 
-    def __init__(
-        self,
-        *,
-        runner: Runner,
-        readings: Readings,
-        fleets: Fleets,
-        watchers: Watchers,
-        clock: Clock,
-        health: Callable[[], Health],
-    ) -> None:
-        """Join the ways."""
-        self._runner = runner
-        self._readings = readings
-        self._fleets = fleets
-        self._watchers = watchers
-        self._clock = clock
-        self._health = health
+    runner: Runner
+    ask_health: Callable[[], Health]
 
     async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
         """Carry out one order; raises what `decide` raises, and BusyError.
@@ -104,39 +117,23 @@ class ThreadedOperatorGateway:
         Return when the lists of hosts are whole that were not when it was carried out:
         it may have made one, or be the repetition of an order that did.
         """
-        result, left = await self._runner.call(
+        result, left = await self.runner.call(
             lambda plane, now: (plane.order(who, decide, now=now), plane.unplanned)
         )
         with contextlib.suppress(ForewarnError):
             # It is durable: that the service is busy or ends must not deny it.
             while left:
-                left = await self._runner.call(
+                left = await self.runner.call(
                     lambda plane, _now, left=left: left & plane.unplanned
                 )
         return result
-
-    async def read(self, ask: Callable[[Reader], T]) -> T:
-        """Read from a consistent view of the store, off the plane's thread."""
-        return await self._readings.read(ask)
-
-    async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
-        """Return how many objects of each kind a fleet file has."""
-        return await self._fleets.count(text)
 
     async def merge_fleet(
         self, text: FleetText, *, who: Who | None, once: Once | None = None
     ) -> MergePlan:
         """Apply a fleet file for `who`; for nobody it is only planned."""
-        return await self._fleets.merge(text, who=who, once=once)
-
-    def now(self) -> Micros:
-        """Return the model time."""
-        return self._clock.now()
-
-    def changes(self) -> AsyncIterator[tuple[str, ...]]:
-        """Yield ids of operations that changed; an empty tuple: read anew."""
-        return self._watchers.watch()
+        return await self.fleets.merge(text, who=who, once=once)
 
     async def health(self) -> Health:
         """Tell whether the ticker and the store work."""
-        return self._health()
+        return self.ask_health()

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
-from forewarn.control.transactions.messages import Guest, Publication
+from forewarn.control.transactions.messages import Publication
 from forewarn.fleet.validators import split_listener
 from forewarn.metadata.server import Address, Server
 from forewarn.service import limits
@@ -31,7 +31,7 @@ class GuestListeners:
         for vm in publication.guests_gone:
             self._want(vm, None)
         for guest in publication.guests:
-            self._want(guest.vm, _address(guest))
+            self._want(guest.vm, split_listener(guest.listen) if guest.listen else None)
 
     def _want(self, vm: str, address: Address | None) -> None:
         if address == self._wanted.get(vm):
@@ -78,7 +78,3 @@ class GuestListeners:
         for vm, address in self._server.addresses().items():
             if before.get(vm) != address:
                 self._on_open(vm)
-
-
-def _address(guest: Guest) -> Address | None:
-    return split_listener(guest.listen) if guest.listen else None

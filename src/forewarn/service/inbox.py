@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -63,6 +63,11 @@ class Inbox:
         self.posts: deque[Post] = deque()
         self.enablings: deque[Enabling] = deque()
         self.orders: deque[Order] = deque()
+        self._queues: Mapping[type, deque[Any]] = {
+            Post: self.posts,
+            Enabling: self.enablings,
+            Order: self.orders,
+        }
         self._bell = threading.Condition()
         self._has_rung = False
         self._is_closed = False
@@ -77,13 +82,7 @@ class Inbox:
                 raise StoppedError
             room = max(0, limits.QUEUE_MAX - self.waiting)
             for task in tasks[:room]:
-                match task:
-                    case Post():
-                        self.posts.append(task)
-                    case Enabling():
-                        self.enablings.append(task)
-                    case Order():
-                        self.orders.append(task)
+                self._queues[type(task)].append(task)
             self._bell.notify()
         return tasks[room:]
 
@@ -124,11 +123,8 @@ class Inbox:
     def empty(self) -> list[Post | Enabling | Order]:
         """Return everything that waits, in the thread's place, and close."""
         self.close()
-        rest = [*self.posts, *self.enablings, *self.orders]
-        self.posts.clear()
-        self.enablings.clear()
-        self.orders.clear()
-        return rest
+        queues = self._queues.values()
+        return [queue.popleft() for queue in queues for _ in range(len(queue))]
 
 
 def settle(

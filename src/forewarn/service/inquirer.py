@@ -8,7 +8,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from forewarn.clock import Clock
 from forewarn.control.transactions.inquiries import (
@@ -37,12 +36,6 @@ _THREADS: Mapping[type[Question], str] = {
 """Names of the threads that ask each kind of question."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _Asked:
-    question: Question
-    errand: Errand
-
-
 class ThreadedInquirer:
     """The plane's inquirer (control.inquiries.Inquirer) for a driver that may wait."""
 
@@ -52,7 +45,7 @@ class ThreadedInquirer:
         self._clock = clock
         self._wake: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
-        self._asked: dict[_Key, _Asked] = {}
+        self._asked: dict[_Key, tuple[Question, Errand]] = {}
         self._answers: deque[Answer] = deque()
         self._errands = {
             kind: Errands(
@@ -72,7 +65,7 @@ class ThreadedInquirer:
             if key in self._asked:
                 return
             errand = self._errands[key[2]].run(lambda: self._answer(key, question, now))
-            self._asked[key] = _Asked(question=question, errand=errand)
+            self._asked[key] = question, errand
 
     def answers(self) -> Sequence[Answer]:
         """Return what was answered, and what has not been within its deadline."""
@@ -97,8 +90,7 @@ class ThreadedInquirer:
 
     def _take(self, key: _Key, question: Question, answer: Answer) -> None:
         with self._lock:
-            asked = self._asked.get(key)
-            if asked is None or asked.question is not question:
+            if key not in self._asked or self._asked[key][0] is not question:
                 # It was given up, or asked again since.
                 return
             del self._asked[key]
@@ -109,15 +101,15 @@ class ThreadedInquirer:
         late = self._clock.monotonic() - limits.INQUIRY_SECONDS
         with self._lock:
             overdue = [
-                (key, asked)
-                for key, asked in self._asked.items()
-                if asked.errand.began is not None and asked.errand.began < late
+                (key, question, errand)
+                for key, (question, errand) in self._asked.items()
+                if errand.began is not None and errand.began < late
             ]
-        for key, asked in overdue:
-            self._errands[key[2]].give_up(asked.errand)
+        for key, question, errand in overdue:
+            self._errands[key[2]].give_up(errand)
             reason = f"the driver did not answer within {limits.INQUIRY_SECONDS:.0f} s"
             logger.warning("%s: %s", key[0], reason)
-            self._take(key, asked.question, no_answer(asked.question, reason))
+            self._take(key, question, no_answer(question, reason))
 
 
 def _key(question: Question) -> _Key:

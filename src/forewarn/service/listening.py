@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Generator
+from pathlib import Path
 
 from forewarn.fleet.validators import split_listener
 from forewarn.metadata.server import Address
@@ -24,6 +25,28 @@ def address_of(listen: str) -> Address:
     address = split_listener(listen)
     assert address is not None, listen
     return address
+
+
+class AdminListener:
+    """A socket at which operators are served, in whichever process."""
+
+    def __init__(self, opened: socket.socket, *, is_tls: bool = False) -> None:
+        """Name what is `opened`, which is the listener's to close."""
+        self.socket = opened
+        name = opened.getsockname()
+        self._path = str(name) if opened.family == socket.AF_UNIX else ""
+        self.address: Address = ("", 0) if self._path else (name[0], name[1])
+        """Its host and its port; of a Unix socket none."""
+        self.url = url_of(self.address, is_tls=is_tls)
+        """What clients call it."""
+        if self._path:
+            self.url = f"{unix_socket.PREFIX}{self._path}"
+
+    def close(self) -> None:
+        """Listen no more, and remove the path of a Unix socket."""
+        if self._path:
+            Path(self._path).unlink(missing_ok=True)
+        self.socket.close()
 
 
 @contextlib.contextmanager
@@ -65,10 +88,8 @@ async def open_at(listen: str) -> socket.socket:
     return await open_listener(*address_of(listen))
 
 
-def url_of(where: str | Address, *, is_tls: bool = False) -> str:
-    """Return what clients call the path of a Unix socket, or an address."""
-    if isinstance(where, str):
-        return f"{unix_socket.PREFIX}{where}"
-    host, port = where
+def url_of(address: Address, *, is_tls: bool = False) -> str:
+    """Return the URL of an address that was bound."""
+    host, port = address
     scheme = "https" if is_tls else "http"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -8,7 +8,7 @@ bounded number of rows, and kept for a few seconds for whoever scrapes as well.
 import platform
 import resource
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from forewarn import __version__
@@ -27,8 +27,9 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
-from forewarn.service import api_readings, limits, metric_definitions
-from forewarn.service.api import Api
+from forewarn.service import limits, metric_definitions
+from forewarn.service.admin import ApiHere, resident_bytes
+from forewarn.service.api_process import ApiProcess
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
 from forewarn.service.tally import Counted, Tally
@@ -56,7 +57,7 @@ class Parts:
     server: Server
     runner: Runner
     readings: Readings
-    api: Api
+    api: ApiHere | ApiProcess
     webhooks: Webhooks
     is_ready: Callable[[], bool]
     listeners_failed: Callable[[], int]
@@ -94,60 +95,70 @@ class Metrics:
             *self._of_process(),
         ]
 
-    def _of_guests(self, parts: Parts) -> Iterable[Reading]:
-        endpoint = parts.endpoint
-        answers = {str(code): n for code, n in endpoint.counters.responses.items()}
+    def _of_guests(self, parts: Parts) -> list[Reading]:
+        endpoint, server = parts.endpoint, parts.server
+        counters = endpoint.counters
         served, known = endpoint.count_documents()
-        yield Reading(metric_definitions.METADATA_RESPONSES, answers)
-        yield Reading(
-            metric_definitions.UNKNOWN_CALLERS, endpoint.counters.unknown_callers
-        )
-        yield Reading(metric_definitions.CONNECTIONS, parts.server.open_connections)
-        yield Reading(
-            metric_definitions.CONNECTIONS_REFUSED, dict(parts.server.refused)
-        )
-        yield Reading(metric_definitions.WAITERS, len(endpoint.waits))
-        yield Reading(metric_definitions.LISTENERS_FAILED, parts.listeners_failed())
-        yield Reading(metric_definitions.VMS, len(endpoint.directory.by_vm))
         down, age = self.tally.vms_down()
-        yield Reading(metric_definitions.VMS_DOWN, down)
-        yield Reading(metric_definitions.VMS_DOWN_AGE, age)
-        documents = {"served": served, "disabled": known - served}
-        yield Reading(metric_definitions.DOCUMENTS, documents)
-        yield Reading(metric_definitions.PUBLISHED, self.published)
-        yield Reading(metric_definitions.APPROVALS, dict(self.approvals))
+        return [
+            Reading(
+                metric_definitions.METADATA_RESPONSES,
+                {str(code): n for code, n in counters.responses.items()},
+            ),
+            Reading(metric_definitions.UNKNOWN_CALLERS, counters.unknown_callers),
+            Reading(metric_definitions.CONNECTIONS, server.open_connections),
+            Reading(metric_definitions.CONNECTIONS_REFUSED, dict(server.refused)),
+            Reading(metric_definitions.WAITERS, len(endpoint.waits)),
+            Reading(metric_definitions.LISTENERS_FAILED, parts.listeners_failed()),
+            Reading(metric_definitions.VMS, len(endpoint.directory.by_vm)),
+            Reading(metric_definitions.VMS_DOWN, down),
+            Reading(metric_definitions.VMS_DOWN_AGE, age),
+            Reading(
+                metric_definitions.DOCUMENTS,
+                {"served": served, "disabled": known - served},
+            ),
+            Reading(metric_definitions.PUBLISHED, self.published),
+            Reading(metric_definitions.APPROVALS, dict(self.approvals)),
+        ]
 
-    def _of_work(self, held: Held) -> Iterable[Reading]:
+    def _of_work(self, held: Held) -> list[Reading]:
         tally = self.tally
-        yield Reading(metric_definitions.EVENTS, dict(tally.live))
-        yield Reading(metric_definitions.STEPS, dict(tally.steps))
-        yield Reading(metric_definitions.APPROVAL_SECONDS, dict(tally.approval_seconds))
-        yield Reading(metric_definitions.APPROVALS_LATE, held.late)
         counts, ages = tally.operations()
-        yield Reading(metric_definitions.OPERATIONS, counts)
-        yield Reading(metric_definitions.OPERATION_AGE, ages)
-        yield Reading(metric_definitions.OPERATIONS_ENDED, dict(tally.ended))
-        yield Reading(metric_definitions.HELD, held.reasons)
-        yield Reading(metric_definitions.UNEXAMINED, held.unexamined)
-        yield Reading(metric_definitions.DRIVER_CALLS, dict(tally.calls))
-        yield Reading(metric_definitions.DRIVER_RESULTS, dict(tally.results))
+        return [
+            Reading(metric_definitions.EVENTS, dict(tally.live)),
+            Reading(metric_definitions.STEPS, dict(tally.steps)),
+            Reading(metric_definitions.APPROVAL_SECONDS, dict(tally.approval_seconds)),
+            Reading(metric_definitions.APPROVALS_LATE, held.late),
+            Reading(metric_definitions.OPERATIONS, counts),
+            Reading(metric_definitions.OPERATION_AGE, ages),
+            Reading(metric_definitions.OPERATIONS_ENDED, dict(tally.ended)),
+            Reading(metric_definitions.HELD, held.reasons),
+            Reading(metric_definitions.UNEXAMINED, held.unexamined),
+            Reading(metric_definitions.DRIVER_CALLS, dict(tally.calls)),
+            Reading(metric_definitions.DRIVER_RESULTS, dict(tally.results)),
+        ]
 
-    def _of_control(self, runner: Runner) -> Iterable[Reading]:
+    def _of_control(self, runner: Runner) -> list[Reading]:
         tally = self.tally
-        yield Reading(metric_definitions.HEARTBEAT_AGE, runner.silent_seconds())
-        yield Reading(metric_definitions.WAITING, runner.waiting)
-        yield Reading(metric_definitions.TURN_SECONDS, runner.turn_seconds)
-        yield Reading(metric_definitions.TIMER_LATE_SECONDS, tally.late_seconds)
-        yield Reading(metric_definitions.TIMER_OVERDUE, runner.overdue_seconds())
-        yield Reading(metric_definitions.CLOCK_STEPS, dict(runner.clock_steps))
-        yield Reading(metric_definitions.STORE_SECONDS, tally.transaction_seconds)
-        yield Reading(metric_definitions.STORE_FAILURES, tally.store_failures)
+        return [
+            Reading(metric_definitions.HEARTBEAT_AGE, runner.silent_seconds()),
+            Reading(metric_definitions.WAITING, runner.waiting),
+            Reading(metric_definitions.TURN_SECONDS, runner.turn_seconds),
+            Reading(metric_definitions.TIMER_LATE_SECONDS, tally.late_seconds),
+            Reading(metric_definitions.TIMER_OVERDUE, runner.overdue_seconds()),
+            Reading(metric_definitions.CLOCK_STEPS, dict(runner.clock_steps)),
+            Reading(metric_definitions.STORE_SECONDS, tally.transaction_seconds),
+            Reading(metric_definitions.STORE_FAILURES, tally.store_failures),
+        ]
 
-    def _of_process(self) -> Iterable[Reading]:
+    def _of_process(self) -> list[Reading]:
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        yield Reading(metric_definitions.CPU_SECONDS, usage.ru_utime + usage.ru_stime)
-        yield Reading(metric_definitions.MEMORY, api_readings.resident_bytes())
-        yield Reading(metric_definitions.START_TIME, self._started / SECOND)
+        seconds = usage.ru_utime + usage.ru_stime
+        return [
+            Reading(metric_definitions.CPU_SECONDS, seconds),
+            Reading(metric_definitions.MEMORY, resident_bytes()),
+            Reading(metric_definitions.START_TIME, self._started / SECOND),
+        ]
 
     # Why operations do not go on
 
@@ -174,8 +185,8 @@ def look(reader: Reader, standing: Iterable[Counted], *, now: Micros) -> Held:
     for operation in (each.operation for each in standing):
         if operation.state in WAITING_STATES:
             waiting.append(operation)
-        elif operation.state is OperationState.IMPACTING:
-            reasons.update(_said(operation))
+        elif operation.state is OperationState.IMPACTING and (said := _said(operation)):
+            reasons[said] += 1
     waiting.sort(key=lambda operation: operation.not_before)
     late = 0
     for operation in waiting[: limits.HELD_LOOKED_AT_MAX]:
@@ -195,12 +206,15 @@ def look(reader: Reader, standing: Iterable[Counted], *, now: Micros) -> Held:
     return Held(reasons=reasons, late=late, unexamined=unexamined)
 
 
-def _said(operation: Operation) -> Iterable[str]:
+_SAID: Mapping[CallState, str] = {
+    CallState.RETRY: blockers.DriverRetry.kind,
+    **dict.fromkeys(ASKED_STATES, blockers.DriverAsked.kind),
+    CallState.UNKNOWN: blockers.OutcomeUnknown.kind,
+}
+"""What the row of an operation says by the state of its call."""
+
+
+def _said(operation: Operation) -> str | None:
     if operation.verb is Verb.FAIL:
-        yield blockers.StillDown.kind
-    elif operation.call_state is CallState.RETRY:
-        yield blockers.DriverRetry.kind
-    elif operation.call_state in ASKED_STATES:
-        yield blockers.DriverAsked.kind
-    elif operation.call_state is CallState.UNKNOWN:
-        yield blockers.OutcomeUnknown.kind
+        return blockers.StillDown.kind
+    return _SAID.get(operation.call_state)

@@ -6,7 +6,7 @@ control need not know of either. Reads are the store's own methods, at no cost.
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from forewarn.clock import Clock
 from forewarn.store.kinds import Record
@@ -35,16 +35,17 @@ class Change(NamedTuple):
     after: Record | None
 
 
-class Listener(Protocol):
+class Listener:
     """Who hears of commits, in the thread that wrote."""
 
-    def committed(self, changes: Sequence[Change], *, seconds: float) -> None:
-        """Take what a transaction wrote, and how long it took."""
-        ...
+    def committed(self, changes: Sequence[Change]) -> None:
+        """Take what a transaction wrote."""
+
+    def took(self, seconds: float) -> None:
+        """Take how long a transaction took."""
 
     def store_failed(self) -> None:
         """Take that a transaction could not be done."""
-        ...
 
 
 class ObservedStore:
@@ -76,7 +77,8 @@ class ObservedStore:
                 self._tell(lambda listener: listener.store_failed())
             raise
         seconds = self._clock.monotonic() - begun
-        self._tell(lambda listener: listener.committed(changes, seconds=seconds))
+        self._tell(lambda listener: listener.took(seconds))
+        self._tell(lambda listener: listener.committed(changes))
         return result
 
     def begin(self) -> OpenTransaction:

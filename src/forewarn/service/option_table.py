@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from forewarn.control.requests.verbs import TARGETS_MAX
+from forewarn.control.rules.policy import Timing
 from forewarn.drivers.placeholders import OBSERVER_PLACEHOLDERS, known_in
 from forewarn.instants import MINUTE, SECOND
-from forewarn.service import list_values, settings_model
-from forewarn.service.options import Forms
+from forewarn.service import settings_model
+from forewarn.service.options import WORKS, Forms
 from forewarn.settings.forms import Option
 
 RATE_MAX = 1_000_000
@@ -40,7 +41,7 @@ SECTIONS: Mapping[str, type] = {
     "metadata": settings_model.MetadataSettings,
     "admin": settings_model.AdminSettings,
     "store": settings_model.StoreSettings,
-    "timing": settings_model.TimingSettings,
+    "timing": Timing,
     "policy": settings_model.PolicySettings,
     "driver": settings_model.DriverSettings,
     "driver.simulated": settings_model.SimulatedSettings,
@@ -264,7 +265,7 @@ _TABLE: Mapping[str, Option] = {
         f"driver.command.{name}": Option(
             form=Forms.PROGRAM, words=known_in(action), text=_PROGRAMS[name]
         )
-        for name, action in list_values.WORKS.items()
+        for name, action in WORKS.items()
     },
     **{
         f"driver.command.{name}_timeout": Option(
@@ -273,7 +274,7 @@ _TABLE: Mapping[str, Option] = {
             may_be_empty=True,
             text=f"The same for `{name}`. Empty: as `driver.command.timeout` says.",
         )
-        for name in list_values.WORKS
+        for name in WORKS
     },
     "driver.command.observe": Option(
         form=Forms.PROGRAM,

@@ -2,16 +2,22 @@
 
 import re
 import shlex
+from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
+from forewarn.drivers.faults import parse_fault
+from forewarn.drivers.placeholders import words_fault
 from forewarn.fleet.validators import split_listener
 from forewarn.protocol.events import EventType
-from forewarn.service import list_values
+from forewarn.protocol.operations import Action
 from forewarn.settings import forms
 from forewarn.settings.forms import Form, Option
 
 SOCKET_PATH_BYTES_MAX = 107
 """Of the path of a Unix socket: the kernel's limit."""
+
+WORKS = {action.name.lower(): action for action in Action if action is not Action.NONE}
+"""What a driver can be asked to do, by the names that settings have for it."""
 
 DRIVERS = ("simulated", "command")
 
@@ -21,13 +27,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _PLAIN = re.compile(r"[!-~]+")
 _STORE_URL = re.compile(r"sqlite:///(?!:)[^\0]*[^\0/]|postgres(?:ql)?://.*")
 _EXAMPLE_LISTENER = "write HOST:PORT such as 127.0.0.1:8200 or [::1]:8200"
-
-
-def _text(option: Option, value: object) -> str:
-    """Return a text for a form that says by itself what an empty one lacks."""
-    if not isinstance(value, str):
-        raise forms.unfit(option, value)
-    return value
 
 
 def is_socket(listen: str) -> bool:
@@ -58,10 +57,6 @@ def without_secrets(url: str) -> str:
     return urlunsplit(shown)
 
 
-def _listed(option: Option, value: object) -> tuple[str, ...]:
-    return list_values.listed(value, option.form.told)
-
-
 def _split(text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
@@ -69,24 +64,48 @@ def _split(text: str) -> tuple[str, ...]:
         raise ValueError("has a quotation mark that is not closed") from None
 
 
+def _listed(option: Option, value: object) -> tuple[str, ...]:
+    found = cast("list[object]", value) if isinstance(value, list) else [None]
+    if not all(isinstance(word, str) for word in found):
+        raise ValueError(f"must be {option.form.told}")
+    return tuple(cast("list[str]", found))
+
+
 def _program(option: Option, value: object) -> tuple[str, ...]:
-    return list_values.program(_listed(option, value), option.words)
+    words = _listed(option, value)
+    if fault := words_fault(words, option.words):
+        raise ValueError(fault)
+    return words
 
 
 def _program_of_text(option: Option, text: str) -> tuple[str, ...]:
     # As a text, nothing at all is how a program is left out.
     found = _split(text)
-    return list_values.program(found, option.words) if found else ()
+    return _program(option, [*found]) if found else ()
 
 
-def _faults_of_text(_option: Option, text: str) -> tuple[str, ...]:
+def _actions(option: Option, value: object) -> tuple[str, ...]:
+    words = _listed(option, value)
+    for word in words:
+        if word not in WORKS:
+            raise ValueError(f"{word!r} is none of {', '.join(WORKS)}")
+    return words
+
+
+def _faults(option: Option, value: object) -> tuple[str, ...]:
+    texts = _listed(option, value)
+    for text in texts:
+        parse_fault(text)
+    return texts
+
+
+def _faults_of_text(option: Option, text: str) -> tuple[str, ...]:
     # Each is of several words: a comma is easier to write than two quotations.
     found = text.split(",") if text.strip() else ()
-    return list_values.faults(tuple(each.strip() for each in found))
+    return _faults(option, [each.strip() for each in found])
 
 
-def _listener(option: Option, value: object) -> str:
-    text = _text(option, value)
+def _listener(option: Option, text: str) -> str:
     if not text and option.may_be_empty:
         return ""
     if split_listener(text) is None:
@@ -94,8 +113,7 @@ def _listener(option: Option, value: object) -> str:
     return text
 
 
-def _door(option: Option, value: object) -> str:
-    text = _text(option, value)
+def _door(option: Option, text: str) -> str:
     path = text.removeprefix("unix:")
     if path == text:
         return _listener(option, text)
@@ -109,8 +127,7 @@ def _door(option: Option, value: object) -> str:
     return text
 
 
-def _url(option: Option, value: object) -> str:
-    text = _text(option, value)
+def _url(_option: Option, text: str) -> str:
     # Whether the store is there, and may be used, is seen when it is opened.
     if text == "memory://" or _STORE_URL.fullmatch(text):
         return text
@@ -121,15 +138,13 @@ def _url(option: Option, value: object) -> str:
     )
 
 
-def _event(option: Option, value: object) -> EventType:
-    text = _text(option, value)
+def _event(_option: Option, text: str) -> EventType:
     if text not in FAILURE_EVENTS:
         raise ValueError(f"must be Reboot or Redeploy (clause 5.5), not {text!r}")
     return FAILURE_EVENTS[text]
 
 
-def _driver(option: Option, value: object) -> str:
-    text = _text(option, value)
+def _driver(_option: Option, text: str) -> str:
     if text not in DRIVERS:
         known = " or ".join(f'"{name}"' for name in DRIVERS)
         raise ValueError(
@@ -138,8 +153,7 @@ def _driver(option: Option, value: object) -> str:
     return text
 
 
-def _name(option: Option, value: object) -> str:
-    text = _text(option, value)
+def _name(_option: Option, text: str) -> str:
     if not _NAME.fullmatch(text):
         raise ValueError(
             f"{text!r} is no name: write up to 63 of a-z, 0-9, - and _, "
@@ -148,8 +162,7 @@ def _name(option: Option, value: object) -> str:
     return text
 
 
-def _web(option: Option, value: object) -> str:
-    text = _text(option, value)
+def _web(option: Option, text: str) -> str:
     if not text and option.may_be_empty:
         return ""
     try:
@@ -167,18 +180,23 @@ def _web(option: Option, value: object) -> str:
 class Forms(forms.Forms):
     """The forms of forewarn.toml."""
 
-    LISTENER = Form(told="HOST:PORT", read=_listener, metavar="HOST:PORT")
-    DOOR = Form(told="HOST:PORT or unix:/PATH", read=_door)
+    LISTENER = Form(told="HOST:PORT", kind=str, read=_listener, metavar="HOST:PORT")
+    DOOR = Form(told="HOST:PORT or unix:/PATH", kind=str, read=_door)
     URL = Form(
-        told="the URL of a store", read=_url, show=without_password, metavar="URL"
+        told="the URL of a store",
+        kind=str,
+        read=_url,
+        show=without_password,
+        metavar="URL",
     )
     EVENT = Form(
         told="an event type",
+        kind=str,
         read=_event,
         show=lambda value: value.value,
         metavar="TYPE",
     )
-    DRIVER = Form(told="a driver", read=_driver, metavar="KIND")
+    DRIVER = Form(told="a driver", kind=str, read=_driver, metavar="KIND")
     PROGRAM = Form(
         told='a list of words such as ["/usr/local/bin/pause-vm", "{vm}"]',
         read=_program,
@@ -187,15 +205,15 @@ class Forms(forms.Forms):
     )
     ACTIONS = Form(
         told='a list of actions such as ["live_migrate"]',
-        read=lambda option, value: list_values.actions(_listed(option, value)),
-        read_text=lambda _option, text: list_values.actions(_split(text)),
+        read=_actions,
+        read_text=lambda option, text: _actions(option, [*_split(text)]),
         show=shlex.join,
     )
     FAULTS = Form(
         told='a list of faults such as ["reboot fail times=2"]',
-        read=lambda option, value: list_values.faults(_listed(option, value)),
+        read=_faults,
         read_text=_faults_of_text,
         show=forms.joined,
     )
-    NAME = Form(told="a name in lower case", read=_name)
-    WEB = Form(told="an http or https URL", read=_web, show=without_secrets)
+    NAME = Form(told="a name in lower case", kind=str, read=_name)
+    WEB = Form(told="an http or https URL", kind=str, read=_web, show=without_secrets)

@@ -18,7 +18,7 @@ from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText
 from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.service import limits
-from forewarn.service.planning import Failure, Message, Question
+from forewarn.service.planning import Message, Question
 
 
 class PlanningError(ForewarnError):
@@ -100,7 +100,7 @@ class Planning:
             while (message := pickle.load(process.stdout)) is not None:  # noqa: S301
                 if isinstance(message, FleetFileError | RefusedError):
                     raise message
-                if isinstance(message, Failure):
+                if isinstance(message, ForewarnError):
                     raise PlanningError(message.message, hint=message.hint)
                 yield message
 

@@ -17,15 +17,13 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
 
 from forewarn.control.requests import fleet_changes
 from forewarn.fleet.changes import Change
-from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText, WantedFleet
-from forewarn.protocol.errors import ForewarnError, RefusedError
+from forewarn.protocol.errors import ForewarnError
 from forewarn.store.snapshot import reading
 
 NICENESS = 5
@@ -44,17 +42,7 @@ class Question(enum.Enum):
     PLAN = "what applying it would change"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why there is no answer, where that is neither the file's fault nor a refusal."""
-
-    message: str
-    hint: str
-
-
-Message: TypeAlias = (
-    tuple[Change, ...] | dict[str, int] | FleetFileError | RefusedError | Failure | None
-)
+Message: TypeAlias = tuple[Change, ...] | dict[str, int] | ForewarnError | None
 """Changes, in several parts, or a count, and then None; or why there is none."""
 
 
@@ -78,10 +66,8 @@ def serve(store: Path, asked: IO[bytes], told: IO[bytes]) -> None:
             else:
                 _plan(store, wanted, tell)
             tell(None)
-        except (FleetFileError, RefusedError) as error:
-            tell(error)
         except ForewarnError as error:
-            tell(Failure(error.message, error.hint))
+            tell(error)
         told.flush()
 
 

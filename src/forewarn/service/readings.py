@@ -10,20 +10,13 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from forewarn.service import limits
-from forewarn.store.port import Reader
+from forewarn.store.port import Reader, Store
+from forewarn.store.snapshot import SnapshotStore
 
 T = TypeVar("T")
-
-
-class Readable(Protocol):
-    """A store as far as it is read."""
-
-    def read(self, work: Callable[[Reader], T]) -> T:
-        """Run `work` on a consistent view; may be called from any thread."""
-        ...
 
 
 @dataclass(slots=True)
@@ -37,7 +30,7 @@ class _Lane:
 class Readings:
     """Reads the store in a few threads of its own, off the event loop."""
 
-    def __init__(self, *, store: Readable, threads: Executor) -> None:
+    def __init__(self, *, store: Store | SnapshotStore, threads: Executor) -> None:
         """Read `store` in `threads`."""
         self._store = store
         self._threads = threads

@@ -236,28 +236,27 @@ class Runner:
     def _order(self) -> bool:
         orders = self._take(self._inbox.orders, 1)
         for order in orders:
-            self._answer(order.future, order.act)
+            self._answer([order], order.act)
         return bool(orders)
 
     def _approve_together(self) -> bool:
         posts = self._take(self._inbox.posts, limits.APPROVALS_TOGETHER_MAX)
         if not posts:
             return False
-        try:
-            verdicts = self._approve([post.approval for post in posts])
-        except ForewarnError as error:
-            self._check_askers(error)
-            # One by one, so that only the guilty fail.
-            for post in posts:
-                approval = post.approval
-                self._answer(post.future, lambda a=approval: self._approve([a])[0])
-        else:
+        verdicts, _ = self._attempt(self._approving(*posts))
+        if verdicts is not None:
             pairs = zip(posts, verdicts, strict=True)
             self._resolve([(post.future, verdict, None) for post, verdict in pairs])
+            return True
+        # One by one, so that only the guilty fail.
+        for post in posts:
+            approve = self._approving(post)
+            self._answer([post], lambda approve=approve: approve()[0])
         return True
 
-    def _approve(self, approvals: list[Approval]) -> tuple[str | None, ...]:
-        return self._plane.approve(approvals, now=self._now())
+    def _approving(self, *posts: Post) -> Callable[[], tuple[str | None, ...]]:
+        approvals = [post.approval for post in posts]
+        return lambda: self._plane.approve(approvals, now=self._now())
 
     def _enable_together(self) -> bool:
         tasks = self._take(self._inbox.enablings, limits.ENABLINGS_TOGETHER_MAX)
@@ -275,31 +274,31 @@ class Runner:
         def order() -> None:
             self._plane.order(Who(actor=VMS), enable_all, now=self._now())
 
-        try:
-            order()
-        except ForewarnError as error:
-            self._check_askers(error)
-            told = _as_told(error)
-            self._resolve([(task.future, None, told) for task in tasks])
-        else:
-            self._resolve([(task.future, None, None) for task in tasks])
+        self._answer(tasks, order)
         return True
 
-    def _answer(self, future: "asyncio.Future[Any]", act: Callable[[], Any]) -> None:
-        try:
-            result = act()
-        except ForewarnError as error:
-            self._check_askers(error)
-            self._resolve([(future, None, _as_told(error))])
-        else:
-            self._resolve([(future, result, None)])
+    def _answer(
+        self, tasks: Sequence[Post | Enabling | Order], act: Callable[[], Any]
+    ) -> None:
+        """Give everybody who waits for it the result of `act`, or its error."""
+        outcome = self._attempt(act)
+        self._resolve([(task.future, *outcome) for task in tasks])
 
-    def _check_askers(self, error: ForewarnError) -> None:
-        """Raise an error that concerns more than who asked."""
-        if isinstance(error, ConflictError):
+    def _attempt(self, act: Callable[[], T]) -> tuple[T | None, ForewarnError | None]:
+        """Return the result of `act`, or what those who asked are told instead.
+
+        Raises an error that concerns more than who asked.
+        """
+        try:
+            return act(), None
+        except ConflictError:
             self._is_held = True
-        elif isinstance(error, StoreError):
-            raise error
+            busy = BusyError("another program writes to the store", hint="Ask again.")
+            return None, busy
+        except StoreError:
+            raise
+        except ForewarnError as error:
+            return None, error
 
     def _take(self, queue: deque[W], most: int) -> list[W]:
         # The loop only appends, so what is there now can be taken.
@@ -393,9 +392,3 @@ class Runner:
 
 def _in_words(error: ForewarnError) -> str:
     return f"{error.message}. {error.hint}" if error.hint else error.message
-
-
-def _as_told(error: ForewarnError) -> ForewarnError:
-    if isinstance(error, ConflictError):
-        return BusyError("another program writes to the store", hint="Ask again.")
-    return error

@@ -27,7 +27,7 @@ from forewarn.control.transactions.work import Who
 from forewarn.drivers.port import Driver
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.errors import FleetFileError
-from forewarn.fleet.file import FleetText, WantedFleet
+from forewarn.fleet.file import FleetText
 from forewarn.ids import RandomIds
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.limits import Limits
@@ -35,17 +35,16 @@ from forewarn.metadata.server import Address, Server
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import RefusedError
 from forewarn.service import components, limits, open_files, secret_files
-from forewarn.service.admin_door import Door
-from forewarn.service.api import Api, ApiHere
+from forewarn.service.admin import Answers, ApiHere
 from forewarn.service.api_channel import Setup
-from forewarn.service.api_process import Answers, ApiProcess
+from forewarn.service.api_process import ApiProcess
 from forewarn.service.audit_log import AuditLog
-from forewarn.service.empty_store import refuse_empty_store
+from forewarn.service.checking import refuse_empty_store
 from forewarn.service.fleets import Fleets, FleetWrites
 from forewarn.service.gateways import ThreadedControlGateway, ThreadedOperatorGateway
 from forewarn.service.guests import GuestListeners
 from forewarn.service.last_seen import LastSeen
-from forewarn.service.listening import address_of, refused
+from forewarn.service.listening import address_of, refused, url_of
 from forewarn.service.metrics import Metrics, Parts
 from forewarn.service.observed import ObservedStore
 from forewarn.service.planner import PlanningError
@@ -54,9 +53,8 @@ from forewarn.service.runner import Runner
 from forewarn.service.settings import Settings, policy
 from forewarn.service.tls import certificate_of
 from forewarn.service.watching import Watchers
+from forewarn.service.webhooks.commits import Pending, Tenants
 from forewarn.service.webhooks.deliveries import Webhooks
-from forewarn.service.webhooks.pending import Pending
-from forewarn.service.webhooks.tenants import Tenants
 from forewarn.store import kinds
 from forewarn.store.open import path_of
 from forewarn.store.port import Reader, Store, every
@@ -64,7 +62,9 @@ from forewarn.store.port import Reader, Store, every
 logger = logging.getLogger("forewarn.service")
 
 
-StartFleet: TypeAlias = WantedFleet | FleetText | FleetFileError | None
+Api: TypeAlias = ApiHere | ApiProcess
+
+StartFleet: TypeAlias = FleetText | FleetFileError | None
 """The fleet of a start: its file, what is wrong with the file, or none."""
 
 
@@ -231,13 +231,12 @@ class Service:
 
     def _open_store(self) -> Store:
         """Open the store, before anything else, since it locks the files."""
-        store = self._store
-        if store is None:
-            store = self._owned.enter_context(
-                contextlib.closing(components.open_store_of(self.settings))
-            )
-        if self._store is None:
-            refuse_empty_store(self.settings, store)
+        if self._store is not None:
+            return self._store
+        store = self._owned.enter_context(
+            contextlib.closing(components.open_store_of(self.settings))
+        )
+        refuse_empty_store(self.settings, store)
         return store
 
     def _open_driver(self, store: Store) -> Driver:
@@ -290,7 +289,7 @@ class Service:
             fleets=self._fleets,
             watchers=self.watchers,
             clock=self.clock,
-            health=self.health,
+            ask_health=self.health,
         )
         webhooks = self._webhooks = Webhooks(
             self.settings,
@@ -331,10 +330,9 @@ class Service:
     def _make_api(self, tokens: Tokens | None) -> Api:
         # A certificate that cannot be used is told before anything is started.
         certificate_of(self.settings)
-        if self._api_apart and path_of(self.settings.store.url) is not None:
-            setup = Setup(settings=self.settings, tokens=tokens)
-            return ApiProcess(setup, clock=self.clock)
-        return ApiHere(self.settings, tokens, clock=self.clock)
+        setup = Setup(settings=self.settings, tokens=tokens)
+        is_apart = self._api_apart and path_of(self.settings.store.url) is not None
+        return (ApiProcess if is_apart else ApiHere)(setup, clock=self.clock)
 
     def _answers(self, webhooks: Webhooks) -> Answers:
         return Answers(
@@ -346,17 +344,17 @@ class Service:
 
     # Running
 
-    async def apply(self, fleet: WantedFleet | FleetText) -> MergePlan:
+    async def apply(self, fleet: FleetText) -> MergePlan:
         """Apply a fleet file, as the service does at its start."""
         who = Who(actor=service_part("fleet file"))
-        if isinstance(fleet, FleetText):
-            return await self.gateway.merge_fleet(fleet, who=who)
-        return await self.gateway.order(who, lambda w: fleet_changes.apply(w, fleet))
+        return await self.gateway.merge_fleet(fleet, who=who)
 
     async def _apply_at_start(self, fleet: StartFleet) -> None:
         if isinstance(fleet, FleetFileError):
             raise fleet
-        if fleet is not None and not await self._is_applied(fleet):
+        if fleet is not None and not await self.gateway.read(
+            lambda reader: fleet_changes.is_applied(reader, fleet)
+        ):
             await self.apply(fleet)
 
     async def _update_at_start(self, fleet: StartFleet) -> None:
@@ -365,15 +363,10 @@ class Service:
         try:
             await self._apply_at_start(fleet)
         except (FleetFileError, RefusedError, PlanningError) as error:
-            name = fleet.name if isinstance(fleet, FleetText) else "of the start"
-            if isinstance(fleet, FleetFileError):
-                name = fleet.problems[0].file
+            assert fleet is not None, "there is a file to refuse"
+            is_text = isinstance(fleet, FleetText)
+            name = fleet.name if is_text else fleet.problems[0].file
             self._fleets.refused(name, error)
-
-    async def _is_applied(self, fleet: WantedFleet | FleetText) -> bool:
-        return isinstance(fleet, FleetText) and await self.gateway.read(
-            lambda reader: fleet_changes.is_applied(reader, fleet)
-        )
 
     def wake(self) -> None:
         """Look at the clock now: it has jumped."""
@@ -401,19 +394,13 @@ class Service:
     def admin_address(self) -> Address:
         """Return where operators are listened for."""
         assert self._api is not None, "the service has not started"
-        return self._api.address
+        return self._api.listener.address
 
     @property
     def admin_url(self) -> str:
         """Return the URL of the operator API."""
         assert self._api is not None, "the service has not started"
-        return self._api.url
-
-    @property
-    def admin_door(self) -> Door:
-        """Return what counts the connections of an operator API in this process."""
-        assert isinstance(self._api, ApiHere), "it is in another process"
-        return self._api.door
+        return self._api.listener.url
 
     def health(self) -> Health:
         """Tell whether the service does its work."""
@@ -456,7 +443,7 @@ class Service:
 
     def _tell_of_guest(self, vm: str) -> None:
         if self._is_ready:
-            url = components.url(self.addresses()[vm])
+            url = url_of(self.addresses()[vm])
             logger.info("vm %s is served at %s", vm, url)
 
     def _fail(self, error: BaseException) -> None:

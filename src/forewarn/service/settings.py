@@ -18,9 +18,8 @@ from forewarn.service.options import is_socket
 from forewarn.service.settings_model import Settings, impacts, policy
 from forewarn.settings.files import read_file
 from forewarn.settings.forms import shown
-from forewarn.settings.reading import Format, Reader, SettingRow
+from forewarn.settings.reading import Format, Reader, SettingRow, slips
 from forewarn.settings.tables import FileError
-from forewarn.settings.variables import slips
 
 __all__ = [
     "SettingRow",
@@ -57,20 +56,22 @@ def load_settings(
 
     Raises SettingsError with everything that is wrong.
     """
-    reader = _Reader(
+    reader = Reader(
         FORMAT,
         file="" if file is None else str(file),
         read=lambda name, most: read_file(Path(name), most=most),
     )
     if file is not None:
         reader.read_file()
-        reader.look_at_entries()
+        for array, found in reader.arrays.items():
+            for name, message in array_tables.wrong(array, found):
+                reader.blame(name, message)
     reader.read_environment(environ)
     reader.read_flags(flags)
     if reader.problems:
         raise SettingsError(reader.problems)
     variables = [options.environment_name(name) for name in OPTIONS]
-    loaded = reader.settings(tuple(slips(environ, "FOREWARN_", variables)))
+    loaded = _settings(reader, tuple(slips(environ, "FOREWARN_", variables)))
     _check_together(loaded)
     return loaded
 
@@ -110,25 +111,16 @@ def problem(settings: Settings, name: str, message: str) -> SettingsError:
     return SettingsError((Problem(file=origin, line=0, key=key, message=message),))
 
 
-class _Reader(Reader):
-    """The reading of the service's settings."""
-
-    def look_at_entries(self) -> None:
-        """Tell of what must hold between the tables of an array."""
-        for array, found in self.arrays.items():
-            for name, message in array_tables.wrong(array, found):
-                self.blame(name, message)
-
-    def settings(self, warnings: tuple[str, ...]) -> Settings:
-        groups = {
-            section.rpartition(".")[2]: group(**self.table(section))
-            for section, group in SECTIONS.items()
-        }
-        arrays: dict[str, Any] = {
-            array: tuple(kind(**entry) for entry in self.arrays[array])
-            for array, kind in array_tables.ARRAYS.items()
-        }
-        return Settings(**groups, **arrays, origins=self.origins, warnings=warnings)
+def _settings(reader: Reader, warnings: tuple[str, ...]) -> Settings:
+    groups = {
+        section.rpartition(".")[2]: group(**reader.table(section))
+        for section, group in SECTIONS.items()
+    }
+    arrays: dict[str, Any] = {
+        array: tuple(kind(**entry) for entry in reader.arrays[array])
+        for array, kind in array_tables.ARRAYS.items()
+    }
+    return Settings(**groups, **arrays, origins=reader.origins, warnings=warnings)
 
 
 def _check_together(settings: Settings) -> None:

@@ -7,15 +7,21 @@ files that secrets are in.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from forewarn.control.rules.policy import Policy, divided
+from forewarn.control.rules.policy import Policy, Timing, divided
 from forewarn.control.rules.subscribers import Subscriber
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
-from forewarn.service.list_values import WORKS
+from forewarn.service.options import WORKS
 from forewarn.store.outbox import EventChange
+
+_NOTICES = (
+    *("freeze_notice", "reboot_notice", "redeploy_notice", "preempt_notice"),
+    *("terminate_notice", "failure_notice"),
+)
 
 _USUAL = Policy()
 """What decisions depend on where nobody says anything: a setting's default is there."""
@@ -52,22 +58,6 @@ class StoreSettings:
 
     url: str = "sqlite:///forewarn.db"
     retention: Micros = _USUAL.retention
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimingSettings:
-    """[timing]: notices, recoveries and bounds."""
-
-    speed: float = _USUAL.speed
-    freeze_notice: Micros = _USUAL.freeze_notice
-    reboot_notice: Micros = _USUAL.reboot_notice
-    redeploy_notice: Micros = _USUAL.redeploy_notice
-    preempt_notice: Micros = _USUAL.preempt_notice
-    terminate_notice: Micros | None = _USUAL.terminate_notice
-    failure_notice: Micros = _USUAL.failure_notice
-    failure_event: EventType = _USUAL.failure_event
-    recovery: Micros = _USUAL.recovery
-    hold_max: Micros = _USUAL.hold_max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +146,7 @@ class Settings:
     metadata: MetadataSettings = field(default_factory=MetadataSettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
-    timing: TimingSettings = field(default_factory=TimingSettings)
+    timing: Timing = field(default_factory=Timing)
     policy: PolicySettings = field(default_factory=PolicySettings)
     driver: DriverSettings = field(default_factory=DriverSettings)
     simulated: SimulatedSettings = field(default_factory=SimulatedSettings)
@@ -176,27 +166,15 @@ def policy(settings: Settings, *, notice_floor: Micros = 0) -> Policy:
     the driver's time-outs are not. No notice is divided below `notice_floor`.
     """
     timing, metadata, driver = settings.timing, settings.metadata, settings.driver
-    speed = timing.speed
-
-    def sped(duration: Micros) -> Micros:
-        return divided(duration, speed)
-
-    def notice(duration: Micros) -> Micros:
-        return divided(duration, speed, floor=notice_floor)
-
-    terminate = timing.terminate_notice
+    floors = dict.fromkeys(_NOTICES, notice_floor)
+    sped: dict[str, Any] = {
+        name: divided(duration, timing.speed, floor=floors.get(name, 0))
+        for name in (*_NOTICES, "recovery", "hold_max")
+        if (duration := getattr(timing, name)) is not None
+    }
     return Policy(
-        speed=speed,
+        **{**asdict(timing), **sped},
         notice_floor=notice_floor,
-        freeze_notice=notice(timing.freeze_notice),
-        reboot_notice=notice(timing.reboot_notice),
-        redeploy_notice=notice(timing.redeploy_notice),
-        preempt_notice=notice(timing.preempt_notice),
-        terminate_notice=None if terminate is None else notice(terminate),
-        failure_notice=notice(timing.failure_notice),
-        failure_event=timing.failure_event,
-        recovery=sped(timing.recovery),
-        hold_max=sped(timing.hold_max),
         hosts_at_once=settings.policy.hosts_at_once,
         first_answer_delay=metadata.first_answer_delay,
         first_events_delay=metadata.first_events_delay,

@@ -22,7 +22,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.views import View
 from forewarn.service import metric_definitions
-from forewarn.service.observed import Change
+from forewarn.service.observed import Change, Listener
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, Store, every
@@ -54,7 +54,7 @@ def standing(operation: Operation, since: Micros) -> Counted:
     return Counted(operation, since, (operation.verb.value, operation.state.value))
 
 
-class Tally:
+class Tally(Listener):
     """Counts; written by the control thread, read by any."""
 
     def __init__(self, clock: Clock) -> None:
@@ -99,9 +99,12 @@ class Tally:
         """Count a transaction that could not be done."""
         self.store_failures += 1
 
-    def committed(self, changes: Sequence[Change], *, seconds: float) -> None:
-        """Count a transaction, and what it wrote."""
+    def took(self, seconds: float) -> None:
+        """Count a transaction."""
         self.transaction_seconds.observe(seconds)
+
+    def committed(self, changes: Sequence[Change]) -> None:
+        """Count what a transaction wrote."""
         now = self._clock.now()
         looked_at: set[str] = set()
         for change in changes:

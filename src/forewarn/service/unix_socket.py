@@ -12,7 +12,9 @@ import pwd
 import socket
 import stat
 import struct
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from forewarn.admin.access import UnixPeer
 
@@ -78,11 +80,6 @@ def _remove_stale(path: str) -> None:
     raise OSError(errno.EADDRINUSE, "another program listens there", path)
 
 
-def remove(path: str) -> None:
-    """Remove a socket that is served no more."""
-    Path(path).unlink(missing_ok=True)
-
-
 def peer_of(connection: socket.socket) -> UnixPeer:
     """Return who is at the other end, as the kernel knows it."""
     raw = connection.getsockopt(
@@ -91,10 +88,10 @@ def peer_of(connection: socket.socket) -> UnixPeer:
     pid, uid, gid = _CREDENTIALS.unpack(raw)
     groups = {gid, *_groups(connection)}
     return UnixPeer(
-        name=f"{PREFIX}{_user(uid)}",
+        name=f"{PREFIX}{_name(pwd.getpwuid, uid)}",
         where=f"pid {pid}, uid {uid}",
         is_operator=uid in {0, os.geteuid()} or os.getegid() in groups,
-        wanted=_group(os.getegid()),
+        wanted=_name(grp.getgrgid, os.getegid()),
     )
 
 
@@ -107,15 +104,9 @@ def _groups(connection: socket.socket) -> tuple[int, ...]:
     return struct.unpack(f"{len(raw) // 4}I", raw)
 
 
-def _user(uid: int) -> str:
+def _name(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
+    """Return the name of a user or a group, or its number if it has none."""
     try:
-        return pwd.getpwuid(uid).pw_name
+        return look_up(number)[0]
     except KeyError:
-        return str(uid)
-
-
-def _group(gid: int) -> str:
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)
+        return str(number)

@@ -76,19 +76,10 @@ def opened(path: str, *, pipes: bool = False) -> BinaryIO:
     """
     # Before it is opened: some devices do something when that happens.
     found = os.stat(path)
-    is_pipe = pipes and stat.S_ISFIFO(found.st_mode)
-    if not is_pipe:
-        _refuse(found, path)
-    file = open(  # noqa: SIM115 - its caller closes it
-        os.open(path, os.O_RDONLY | (0 if is_pipe else _FLAGS)), "rb"
-    )
-    try:
-        if not is_pipe:
-            _refuse(os.fstat(file.fileno()), path)
-    except OSError:
-        file.close()
-        raise
-    return file
+    if pipes and stat.S_ISFIFO(found.st_mode):
+        return open(path, "rb")
+    _refuse(found, path)
+    return open(_opened(path, os.O_RDONLY), "rb")
 
 
 def claimed(path: str, mode: int) -> int:
@@ -98,7 +89,12 @@ def claimed(path: str, mode: int) -> int:
     """
     with contextlib.suppress(FileNotFoundError):
         _refuse(os.stat(path), path)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, mode)
+    return _opened(path, os.O_RDWR | os.O_CREAT, mode)
+
+
+def _opened(path: str, flags: int, mode: int = 0o777) -> int:
+    """Return the descriptor of a regular file; raises OSError, with none open."""
+    descriptor = os.open(path, flags | _FLAGS, mode)
     try:
         _refuse(os.fstat(descriptor), path)
     except OSError:

@@ -33,7 +33,7 @@ class Form:
 
     told: str
     """What it must be, for a sentence."""
-    read: Callable[[Option, object], Any]
+    read: Callable[[Option, Any], Any]
     """Returns the value that a file writes."""
     read_text: Callable[[Option, str], Any] | None = None
     """Returns the value that a flag or a variable writes; None: as in a file."""
@@ -41,6 +41,8 @@ class Form:
     """Returns the value as a flag would write it."""
     metavar: str = "VALUE"
     """What stands for it in the help of a flag."""
+    kind: type | tuple[type, ...] = object
+    """What a file has for it; anything else is refused before it is read."""
 
 
 @frozen_dataclass
@@ -73,7 +75,12 @@ def flag_of(name: str) -> str:
 
 def from_toml(option: Option, value: object) -> Any:
     """Return the value that a file writes; raises ValueError with a sentence."""
-    return option.form.read(option, value)
+    form = option.form
+    is_kind = isinstance(value, form.kind)
+    # True is an int for Python, and no number for people.
+    if not is_kind or (isinstance(value, bool) and form.kind in {int, (int, float)}):
+        raise unfit(option, value)
+    return form.read(option, value)
 
 
 def from_text(option: Option, text: str) -> Any:
@@ -212,30 +219,20 @@ def duration(option: Option, value: object) -> Micros | None:
     return found
 
 
-def count(option: Option, value: object) -> int:
-    """Return a whole number within its bounds."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise unfit(option, value)
-    _check_bounds(option, value)
-    return value
-
-
-def _number(option: Option, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise unfit(option, value)
-    _check_bounds(option, value)
-    return float(value)
-
-
-def _check_bounds(option: Option, found: float) -> None:
-    if option.least <= found <= option.most:
-        return
+def bounded(option: Option, value: Any) -> Any:
+    """Return a number within its bounds."""
+    if option.least <= value <= option.most:
+        return value
     least = _plain(option.least)
     if option.most < math.inf:
         told = f"must be {least} to {_plain(option.most)}"
     else:
         told = f"must be at least {least}"
-    raise ValueError(f"{told}, not {number(found)}")
+    raise ValueError(f"{told}, not {number(value)}")
+
+
+def _as_it_is(_option: Option, value: Any) -> Any:
+    return value
 
 
 def _plain(bound: float) -> str:
@@ -245,7 +242,7 @@ def _plain(bound: float) -> str:
 def _count_of_text(option: Option, written: str) -> int:
     if not _COUNT.fullmatch(written):
         raise ValueError(f"{quoted(written)} is not a whole number")
-    return count(option, int(written))
+    return bounded(option, int(written))
 
 
 def _number_of_text(option: Option, written: str) -> float:
@@ -253,13 +250,7 @@ def _number_of_text(option: Option, written: str) -> float:
         found = float(written)
     except ValueError:
         raise ValueError(f"{quoted(written)} is not a number") from None
-    return _number(option, found)
-
-
-def _switch(option: Option, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise unfit(option, value)
-    return value
+    return bounded(option, found)
 
 
 def _switch_of_text(_option: Option, written: str) -> bool:
@@ -268,34 +259,34 @@ def _switch_of_text(_option: Option, written: str) -> bool:
     return written == "true"
 
 
-def _table(option: Option, value: object) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise unfit(option, value)
-    return cast("Mapping[str, object]", value)
-
-
 class Forms:
     """The forms that more than one format has."""
 
-    TABLE = Form(told="a table", read=_table)
-    TABLES = Form(told="an array of tables", read=_table)
+    TABLE = Form(told="a table", kind=dict, read=_as_it_is)
+    TABLES = Form(told="an array of tables", kind=dict, read=_as_it_is)
     """`[[name]]`, which a reader of tables reads by itself."""
 
     TEXT = Form(told="a text", read=text, metavar="TEXT")
     LINE = Form(told="a text", read=line, metavar="TEXT")
     COUNT = Form(
-        told="a whole number", read=count, read_text=_count_of_text, metavar="NUMBER"
+        told="a whole number",
+        kind=int,
+        read=bounded,
+        read_text=_count_of_text,
+        metavar="NUMBER",
     )
     NUMBER = Form(
         told="a number",
-        read=_number,
+        kind=(int, float),
+        read=lambda option, value: float(bounded(option, value)),
         read_text=_number_of_text,
         show=lambda value: f"{value:g}",
         metavar="NUMBER",
     )
     SWITCH = Form(
         told="true or false",
-        read=_switch,
+        kind=bool,
+        read=_as_it_is,
         read_text=_switch_of_text,
         show=lambda value: str(value).lower(),
         metavar="true|false",

@@ -6,11 +6,11 @@ whoever mends one need not come back for the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, cast
 
-from forewarn.problems import did_you_mean, unreadable
+from forewarn.problems import did_you_mean, quoted, unreadable
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option, from_text, from_toml, shown
 from forewarn.settings.tables import Tables
@@ -20,6 +20,10 @@ SETTINGS_BYTES_MAX = 1024 * 1024
 
 ENTRIES_MAX = 100
 """Tables of one array: each is a handler, a rule or a receiver, and they are few."""
+
+NEAR = 0.9
+"""How like a setting's a variable must be to be a slip: a letter or two. Others may
+have any name, since container platforms make variables of ours."""
 
 
 @frozen_dataclass
@@ -232,3 +236,15 @@ def _takes(option: Option, value: object) -> bool:
     except ValueError:
         return False
     return True
+
+
+def slips(
+    environ: Mapping[str, str], prefix: str, known: Collection[str]
+) -> Iterator[str]:
+    """Yield a sentence for each variable that is not known, and nearly is."""
+    for variable in environ:
+        if not variable.startswith(prefix) or variable in known:
+            continue
+        near = did_you_mean(variable, known, likeness=NEAR)
+        if near:
+            yield f"the variable {quoted(variable)} is not used{near}"

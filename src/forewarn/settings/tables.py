@@ -32,17 +32,13 @@ class FileError(ForewarnError):
 
         No more of them are asked for than are told.
         """
-        found = self._found = tuple(islice(problems, PROBLEMS_MAX + 1))
+        found = tuple(islice(problems, PROBLEMS_MAX + 1))
         told = sorted(found[:PROBLEMS_MAX], key=lambda each: each.line)
         self.problems = tuple(told)
         lines = [str(problem) for problem in told]
         if len(found) > PROBLEMS_MAX:
             lines.append(f"and more: these are the first {PROBLEMS_MAX}")
         super().__init__("\n".join(lines), hint=self.advice)
-
-    def __reduce__(self) -> tuple[type[FileError], tuple[object, ...]]:
-        """Go from one process to another as what it was made of."""
-        return type(self), (self._found,)
 
 
 class Tables:

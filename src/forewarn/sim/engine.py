@@ -20,7 +20,7 @@ from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import Driver
 from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import read_fleet
-from forewarn.ids import Ids
+from forewarn.ids import RandomIds
 from forewarn.instants import Micros
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.protocol.actors import operator
@@ -75,7 +75,7 @@ class Engine:
         clock: Clock,
         store: Callable[[], Store],
         driver: Driver,
-        ids: Ids,
+        ids: RandomIds,
         policy: Policy | None = None,
         rate_limit: float = 0,
     ) -> None:

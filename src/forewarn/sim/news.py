@@ -17,7 +17,7 @@ from forewarn.instants import Micros, format_to_the_millisecond
 from forewarn.metadata.server import Address
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.views import View
-from forewarn.service.components import url
+from forewarn.service.listening import url_of
 from forewarn.sim.deviations import Deviation
 from forewarn.sim.journal import Seen
 from forewarn.sim.places import is_vacant
@@ -113,7 +113,7 @@ class Reporter:
 
         `name` may be that of a position without a VM.
         """
-        where = url(address)
+        where = url_of(address)
         if is_vacant(name):
             text = f"{name} at {where}: this world has no VM there"
             self.say(What.SERVING, text, vm=None, url=where)

@@ -12,7 +12,7 @@ from forewarn.instants import Micros
 from forewarn.metadata.server import Address
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.views import View, sees
-from forewarn.service.components import url
+from forewarn.service.listening import url_of
 from forewarn.sim.journal import Seen
 from forewarn.sim.sim_server import SimServer
 from forewarn.sim.vms import in_order
@@ -122,7 +122,7 @@ def _vm(
     enabled = view is not None and view.is_enabled
     return VmPicture(
         name=vm.name,
-        url=url(addresses[vm.name]) if vm.name in addresses else "",
+        url=url_of(addresses[vm.name]) if vm.name in addresses else "",
         state=vm.state.value,
         incarnation=view.incarnation if view is not None and enabled else None,
         events=events if enabled else 0,

@@ -22,7 +22,7 @@ from forewarn.protocol.errors import BadRequestError, NotFoundError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import reports
-from forewarn.service.components import url
+from forewarn.service.listening import url_of
 from forewarn.sim import bodies
 from forewarn.sim.faults.errors import FaultError
 from forewarn.sim.faults.syntax import parse_playbook
@@ -243,7 +243,7 @@ async def _vm_list(simulator: Simulated) -> dict[str, Any]:
         "vms": [
             {
                 "vm": vm.name,
-                "url": url(addresses[vm.name]) if vm.name in addresses else None,
+                "url": url_of(addresses[vm.name]) if vm.name in addresses else None,
                 "state": vm.state.value,
                 "host": vm.host,
                 "scope": vm.scope,

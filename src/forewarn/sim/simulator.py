@@ -209,7 +209,7 @@ class Simulator:
     @property
     def admin_address(self) -> Address | None:
         """Return where operators are served; None: nowhere."""
-        return self._admin.address if self._admin is not None else None
+        return self._admin.listener.address if self._admin is not None else None
 
     def addresses(self) -> Mapping[str, Address]:
         """Return where each VM is served."""

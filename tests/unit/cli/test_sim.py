@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.service.components import url
+from forewarn.service.listening import url_of
 from forewarn.sim import fleets
 from forewarn.sim.loop import LoopThread
 from tests.support.simulators import Simulation, simulation
@@ -30,7 +30,7 @@ def sim(
     """Return a way to give a `sim` command to a simulator that has just begun."""
     address = running.simulator.admin_address
     assert address is not None
-    monkeypatch.setenv("FOREWARN_URL", url(address))
+    monkeypatch.setenv("FOREWARN_URL", url_of(address))
     running.sim("reset", {})
     running.document()
     return lambda *words: forewarn("sim", *words)

@@ -16,6 +16,7 @@ import pytest
 from forewarn.admin.access import UnixPeer
 from forewarn.metadata.server import Address
 from forewarn.service import admin_connections, secret_files, tls, unix_socket
+from forewarn.service.admin import ApiHere
 from forewarn.service.listening import StartError
 from forewarn.service.settings import SettingsError
 from forewarn.store.memory import MemoryStore
@@ -237,7 +238,9 @@ async def test_client_that_shakes_no_hands_is_counted_and_dismissed(
         admin__tls_certificate=str(made.certificate), admin__tls_key=str(made.key)
     )
     async with running(service):
-        door = service.admin_door
+        assert isinstance(service._api, ApiHere)
+        assert service._api.server is not None
+        door = service._api.server.door
         _reader, writer = await asyncio.open_connection(*service.admin_address)
         await until(lambda: door.open == 1)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")

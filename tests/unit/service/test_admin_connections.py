@@ -62,7 +62,11 @@ class Client:
 
     @classmethod
     async def of(cls, server: AdminServer) -> "Client":
-        return cls(*await asyncio.open_connection(server.address[0], server.address[1]))
+        return cls(
+            *await asyncio.open_connection(
+                server.listener.address[0], server.listener.address[1]
+            )
+        )
 
     async def said(self, data: bytes = b"") -> bytes:
         """Send something; return all that comes until the connection is closed."""
@@ -222,7 +226,7 @@ async def test_a_client_that_asks_for_a_close_and_does_not_read_is_given_up(
             asking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             asking.setblocking(False)
             loop = asyncio.get_running_loop()
-            await loop.sock_connect(asking, server.address)
+            await loop.sock_connect(asking, server.listener.address)
             head = f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
             await loop.sock_sendall(asking, head.encode())
             await until(lambda: server.door.open == 1)

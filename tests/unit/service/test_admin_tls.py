@@ -107,7 +107,7 @@ def leave_after(address: Address, data: bytes, *, times: int, is_reset: bool) ->
 async def connected(
     server: AdminServer, trusting: ssl.SSLContext | None = None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    host, port = server.address[0], server.address[1]
+    host, port = server.listener.address[0], server.listener.address[1]
     return await asyncio.open_connection(host, port, ssl=trusting)
 
 
@@ -148,7 +148,7 @@ def test_client_that_goes_in_mid_handshake_leaves_nothing_behind(
     async def story() -> None:
         async with serving(certificate) as server:
             await asyncio.to_thread(
-                leave_after, server.address, data, times=100, is_reset=is_reset
+                leave_after, server.listener.address, data, times=100, is_reset=is_reset
             )
             await until(lambda: server.door.open == 0)
             # Without the collector: it may not run for thousands of connections. And

@@ -15,11 +15,9 @@ from forewarn.service.api_channel import (
     VALUES_MAX,
     Channel,
     ChannelError,
-    packed,
     question,
     stated,
     statement,
-    unpacked,
 )
 from tests.support.loops import in_loop
 
@@ -79,7 +77,7 @@ def test_what_is_no_question_is_refused(head: bytes) -> None:
     ],
 )
 def test_an_error_is_raised_as_it_was(error: ForewarnError) -> None:
-    again = unpacked(*stated(statement(packed(error))))
+    again = stated(statement(error))
     assert type(again) is type(error)
     assert str(again) == str(error)
     assert again.__dict__ == error.__dict__

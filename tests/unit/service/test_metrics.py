@@ -12,14 +12,14 @@ from forewarn.admin.metrics import Histogram, Meter, render
 from forewarn.clock import VirtualClock
 from forewarn.control.requests import failures
 from forewarn.control.transactions.work import Who, Work
-from forewarn.fleet.file import WantedFleet, read_fleet
+from forewarn.fleet.file import FleetText
 from forewarn.fleet.model import Tenant
 from forewarn.protocol.actors import operator
 from forewarn.protocol.blockers import BLOCKER_KINDS
 from forewarn.protocol.operations import OperationState
 from forewarn.service import limits, metric_definitions
 from forewarn.service.assembly import Service
-from forewarn.service.observed import Change, ObservedStore
+from forewarn.service.observed import Change, Listener, ObservedStore
 from forewarn.service.tally import Tally
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import ConflictError, StoreError, Transaction
@@ -187,10 +187,10 @@ def test_a_scrape_looks_at_so_many_operations_and_says_so(
     assert world.held().reasons["approval"] == 1
 
 
-class _Deaf:
+class _Deaf(Listener):
     """A listener that cannot count."""
 
-    def committed(self, changes: Sequence[Change], *, seconds: float) -> None:
+    def committed(self, changes: Sequence[Change]) -> None:
         raise ValueError("I cannot count")
 
     def store_failed(self) -> None:
@@ -212,7 +212,7 @@ def test_what_an_attempt_wrote_that_met_another_writer_is_not_counted() -> None:
     heard: list[list[Change]] = []
 
     class Heard(_Deaf):
-        def committed(self, changes: Sequence[Change], *, seconds: float) -> None:
+        def committed(self, changes: Sequence[Change]) -> None:
             heard.append(list(changes))
 
     store = ObservedStore(
@@ -313,9 +313,9 @@ async def test_no_series_is_made_by_a_fleet() -> None:
     assert len(before) < 500
 
 
-def _fleet_of(count: int) -> WantedFleet:
+def _fleet_of(count: int) -> FleetText:
     vms = "".join(f'[[vm]]\nname = "v{n}"\nhost = "h1"\n' for n in range(count))
-    return read_fleet(f'[[host]]\nname = "h1"\n{vms}', name="fleet.toml")
+    return FleetText(name="fleet.toml", text=f'[[host]]\nname = "h1"\n{vms}')
 
 
 # The page

@@ -8,8 +8,7 @@ import pytest
 
 from forewarn.metadata.limits import Limits
 from forewarn.service import limits
-from forewarn.service.admin_door import Door
-from forewarn.service.own_listener import OwnListener
+from forewarn.service.admin_door import Door, OwnListener
 from tests.support.loops import in_loop
 
 

@@ -447,7 +447,7 @@ async def test_an_order_is_answered_when_its_list_of_hosts_is_whole(
             fleets=nobody,
             watchers=nobody,
             clock=SystemClock(),
-            health=nobody,
+            ask_health=nobody,
         )
         await gateway.order(
             OPERATOR,

@@ -17,13 +17,13 @@ from forewarn.control.requests import outcome, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.errors import FleetFileError
-from forewarn.fleet.file import read_fleet
+from forewarn.fleet.file import FleetText
 from forewarn.metadata.server import Address
 from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
 from forewarn.service import assembly, limits
-from forewarn.service.assembly import Service, StartError, read_fleet_file
+from forewarn.service.assembly import Service, StartError, read_fleet_text
 from forewarn.service.listening import refused
 from forewarn.service.settings import SettingsError, load_settings
 from forewarn.store import kinds
@@ -108,7 +108,7 @@ def service_of(
 
 @contextlib.asynccontextmanager
 async def running(service: Service, fleet: str = FLEET) -> AsyncGenerator[Service]:
-    await service.start(fleet=read_fleet(fleet, name="fleet.toml"))
+    await service.start(fleet=FleetText(name="fleet.toml", text=fleet))
     try:
         yield service
     finally:
@@ -178,7 +178,7 @@ async def test_a_service_whose_machine_failed_ends_with_what_it_said() -> None:
     store = _Store()
     service = service_of(store)
     serving = asyncio.create_task(
-        assembly._serve(service, read_fleet(FLEET, name="fleet.toml"))
+        assembly._serve(service, FleetText(name="fleet.toml", text=FLEET))
     )
     await until(lambda: service.health().ready)
     store.is_broken = True
@@ -194,7 +194,7 @@ async def test_a_service_with_a_fault_of_its_own_ends_with_status_1(
     store.fault = ValueError("a bug")
     service = service_of(store)
     serving = asyncio.create_task(
-        assembly._serve(service, read_fleet(FLEET, name="fleet.toml"))
+        assembly._serve(service, FleetText(name="fleet.toml", text=FLEET))
     )
     await until(lambda: service.health().ready)
     store.is_broken = True
@@ -216,7 +216,7 @@ async def test_what_fails_while_it_stops_is_its_last_word(
     service = service_of(store)
     monkeypatch.setattr(service, "stop", _stopping_badly(service))
     serving = asyncio.create_task(
-        assembly._serve(service, read_fleet(FLEET, name="fleet.toml"))
+        assembly._serve(service, FleetText(name="fleet.toml", text=FLEET))
     )
     await until(lambda: service.health().ready)
     store.is_broken = True
@@ -262,7 +262,7 @@ async def test_a_store_that_another_program_holds_is_told_until_it_lets_go() -> 
         await document(service, "web_0")
         store.is_held = True
         with pytest.raises(ForewarnError, match="another program writes"):
-            await service.apply(read_fleet(FLEET + MORE, name="fleet.toml"))
+            await service.apply(FleetText(name="fleet.toml", text=FLEET + MORE))
         # For a moment, as a backup does, is no reason to send operators away.
         assert service.health().ready
         clock.seconds = limits.IDLE_SECONDS + 1
@@ -357,11 +357,11 @@ async def test_own_listener_answers_503_until_documents_are_published() -> None:
 async def test_listeners_follow_the_fleet_while_it_runs() -> None:
     async with running(service_of()) as service:
         first = service.addresses()["web_0"]
-        await service.apply(read_fleet(FLEET + MORE, name="fleet.toml"))
+        await service.apply(FleetText(name="fleet.toml", text=FLEET + MORE))
         await until(lambda: "web_1" in service.addresses())
         assert (await document(service, "web_1"))["Events"] == []
         assert service.addresses()["web_0"] == first
-        await service.apply(read_fleet(FLEET, name="fleet.toml"))
+        await service.apply(FleetText(name="fleet.toml", text=FLEET))
         await until(lambda: "web_1" not in service.addresses())
         assert (await document(service, "web_0"))["DocumentIncarnation"] == 1
 
@@ -415,15 +415,12 @@ def test_a_start_without_files_to_open_says_what_to_do() -> None:
 
 @in_loop
 async def test_a_fleet_that_does_not_fit_stops_the_start(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'forewarn.db'}"
-    async with running(service_of(store__url=url), FLEET + MORE):
-        pass
     full = FLEET.replace('name = "h1"', 'name = "h1"\nzone = "a/b"')
-    service = service_of(store__url=url)
-    with pytest.raises(ForewarnError):
-        await service.start(fleet=read_fleet(full, name="fleet.toml"))
+    service = service_of(store__url=f"sqlite:///{tmp_path / 'forewarn.db'}")
+    with pytest.raises(FleetFileError):
+        await service.start(fleet=FleetText(name="fleet.toml", text=full))
     with pytest.raises(FleetFileError, match="cannot be read"):
-        read_fleet_file(tmp_path / "missing")
+        read_fleet_text(tmp_path / "missing")
 
 
 @in_loop
@@ -452,7 +449,7 @@ async def test_sightings_are_stored_at_the_end() -> None:
 @in_loop
 async def test_what_waits_for_its_first_answer_is_told_to_come_again() -> None:
     service = service_of(metadata__first_answer_delay="2m")
-    await service.start(fleet=read_fleet(FLEET, name="fleet.toml"))
+    await service.start(fleet=FleetText(name="fleet.toml", text=FLEET))
     path = "/metadata/scheduledevents?api-version=2020-07-01"
     held = asyncio.create_task(get(service.addresses()["web_0"], path))
     await until(lambda: service.server.open_connections == 1)

@@ -1,6 +1,6 @@
 """Variables that nearly name a setting."""
 
-from forewarn.settings.variables import slips
+from forewarn.settings.reading import slips
 
 
 def test_slip_of_a_letter_is_told_and_no_other_variable() -> None:

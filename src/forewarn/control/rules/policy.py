@@ -12,13 +12,11 @@ from forewarn.protocol.events import EventType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """How much notice, how long a recovery, and every bound of a wait."""
+class Timing:
+    """How much notice, how long a recovery: all that `speed` divides."""
 
     speed: float = 1.0
     """What notices and recoveries were divided by; scopes' own notices too."""
-    notice_floor: Micros = 0
-    """The shortest notice that `speed` makes of a longer one; 0: it divides them all."""
     freeze_notice: Micros = 15 * MINUTE
     reboot_notice: Micros = 15 * MINUTE
     redeploy_notice: Micros = 10 * MINUTE
@@ -34,6 +32,14 @@ class Policy:
     hold_max: Micros = 24 * HOUR
     """How long after NotBefore the guard may hold a routine operation before it
     is cancelled and announced again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy(Timing):
+    """How much notice, how long a recovery, and every bound of a wait."""
+
+    notice_floor: Micros = 0
+    """The shortest notice that `speed` makes of a longer one; 0: it divides them all."""
     hosts_at_once: int = 1
     """How many hosts of one order are announced or worked on at once."""
     first_answer_delay: Micros = 0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from forewarn.control.rules.subscribers import Subscriber, change_of
 from forewarn.control.transactions.event_json import event_report
-from forewarn.ids import Ids
+from forewarn.ids import RandomIds
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
 from forewarn.store.outbox import OutboxMessage
@@ -22,7 +22,7 @@ def write(
     subscribers: Sequence[Subscriber],
     *,
     now: Micros,
-    ids: Ids,
+    ids: RandomIds,
     next_key: Callable[[], str],
 ) -> None:
     """Write a message to each subscriber for each step that it wants to hear of."""

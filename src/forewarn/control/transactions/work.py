@@ -24,7 +24,7 @@ from forewarn.control.transactions.parts import Parts
 from forewarn.control.transactions.shown import events_for, guest_of, snapshot_of
 from forewarn.drivers.port import Call
 from forewarn.fleet.model import Host, Scope, Vm, VmState
-from forewarn.ids import Ids
+from forewarn.ids import RandomIds
 from forewarn.instants import Micros
 from forewarn.protocol import actors, documents, lifecycle, views
 from forewarn.protocol.actors import Actor
@@ -108,7 +108,7 @@ class Work:
         actions: frozenset[Action],
         driver: str,
         memory: str,
-        ids: Ids,
+        ids: RandomIds,
         next_key: Callable[[], str],
         span_id: Callable[[Micros], str],
         notice_left: Callable[[Operation], Micros] = lambda _operation: 0,

@@ -8,63 +8,23 @@ from typing import Any
 
 from forewarn.admin.metrics import Reading
 from forewarn.clock import Clock
-from forewarn.control import outbox
 from forewarn.control.gateway import OperatorGateway
-from forewarn.control.transactions.work import Who
-from forewarn.ids import Ids
+from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, instant_or_none
-from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import ForewarnError, NotFoundError
 from forewarn.service import metric_definitions
 from forewarn.service.options import without_secrets
 from forewarn.service.settings import Settings, problem
 from forewarn.service.settings_model import WebhookSettings
 from forewarn.service.webhooks import limits
+from forewarn.service.webhooks.commits import Pending, Tenants
 from forewarn.service.webhooks.decisions import Verdict
-from forewarn.service.webhooks.pending import Pending
-from forewarn.service.webhooks.receiver import Receiver
-from forewarn.service.webhooks.tenants import Tenants
-from forewarn.store.outbox import OutboxMessage
-
-WHO = Who(actor=service_part("webhooks"))
+from forewarn.service.webhooks.receiver import Mailbox, Receiver
 
 NO_TENANT = "no such tenant"
 """How a receiver stands whose tenant is not in the fleet."""
 
 REMOVED = "its receiver is no longer in the settings"
-
-
-class _Mailbox:
-    """One receiver's part of the outbox (receiver.Mailbox)."""
-
-    def __init__(
-        self, *, receiver: str, tenant: str, gateway: OperatorGateway, pending: Pending
-    ) -> None:
-        self._receiver = receiver
-        self._tenant = tenant
-        self._gateway = gateway
-        self._pending = pending
-
-    def waiting(self) -> int:
-        return self._pending.of(self._receiver)
-
-    async def read(self, limit: int) -> list[OutboxMessage]:
-        return await self._gateway.read(
-            lambda reader: outbox.waiting(
-                reader, self._receiver, tenant=self._tenant, limit=limit
-            )
-        )
-
-    async def forget(self, messages: Sequence[OutboxMessage]) -> None:
-        await self._gateway.order(WHO, lambda work: outbox.forget(work, messages))
-
-    async def give_up(self, messages: Sequence[OutboxMessage], why: str) -> int:
-        return await self._gateway.order(
-            WHO,
-            lambda work: outbox.give_up(
-                work, messages, receiver=self._receiver, tenant=self._tenant, why=why
-            ),
-        )
 
 
 class Webhooks:
@@ -79,7 +39,7 @@ class Webhooks:
         tenants: Tenants,
         gateway: OperatorGateway,
         clock: Clock,
-        ids: Ids,
+        ids: RandomIds,
     ) -> None:
         """Make a receiver of each [[webhook]]; nothing is sent yet.
 
@@ -120,8 +80,8 @@ class Webhooks:
                 share=secrets.SystemRandom().random,
             )
 
-    def _mailbox(self, receiver: str, tenant: str) -> _Mailbox:
-        return _Mailbox(
+    def _mailbox(self, receiver: str, tenant: str) -> Mailbox:
+        return Mailbox(
             receiver=receiver,
             tenant=tenant,
             gateway=self._gateway,

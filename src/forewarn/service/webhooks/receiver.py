@@ -5,19 +5,25 @@ with the same id and the same body.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TypeAlias
 
 from forewarn.clock import Clock
-from forewarn.ids import Ids
+from forewarn.control import outbox
+from forewarn.control.gateway import OperatorGateway
+from forewarn.control.transactions.work import Who
+from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import metric_definitions
 from forewarn.service.inbox import StoppedError
 from forewarn.service.webhooks import decisions, limits, payload
+from forewarn.service.webhooks.commits import Pending
 from forewarn.service.webhooks.decisions import Answer, Verdict
 from forewarn.service.webhooks.signing import signed_headers
 from forewarn.store.outbox import OutboxMessage
@@ -25,32 +31,45 @@ from forewarn.store.outbox import OutboxMessage
 logger = logging.getLogger("forewarn.webhooks")
 
 
-class Post(Protocol):
-    """How a body goes out."""
+WHO = Who(actor=service_part("webhooks"))
 
-    def __call__(self, body: bytes, headers: dict[str, str], /) -> Awaitable[Answer]:
-        """Post it; whatever goes wrong is an answer too."""
-        ...
+Post: TypeAlias = Callable[[bytes, dict[str, str]], Awaitable[Answer]]
+"""Posts a body with headers; whatever goes wrong is an answer too."""
 
 
-class Mailbox(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Mailbox:
     """One receiver's part of the outbox."""
+
+    receiver: str
+    tenant: str
+    gateway: OperatorGateway
+    pending: Pending
 
     def waiting(self) -> int:
         """Return how many messages wait."""
-        ...
+        return self.pending.of(self.receiver)
 
     async def read(self, limit: int) -> list[OutboxMessage]:
         """Return the oldest messages."""
-        ...
+        return await self.gateway.read(
+            lambda reader: outbox.waiting(
+                reader, self.receiver, tenant=self.tenant, limit=limit
+            )
+        )
 
     async def forget(self, messages: Sequence[OutboxMessage]) -> None:
         """Delete messages that were told."""
-        ...
+        await self.gateway.order(WHO, lambda work: outbox.forget(work, messages))
 
     async def give_up(self, messages: Sequence[OutboxMessage], why: str) -> int:
         """Delete messages that will not be told; return how many were there."""
-        ...
+        return await self.gateway.order(
+            WHO,
+            lambda work: outbox.give_up(
+                work, messages, receiver=self.receiver, tenant=self.tenant, why=why
+            ),
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,11 +98,8 @@ TOO_OLD, TOO_MANY, GONE = metric_definitions.WEBHOOK_REASONS
 
 async def wait_for(event: asyncio.Event, seconds: float) -> None:
     """Return when the event is set, or then."""
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
 
 
 class Receiver:
@@ -98,7 +114,7 @@ class Receiver:
         post: Post,
         mailbox: Mailbox,
         clock: Clock,
-        ids: Ids,
+        ids: RandomIds,
         share: Callable[[], float],
         wait: Callable[[asyncio.Event, float], Awaitable[None]] = wait_for,
     ) -> None:

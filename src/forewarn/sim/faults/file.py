@@ -87,7 +87,7 @@ def _written(option: Option) -> Option:
     def read(_option: Option, value: object) -> Any:
         return from_text(option, _text(value))
 
-    return replace(option, form=replace(option.form, read=read))
+    return replace(option, form=replace(option.form, read=read, kind=object))
 
 
 _SHARED: Mapping[str, Option] = {"vm": Option(form=Forms.NAMES, may_be_empty=True)}

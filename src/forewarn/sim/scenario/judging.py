@@ -12,7 +12,7 @@ from forewarn.instants import Micros
 from forewarn.metadata.server import Address
 from forewarn.problems import listed
 from forewarn.protocol.views import View
-from forewarn.service.components import url
+from forewarn.service.listening import url_of
 from forewarn.sim.scenario import demands
 from forewarn.sim.scenario.client_log import ClientLog
 from forewarn.sim.scenario.demands import Facts, Named
@@ -260,7 +260,7 @@ class ClientJudge:
 
     def _where(self, vm: str) -> str:
         address = self._addresses.get(vm)
-        return vm if address is None else f"{vm} ({url(address)})"
+        return vm if address is None else f"{vm} ({url_of(address)})"
 
 
 def _find(reader: Reader, name: str) -> tuple[Vm | None, View | None]:

@@ -5,6 +5,7 @@ All raise ValueError with a sentence for the author.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from forewarn.instants import SECOND, Micros, parse_duration
@@ -96,6 +97,7 @@ def _aliases(option: Option, value: object) -> tuple[Alias, ...]:
     if not isinstance(value, list):
         raise ValueError('must be a list such as ["Live Migration"]')  # noqa: TRY004
     aliases: list[Alias] = []
+    number = replace(option, form=Forms.NUMBER)
     for each in cast("list[Any]", value):
         is_table = isinstance(each, dict)
         table = cast("dict[str, Any]", each if is_table else {"name": each})
@@ -105,7 +107,7 @@ def _aliases(option: Option, value: object) -> tuple[Alias, ...]:
         aliases.append(
             Alias(
                 name=forms.line(option, table["name"]),
-                speed=None if speed is None else Forms.NUMBER.read(option, speed),
+                speed=None if speed is None else forms.from_toml(number, speed),
             )
         )
     return tuple(aliases)

@@ -98,5 +98,4 @@ async def serve(core: Core) -> str:
     server = AdminServer(app, grace_seconds=GRACE_SECONDS)
     await server.start(f"{HOST}:0")
     core.on_end(server.stop)
-    host, port = server.address
-    return f"http://{host}:{port}"
+    return server.listener.url

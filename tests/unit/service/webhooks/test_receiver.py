@@ -12,7 +12,7 @@ from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, parse_instant
 from forewarn.service.webhooks import limits
 from forewarn.service.webhooks.decisions import Answer
-from forewarn.service.webhooks.receiver import Receiver
+from forewarn.service.webhooks.receiver import Mailbox, Receiver
 from forewarn.store.outbox import EventChange, OutboxMessage
 from forewarn.store.sequence import key_of
 from tests.support.loops import in_loop
@@ -40,7 +40,7 @@ async def until(has_come: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-class Box:
+class Box(Mailbox):
     """The outbox of one receiver, in memory."""
 
     def __init__(self, count: int) -> None:

@@ -9,7 +9,7 @@ from forewarn.protocol.actors import operator
 from forewarn.service.observed import ObservedStore
 from forewarn.service.settings import Settings
 from forewarn.service.settings_model import WebhookSettings
-from forewarn.service.webhooks.tenants import Tenants
+from forewarn.service.webhooks.commits import Tenants
 from tests.unit.admin.gateway import FLEET, LocalGateway
 
 SETTINGS = Settings(
