@@ -6,7 +6,6 @@ border (endpoint, operator API, command line) can translate them all.
 
 from __future__ import annotations
 
-import copyreg
 from typing import Any
 
 
@@ -22,7 +21,15 @@ class ForewarnError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Go from one process to another as it is: constructors may want other
         arguments."""
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(
+    kind: type[ForewarnError], args: tuple[Any, ...], members: dict[str, Any]
+) -> ForewarnError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(members)
+    return error
 
 
 class RefusedError(ForewarnError):

@@ -48,7 +48,7 @@ class Slow:
 async def test_operators_do_not_wait_for_what_tenants_ask() -> None:
     store = Slow()
     with ThreadPoolExecutor(limits.READERS) as threads:
-        readings = Readings(store=store, threads=threads)
+        readings = Readings(store=cast("Any", store), threads=threads)
         asking: list[asyncio.Task[Any]] = [
             asyncio.create_task(readings.read_for(tenant, store.question(tenant)))
             for tenant in ("shop", "shop", "shop", "office", "office", "bank")
