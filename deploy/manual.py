@@ -8,9 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from deploy import roff
+from deploy import agent_reference, roff
 from forewarn import __version__
-from forewarn.agent import reference
 from forewarn.cli.command_table import GLOBAL, Command, Option
 from forewarn.cli.commands import COMMANDS
 from forewarn.cli.parser import ABOUT
@@ -61,7 +60,7 @@ def pages() -> Mapping[str, str]:
         "forewarn-agent.toml.5": _settings(
             "forewarn-agent.toml",
             "settings of forewarn's agent, in /etc/forewarn/agent.toml",
-            reference.markdown(),
+            agent_reference.markdown(),
         ),
     }
     return {

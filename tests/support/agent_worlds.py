@@ -3,6 +3,7 @@
 import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
+    Command,
     Consent,
     Finished,
     Input,
@@ -238,11 +240,20 @@ class Worker:
         self.inbox: queue.SimpleQueue[Input | None] = queue.SimpleQueue()
         self.hands = Hands(machine, self.inbox)
         self.voice = Voice(machine, self.inbox)
+        self.dispatch: dict[type[Command], Callable[[Any], None]] = {
+            Run: self.hands.start,
+            Stop: self.hands.stop,
+            Tighten: self.hands.tighten,
+            Send: self.voice.approve,
+            AskPeers: self.voice.ask,
+            TakeLock: self.voice.ask_lock,
+            ReleaseLock: self.voice.ask_lock,
+            AskGate: self.voice.ask_gate,
+        }
         self.agent = Agent(
             policy,
             journal=journal,  # pyright: ignore[reportArgumentType]
-            hands=self.hands,
-            voice=self.voice,
+            dispatch=self.dispatch,
             clock=machine.clock,
             inbox=self.inbox,
             on_notes=on_notes,

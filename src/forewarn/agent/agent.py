@@ -21,16 +21,15 @@ from __future__ import annotations
 
 import logging
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any
 
 from forewarn.agent.core import decide
-from forewarn.agent.core.gate import AskGate, GateSaid
-from forewarn.agent.core.lock import LockSaid, ReleaseLock, TakeLock
+from forewarn.agent.core.gate import GateSaid
+from forewarn.agent.core.lock import LockSaid
 from forewarn.agent.core.model import (
     Answered,
-    AskPeers,
     Command,
     Decision,
     Finished,
@@ -39,11 +38,7 @@ from forewarn.agent.core.model import (
     Note,
     NoteKind,
     Ordered,
-    Run,
-    Send,
     StepState,
-    Stop,
-    Tighten,
 )
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.foreign import told
@@ -64,40 +59,8 @@ UNSAVED_MAX = 1_000
 _LOUD = frozenset({NoteKind.WITHHELD, NoteKind.REFUSED, NoteKind.FAILED})
 
 
-class HandlerRunner(Protocol):
-    """Who runs handlers: `handlers.runner`, or nobody in a dry run."""
-
-    def start(self, run: Run) -> None:
-        """Begin a run, or watch on one that was begun before; never waits."""
-        ...
-
-    def stop(self, stop: Stop) -> None:
-        """Ask a run to end; never waits."""
-        ...
-
-    def tighten(self, tighten: Tighten) -> None:
-        """Give a run less time; never waits."""
-        ...
-
-
-class Output(Protocol):
-    """Who speaks to the endpoint, other agents, lock and alert server; never waits."""
-
-    def approve(self, send: Send) -> None:
-        """Send an approval."""
-        ...
-
-    def ask(self, asked: AskPeers) -> None:
-        """Ask other agents how they stand."""
-        ...
-
-    def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
-        """Ask for the lock that limits approvals, or give it back."""
-        ...
-
-    def ask_gate(self, asked: AskGate) -> None:
-        """Ask which alerts fire."""
-        ...
+Dispatch = Mapping[type[Command], Callable[[Any], None]]
+"""What carries out each kind of command, and never waits. What is absent is not done."""
 
 
 @frozen_dataclass
@@ -123,8 +86,7 @@ class Agent:
         policy: Policy,
         *,
         journal: Journal,
-        hands: HandlerRunner,
-        voice: Output,
+        dispatch: Dispatch,
         clock: Clock,
         inbox: queue.SimpleQueue[Input | None],
         on_notes: Callable[[Sequence[Note]], None] = lambda _: None,
@@ -138,8 +100,7 @@ class Agent:
         """
         self._policy = policy
         self._journal = journal
-        self._hands = hands
-        self._voice = voice
+        self._dispatch = dispatch
         self._clock = clock
         self._inbox = inbox
         self._on_notes = on_notes
@@ -227,7 +188,9 @@ class Agent:
         if decision.notes:
             self._on_notes(decision.notes)
         for command in decision.commands:
-            self._carry_out(command)
+            carry_out = self._dispatch.get(type(command))
+            if carry_out is not None:
+                carry_out(command)
 
     def _save(self, decision: Decision) -> None:
         notes = (*self._unsaved, *decision.notes)
@@ -250,22 +213,6 @@ class Agent:
         if not self.standing.journal_fault:
             logger.error("%s; the agent goes on without it (%s)", error, error.hint)
         self.standing = replace(self.standing, journal_fault=error.message)
-
-    def _carry_out(self, command: Command) -> None:
-        if isinstance(command, Run):
-            self._hands.start(command)
-        elif isinstance(command, Stop):
-            self._hands.stop(command)
-        elif isinstance(command, Tighten):
-            self._hands.tighten(command)
-        elif isinstance(command, Send):
-            self._voice.approve(command)
-        elif isinstance(command, AskPeers):
-            self._voice.ask(command)
-        elif isinstance(command, AskGate):
-            self._voice.ask_gate(command)
-        else:
-            self._voice.ask_lock(command)
 
 
 def _shown(given: Input) -> Input:

@@ -13,12 +13,26 @@ import logging
 import os
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from forewarn.agent.agent import Agent, HandlerRunner, Output
+from forewarn.agent.agent import Agent, Dispatch
 from forewarn.agent.core import gating, locking
-from forewarn.agent.core.model import Input, Memory, Note, Stage
+from forewarn.agent.core.gate import AskGate
+from forewarn.agent.core.lock import ReleaseLock, TakeLock
+from forewarn.agent.core.model import (
+    AskPeers,
+    Command,
+    Input,
+    Memory,
+    Note,
+    Run,
+    Send,
+    Stage,
+    Stop,
+    Tighten,
+)
 from forewarn.agent.core.policy import Policy
-from forewarn.agent.core.polling import Pace
+from forewarn.agent.core.polling import WAIT, Pace
 from forewarn.agent.core.recovering import strangers
 from forewarn.agent.core.underway import is_idle
 from forewarn.agent.dry import DryRun
@@ -38,13 +52,7 @@ from forewarn.agent.observability.metrics import Metrics
 from forewarn.agent.observability.notify import Notifier, make_notifier
 from forewarn.agent.observability.pages import Pages, PeerPages, Sources
 from forewarn.agent.observability.server import Listeners, Server
-from forewarn.agent.outbound import (
-    Outbound,
-    gatekeeper_of,
-    has_peers,
-    locker_of,
-    peers_of,
-)
+from forewarn.agent.outbound import gatekeeper_of, locker_of, peers_of
 from forewarn.agent.renewing import Renewal
 from forewarn.agent.settings_model import AUTO, PeerSettings, Settings
 from forewarn.agent.watcher import Watched, Watcher, renamed
@@ -116,12 +124,13 @@ class Parts:
         try:
             self._place = place_of(settings)
             name = named(settings)
-            shelf = None if is_dry(settings) else shelf_beside(settings.watch.state)
+            shelf = (
+                None if settings.watch.dry_run else shelf_beside(settings.watch.state)
+            )
             self.agent = Agent(
                 settings.policy,
                 journal=self._opened.journal,
-                hands=self._hands(environ, clock, shelf),
-                voice=self._voice(environ, clock),
+                dispatch=self._dispatch(environ, clock, shelf),
                 clock=clock,
                 inbox=self._inbox,
                 on_notes=self._noted,
@@ -179,17 +188,15 @@ class Parts:
             if self._may_restart():
                 logger.warning("the journal can be opened: beginning anew with it")
                 ending = Ending.ANEW
-            elif self._is_renewed():
+            elif self._renewal is not None and self._renewal.is_due(
+                self.agent.standing.memory
+            ):
                 ending = Ending.RENEWED
         if ending is Ending.STOPPED:
             logger.info("stopping")
             self._feeder.end()
         self._watcher.stop()
         return ending
-
-    def _is_renewed(self) -> bool:
-        memory = self.agent.standing.memory
-        return self._renewal is not None and self._renewal.is_due(memory)
 
     def _may_restart(self) -> bool:
         """Look now and then whether the journal can be opened, and nothing is under way.
@@ -217,34 +224,36 @@ class Parts:
         if self._place is not None:
             self._place.release()
 
-    def _hands(
+    def _dispatch(
         self, environ: Mapping[str, str], clock: Clock, shelf: Shelf | None
-    ) -> HandlerRunner:
+    ) -> Dispatch:
+        settings, tell = self._settings, self._inbox.put
+        gatekeeper = gatekeeper_of(settings, clock, tell)
+        ask_gate: Dispatch = {AskGate: gatekeeper.ask} if gatekeeper else {}
         if shelf is None:
-            return DryRun(self._inbox.put)
-        return Runner(
-            make_workers(
-                self._settings.handlers, ground_of(self._settings, environ, clock)
-            ),
-            finish=self._inbox.put,
+            return {**DryRun(tell).dispatch, **ask_gate}
+        runner = Runner(
+            make_workers(settings.handlers, ground_of(settings, environ, clock)),
+            finish=tell,
             vm=lambda: self.agent.standing.memory.name,
             clock=clock,
             shelf=shelf,
         )
-
-    def _voice(self, environ: Mapping[str, str], clock: Clock) -> Output:
-        settings, tell = self._settings, self._inbox.put
-        gatekeeper = gatekeeper_of(settings, clock, tell)
-        if is_dry(settings):
-            return DryRun(tell, ask_gate=gatekeeper.ask) if gatekeeper else DryRun(tell)
         sender = Sender(self._endpoint, tell=tell, timeout=settings.watch.timeout)
-        token = token_in(settings, settings.peers) if has_peers(settings) else ""
-        return Outbound(
-            sender,
-            peers=peers_of(settings, token, clock, tell) if token else None,
-            locker=locker_of(settings, environ, clock, tell),
-            gatekeeper=gatekeeper,
-        )
+        found: dict[type[Command], Callable[[Any], None]] = {
+            Run: runner.start,
+            Stop: runner.stop,
+            Tighten: runner.tighten,
+            Send: sender.approve,
+            **ask_gate,
+        }
+        if settings.policy.has_peers:
+            token = token_in(settings, settings.peers)
+            found[AskPeers] = peers_of(settings, token, clock, tell).ask
+        locker = locker_of(settings, environ, clock, tell)
+        if locker is not None:
+            found[TakeLock] = found[ReleaseLock] = locker.ask
+        return found
 
     def _noted(self, notes: Sequence[Note]) -> None:
         self.metrics.decided(self.agent.standing.memory, notes)
@@ -328,11 +337,6 @@ def stranded(memory: Memory, policy: Policy) -> list[str]:
     ]
 
 
-def is_dry(settings: Settings) -> bool:
-    """Tell whether nothing is to be run and approved."""
-    return settings.watch.dry_run
-
-
 def endpoint_of(settings: Settings, clock: Clock) -> Endpoint:
     """Return the endpoint that the settings name."""
     url = settings.watch.endpoint
@@ -371,16 +375,11 @@ def _endpoint_at(settings: Settings, clock: Clock, url: str) -> Endpoint:
 def pace_of(settings: Settings) -> Pace:
     """Return how the endpoint is polled."""
     watch = settings.watch
-    pace = Pace(
-        interval=watch.poll, timeout=watch.timeout, first_timeout=watch.first_timeout
-    )
-    if watch.push:
-        return pace
     return Pace(
-        interval=pace.interval,
-        timeout=pace.timeout,
-        first_timeout=pace.first_timeout,
-        wait=0,
+        interval=watch.poll,
+        timeout=watch.timeout,
+        first_timeout=watch.first_timeout,
+        wait=WAIT if watch.push else 0,
     )
 
 
@@ -429,7 +428,7 @@ def _journal(settings: Settings, notifier: Notifier) -> Opened:
     limits = Limits(
         history_rows=settings.history.rows, history_age=settings.history.keep
     )
-    if is_dry(settings):
+    if settings.watch.dry_run:
         # What was not done must not be taken for done by the next start.
         kept = MemoryJournal(teller=notifier.make, limits=limits)
         return Opened(journal=kept, lock=None)

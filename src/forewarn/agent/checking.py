@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,14 +21,13 @@ from forewarn.agent.handlers.secret import (
     read_secret,
     read_token,
 )
+from forewarn.agent.journal.opening import refuse_others
 from forewarn.agent.journal.port import JournalRefusedError
-from forewarn.agent.journal.whose import refuse_others
 from forewarn.agent.naming import named
+from forewarn.agent.observability.server import bound
 from forewarn.agent.settings_model import Settings
 from forewarn.agent.watcher import Port
 from forewarn.agent.wire.endpoint import Asked
-from forewarn.agent.wire.http import look_up
-from forewarn.agent.wire.urls import split_listener
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
@@ -51,6 +49,14 @@ class Finding:
     what: str
     """`endpoint`, `handler drain`, and so on."""
     text: str
+
+
+def _good(what: str, text: str) -> Finding:
+    return Finding(is_well=True, what=what, text=text)
+
+
+def _bad(what: str, text: str) -> Finding:
+    return Finding(is_well=False, what=what, text=text)
 
 
 Elsewhere = Callable[[], Iterable[tuple[Sequence[Port], Sequence[str]]]]
@@ -79,22 +85,23 @@ def findings(
     """
     yield _settings(settings)
     for warning in settings.warnings:
-        yield Finding(is_well=False, what="settings", text=warning)
+        yield _bad("settings", warning)
     yield _state(settings.watch.state)
     vm = yield from _endpoint(settings, endpoint, elsewhere)
     for what, check in checks:
         faults = check(vm)
         for fault in faults:
-            yield Finding(is_well=False, what=what, text=fault)
+            yield _bad(what, fault)
         if not faults:
-            yield Finding(is_well=True, what=what, text="is as it should be")
+            yield _good(what, "is as it should be")
     if settings.lock.kind:
         yield _lock(settings, look_at_lock)
     if settings.gate.url:
         yield _gate(settings, look_at_alerts)
     if not settings.handlers and not settings.watch.observe:
-        text = "there are none: only what needs no preparation is approved"
-        yield Finding(is_well=True, what="handlers", text=text)
+        yield _good(
+            "handlers", "there are none: only what needs no preparation is approved"
+        )
     status = present.shown(settings)
     process = present.process_of(settings, status)
     yield from _others(settings, process)
@@ -106,9 +113,9 @@ def findings(
             yield _listener(key, listen, process=process, status=status)
     yield from _secrets(settings)
     if settings.watch.dry_run:
-        yield Finding(is_well=True, what="dry_run", text=NOTHING)
+        yield _good("dry_run", NOTHING)
     if settings.watch.observe:
-        yield Finding(is_well=True, what="observe", text=NOTHING)
+        yield _good("observe", NOTHING)
 
 
 def _lock(settings: Settings, look: Callable[[], str]) -> Finding:
@@ -117,9 +124,8 @@ def _lock(settings: Settings, look: Callable[[], str]) -> Finding:
         text = look()
     except ForewarnError as error:
         hint = f" ({error.hint})" if error.hint else ""
-        text = f"{label}: {error.message}{hint}"
-        return Finding(is_well=False, what="lock", text=text)
-    return Finding(is_well=True, what="lock", text=f"{label}: {text}")
+        return _bad("lock", f"{label}: {error.message}{hint}")
+    return _good("lock", f"{label}: {text}")
 
 
 def _gate(settings: Settings, look: Callable[[], tuple[bool, str]]) -> Finding:
@@ -127,8 +133,7 @@ def _gate(settings: Settings, look: Callable[[], tuple[bool, str]]) -> Finding:
     try:
         is_clear, text = look()
     except ForewarnError as error:
-        text = f"{label}: {error.message}"
-        return Finding(is_well=False, what="gate", text=text)
+        return _bad("gate", f"{label}: {error.message}")
     if not is_clear:
         text += ": events would not be approved now"
     return Finding(is_well=is_clear, what="gate", text=f"{label}: {text}")
@@ -140,19 +145,18 @@ def _settings(settings: Settings) -> Finding:
     count = f"{len(rules)} rules" if len(rules) != 1 else "1 rule"
     if rules == default_rules(policy.handlers, has_peers=policy.has_peers):
         count = "the default rules"
-    text = f"sound: {settings.file or 'no file'}, {count}"
-    return Finding(is_well=True, what="settings", text=text)
+    return _good("settings", f"sound: {settings.file or 'no file'}, {count}")
 
 
 def _state(path: str) -> Finding:
     fault = _why_no_state(path)
     if fault:
-        return Finding(is_well=False, what="state", text=fault)
+        return _bad("state", fault)
     folder = os.path.dirname(os.path.realpath(path))
     can = (
         f"{path} can be written" if os.path.isdir(folder) else f"{folder} will be made"
     )
-    return Finding(is_well=True, what="state", text=can)
+    return _good("state", can)
 
 
 def _why_no_state(path: str) -> str:
@@ -208,14 +212,15 @@ def _why_no_file(folder: str) -> str:
 def _others(settings: Settings, process: int) -> Iterator[Finding]:
     """Yield how it stands with agents at work; `process` is this journal's, if any."""
     if process:
-        yield Finding(is_well=True, what="agent", text=f"runs: process {process}")
+        yield _good("agent", f"runs: process {process}")
     if settings.watch.dry_run or settings.watch.observe:
         return
     url = settings.watch.endpoint
     holder = holder_of(url)
     if holder is not None and holder.is_believed and holder.process != process:
-        text = f"another one acts at {url}: {holder}; this one would not start"
-        yield Finding(is_well=False, what="agent", text=text)
+        yield _bad(
+            "agent", f"another one acts at {url}: {holder}; this one would not start"
+        )
 
 
 def _endpoint(
@@ -237,7 +242,7 @@ def _endpoint(
             break
     if asked.reading is None:
         for refusal in refusals:
-            yield Finding(is_well=False, what="endpoint", text=refusal)
+            yield _bad("endpoint", refusal)
         return named(settings)
     events = len(asked.reading.notices)
     count = f"{events} events" if events != 1 else "1 event"
@@ -247,9 +252,9 @@ def _endpoint(
             f"{endpoint.url} answers with status 200 and an empty body. That counts as "
             "no events, but no document and no version was seen: anything may answer so"
         )
-    yield Finding(is_well=True, what="endpoint", text=text)
+    yield _good("endpoint", text)
     for oddity in asked.reading.oddities:
-        yield Finding(is_well=False, what="endpoint", text=oddity)
+        yield _bad("endpoint", oddity)
     return (yield from _name(settings, endpoint))
 
 
@@ -272,23 +277,15 @@ def _name(settings: Settings, endpoint: Port) -> Generator[Finding, None, str]:
 def _listener(
     key: str, listen: str, *, process: int, status: Mapping[str, Any]
 ) -> Finding:
-    place = split_listener(listen)
-    assert place is not None, listen
     try:
-        family, kind, number, _, where = look_up(*place, socket.AI_PASSIVE)[0]
-        with socket.socket(family, kind, number) as trial:
-            if os.name == "posix":
-                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            trial.bind(where)
+        bound(listen).close()
     except OSError as error:
         is_taken = error.errno == errno.EADDRINUSE
         if is_taken and process:
-            text = f"{listen} is the running agent's"
-            return Finding(is_well=True, what=key, text=text)
+            return _good(key, f"{listen} is the running agent's")
         who = _who_listens(status) if is_taken and key == "listen" else ""
-        text = f"{listen}: {error.strerror}{who}"
-        return Finding(is_well=False, what=key, text=text)
-    return Finding(is_well=True, what=key, text=f"{listen} is free")
+        return _bad(key, f"{listen}: {error.strerror}{who}")
+    return _good(key, f"{listen} is free")
 
 
 def _who_listens(status: Mapping[str, Any]) -> str:
@@ -302,12 +299,9 @@ def _who_listens(status: Mapping[str, Any]) -> str:
 
 
 def _secrets(settings: Settings) -> Iterator[Finding]:
-    if settings.peers.token_file:
-        yield _secret("peers.token_file", settings.peers.token_file, read_token)
-    if settings.lock.token_file:
-        yield _secret("lock.token_file", settings.lock.token_file, read_token)
-    if settings.gate.token_file:
-        yield _secret("gate.token_file", settings.gate.token_file, read_token)
+    for table in ("peers", "lock", "gate"):
+        if file := getattr(settings, table).token_file:
+            yield _secret(f"{table}.token_file", file, read_token)
     for each in (*settings.handlers, *settings.notify):
         if each.secret_file:
             yield _secret("secret_file", each.secret_file, read_secret)
@@ -318,7 +312,7 @@ def _secret(key: str, path: str, read: Callable[[str], str]) -> Finding:
     try:
         read(path)
     except SecretError as error:
-        return Finding(is_well=False, what=key, text=error.message)
+        return _bad(key, error.message)
     if exposed := exposure(path):
-        return Finding(is_well=False, what=key, text=exposed)
-    return Finding(is_well=True, what=key, text=f"{path} can be read")
+        return _bad(key, exposed)
+    return _good(key, f"{path} can be read")

@@ -14,7 +14,6 @@ from forewarn.agent.array_tables import PLAIN_HANDLERS, RULE, keys_of, kind_of
 from forewarn.agent.core.policy import (
     Approve,
     Approver,
-    GoneAfter,
     Handler,
     Policy,
     Rule,
@@ -23,17 +22,15 @@ from forewarn.agent.core.policy import (
 )
 from forewarn.agent.core.rules import UNSAFE_UNPREPARED, default_rules
 from forewarn.agent.core.windows import zone_of
-from forewarn.agent.gate_checks import gate_faults, gate_terms
 from forewarn.agent.integrations import registry
-from forewarn.agent.lock_checks import lock_faults, lock_terms
 from forewarn.agent.options import Starts
-from forewarn.agent.settings_model import (
-    GateSettings,
-    LockSettings,
-    PeerSettings,
-    StandbySettings,
-    WatchSettings,
+from forewarn.agent.permit_checks import (
+    gate_faults,
+    gate_terms,
+    lock_faults,
+    lock_terms,
 )
+from forewarn.agent.settings_model import Settings
 from forewarn.agent.wire.urls import parse_url
 from forewarn.instants import Micros, format_duration
 from forewarn.problems import did_you_mean, quoted
@@ -60,16 +57,10 @@ class Judge:
     def __init__(
         self,
         entries: Mapping[str, Sequence[_Entry]],
-        *,
-        watch: WatchSettings,
-        peers: PeerSettings,
-        standby: StandbySettings,
-        gone_after: GoneAfter,
-        lock: LockSettings,
-        gate: GateSettings,
+        settings: Settings,
         partial: Collection[str] = (),
     ) -> None:
-        """Judge the sound keys of the arrays' tables, and the tables.
+        """Judge the sound keys of the arrays' tables, and the other tables.
 
         `partial` has the arrays' tables of which not every key is sound, as `rule.2`:
         what seems to be missing there may be what has been told of already.
@@ -77,18 +68,14 @@ class Judge:
         self.faults: list[tuple[str, str]] = []
         self.warnings: list[str] = []
         self._entries = entries
-        self._watch = watch
-        self._peers = peers
-        self._standby = standby
-        self._gone_after = gone_after
-        self._lock = lock
-        self._gate = gate
+        self._settings = settings
+        self._has_peers = bool(settings.peers.url or settings.peers.urls)
         self._partial = partial
 
     def policy(self) -> Policy:
         """Return what decisions depend on; what is wrong is in `faults`."""
-        for name, message in self._all_faults():
-            self.faults.append((name, message))
+        self.faults += self._all_faults()
+        self._warn()
         handlers = tuple(
             handler_of(entry) for entry in self._entries["handler"] if "name" in entry
         )
@@ -96,11 +83,11 @@ class Judge:
             rule_of(entry, number)
             for number, entry in enumerate(self._entries["rule"], start=1)
         )
-        watch, peers, standby = self._watch, self._peers, self._standby
-        has_peers = bool(peers.url or peers.urls)
+        settings = self._settings
+        watch, standby = settings.watch, settings.standby
         return Policy(
             handlers=handlers,
-            rules=rules or default_rules(handlers, has_peers=has_peers),
+            rules=rules or default_rules(handlers, has_peers=self._has_peers),
             margin=watch.margin,
             urgent_time=watch.urgent_time,
             stop_grace=watch.stop_grace,
@@ -113,11 +100,11 @@ class Judge:
             )
             if standby.names
             else None,
-            has_peers=has_peers,
-            lock=lock_terms(self._lock) if self._lock.kind else None,
-            gate=gate_terms(self._gate) if self._gate.url else None,
+            has_peers=self._has_peers,
+            lock=lock_terms(settings.lock) if settings.lock.kind else None,
+            gate=gate_terms(settings.gate) if settings.gate.url else None,
             is_observer=watch.observe,
-            gone_after=self._gone_after,
+            gone_after=settings.gone_after,
             forget_after=watch.forget_after,
         )
 
@@ -135,8 +122,8 @@ class Judge:
 
     def _all_faults(self) -> Iterator[tuple[str, str]]:
         yield from self._peer_faults()
-        yield from lock_faults(self._lock)
-        yield from gate_faults(self._gate)
+        yield from lock_faults(self._settings.lock)
+        yield from gate_faults(self._settings.gate)
         for array, each in (
             ("handler", self._handler_faults),
             ("rule", self._rule_faults),
@@ -151,7 +138,6 @@ class Judge:
                     yield f"{array}.{number}.{key}".rstrip("."), message
         yield from self._twice("handler")
         yield from self._twice("rule")
-        self._warn()
 
     def _twice(self, array: str) -> Iterator[tuple[str, str]]:
         names: set[str] = set()
@@ -162,10 +148,10 @@ class Judge:
             names.add(name or "")
 
     def _peer_faults(self) -> Iterator[tuple[str, str]]:
-        peers = self._peers
-        if (peers.listen or peers.url or peers.urls) and not peers.token_file:
+        peers, watch = self._settings.peers, self._settings.watch
+        if (peers.listen or self._has_peers) and not peers.token_file:
             yield "peers.token_file", "is missing: who asks must show a token"
-        if self._watch.listen and self._watch.listen == peers.listen:
+        if watch.listen and watch.listen == peers.listen:
             yield "peers.listen", f"{peers.listen} is taken by listen"
 
     def _handler_faults(self, entry: _Entry) -> Iterator[tuple[str, str]]:
@@ -216,9 +202,10 @@ class Judge:
                     near = did_you_mean(name, named)
                     yield "start", f"the rule has no handler {quoted(name)}{near}"
         befores = [each for _, each in start] if isinstance(start, tuple) else [start]
-        if any(before <= self._watch.margin for before in befores):
-            margin = format_duration(self._watch.margin)
-            yield "start", f"leaves no time: preparation ends {margin} before NotBefore"
+        margin = self._settings.watch.margin
+        if any(before <= margin for before in befores):
+            shown = format_duration(margin)
+            yield "start", f"leaves no time: preparation ends {shown} before NotBefore"
 
     def _approval_faults(
         self, entry: _Entry, *, has_handlers: bool
@@ -237,7 +224,7 @@ class Judge:
         elif approve == Approve.PREPARED.value and not has_handlers:
             yield "approve", 'nothing prepares: name handlers, or write "at once"'
         approver = entry.get("approver", Approver.ANY.value)
-        if approver == Approver.ALL.value and not (self._peers.url or self._peers.urls):
+        if approver == Approver.ALL.value and not self._has_peers:
             yield "approver", "needs to know where the others are: write [peers] url"
         if "takeover" in entry and approver == Approver.ANY.value:
             yield "takeover", "nobody is waited for: each VM approves for itself"
@@ -261,8 +248,8 @@ class Judge:
                 break
         for number, rule in enumerate(rules, start=1):
             for table, is_there in (
-                ("lock", bool(self._lock.kind)),
-                ("gate", bool(self._gate.url)),
+                ("lock", bool(self._settings.lock.kind)),
+                ("gate", bool(self._settings.gate.url)),
             ):
                 if table in rule and not is_there:
                     self.warnings.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from forewarn.agent.core.gate import AskGate
+from forewarn.agent.agent import Dispatch
 from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
@@ -20,8 +20,6 @@ from forewarn.agent.core.model import (
     Run,
     Send,
     StepState,
-    Stop,
-    Tighten,
 )
 
 logger = logging.getLogger("forewarn.agent.dry")
@@ -33,18 +31,18 @@ UNSENT = "dry run: it would be approved; nothing was sent"
 class DryRun:
     """Hands and voice of an agent that only says what it would do."""
 
-    def __init__(
-        self,
-        tell: Callable[[Input], None],
-        *,
-        ask_gate: Callable[[AskGate], None] = lambda _: None,
-    ) -> None:
-        """Have `tell` hear of what would have been done, as if it was.
-
-        `ask_gate` really asks which alerts fire: that changes nothing.
-        """
+    def __init__(self, tell: Callable[[Input], None]) -> None:
+        """Have `tell` hear of what would have been done, as if it was."""
         self._tell = tell
-        self._ask_gate = ask_gate
+        self.dispatch: Dispatch = {
+            Run: self.start,
+            Send: self.approve,
+            AskPeers: self.ask,
+            TakeLock: self.ask_lock,
+            ReleaseLock: self.ask_lock,
+        }
+        """Nothing runs that could be stopped. Which alerts fire is really asked, since
+        that changes nothing."""
 
     def start(self, run: Run) -> None:
         """Say that a handler would be run."""
@@ -55,12 +53,6 @@ class DryRun:
             extra={"fields": {"event": run.task.event_id} if run.task else {}},
         )
         self._tell(Finished(run_id=run.run_id, state=StepState.DONE, detail=WOULD))
-
-    def stop(self, stop: Stop) -> None:
-        """Stop nothing: nothing runs."""
-
-    def tighten(self, tighten: Tighten) -> None:
-        """Shorten nothing: nothing runs."""
 
     def approve(self, send: Send) -> None:
         """Say that an approval would be sent."""
@@ -87,7 +79,3 @@ class DryRun:
         logger.info("dry run: the lock would be %s now", what)
         answer = LockAnswer.TAKEN if is_wanted else LockAnswer.RELEASED
         self._tell(LockSaid(number=asked.number, answer=answer, detail=WOULD))
-
-    def ask_gate(self, asked: AskGate) -> None:
-        """Ask which alerts fire, as the agent would."""
-        self._ask_gate(asked)

@@ -6,6 +6,7 @@ kept and sent on: without the secrets that the agent holds, on one line, and bou
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -28,6 +29,15 @@ def told(text: str, most: int = TOLD_CHARACTERS, *, also: Sequence[str] = ()) ->
     shown = masked(text[: most + _BEGIN], also)
     line = "".join(c if c.isprintable() else " " for c in shown)
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def json_members(body: bytes) -> dict[str, Any] | None:
+    """Return what a JSON object in UTF-8 has; None: it is none."""
+    try:
+        value: object = json.loads(body.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def members(value: object) -> dict[str, Any]:

@@ -62,12 +62,8 @@ def settings_again(
     argv: Sequence[str] | None, *, environ: Mapping[str, str]
 ) -> Settings:
     """Return the settings that an order to run names now; raises CommandFailedError."""
-    order, _ = _ordered(argv, say=_say_nothing, environ=environ)
+    order, _ = _ordered(argv, say=lambda _: None, environ=environ)
     return order.settings()
-
-
-def _say_nothing(line: str) -> None:
-    del line
 
 
 def _ordered(
@@ -120,27 +116,20 @@ def _done(order: Order, arguments: argparse.Namespace) -> int:
     # Not above: an agent that is to run needs none of them.
     from forewarn.agent import commands  # noqa: PLC0415
 
-    word: str | None = arguments.word
-    command: str = arguments.command
-    if command == "check":
-        return commands.check(order)
-    if command == "settings":
-        return commands.show_settings(order)
-    if command == "try":
-        return commands.try_document(
-            order, _needed(word, "try"), name=arguments.vm, at=arguments.at
-        )
-    if command == "status":
-        return commands.show_status(order)
-    if command == "approve":
-        return commands.approve(order, _needed(word, "approve"))
-    return commands.install(order, write=arguments.write)
-
-
-def _needed(word: str | None, command: str) -> str:
-    if word is None:
-        raise CommandFailedError(USAGE, f"{_WORDS[command]} is missing")
-    return word
+    word: str = arguments.word or ""
+    if not word and arguments.command in _WORDS:
+        raise CommandFailedError(USAGE, f"{_WORDS[arguments.command]} is missing")
+    do: Mapping[str, Callable[[], int]] = {
+        "check": lambda: commands.check(order),
+        "settings": lambda: commands.show_settings(order),
+        "try": lambda: commands.try_document(
+            order, word, name=arguments.vm, at=arguments.at
+        ),
+        "status": lambda: commands.show_status(order),
+        "approve": lambda: commands.approve(order, word),
+        "install": lambda: commands.install(order, write=arguments.write),
+    }
+    return do[arguments.command]()
 
 
 def _program() -> tuple[str, ...]:

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from forewarn.agent.core.gate import AskGate, GateAnswer
-from forewarn.agent.core.lock import ReleaseLock, TakeLock
-from forewarn.agent.core.model import AskPeers, Input, Send
+from forewarn.agent.core.gate import GateAnswer
+from forewarn.agent.core.model import Input
 from forewarn.agent.core.names import key_of
 from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.peers import Peers
 from forewarn.agent.settings_model import Settings
-from forewarn.agent.wire.sender import Sender
 from forewarn.clock import Clock
 from forewarn.instants import SECOND
 
@@ -25,48 +23,6 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 5.0
 """For a look at the lock, or at the alerts: a person waits."""
-
-
-class Outbound:
-    """Sends what the main loop decides to send."""
-
-    def __init__(
-        self,
-        sender: Sender,
-        *,
-        peers: Peers | None,
-        locker: Locker | None,
-        gatekeeper: Gatekeeper | None,
-    ) -> None:
-        """Send by these; without one of them nobody of its kind is asked."""
-        self._sender = sender
-        self._peers = peers
-        self._locker = locker
-        self._gatekeeper = gatekeeper
-
-    def approve(self, send: Send) -> None:
-        """Send an approval; never waits."""
-        self._sender.approve(send.event_id)
-
-    def ask(self, asked: AskPeers) -> None:
-        """Ask other agents; never waits."""
-        if self._peers is not None:
-            self._peers.ask(asked)
-
-    def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
-        """Ask for the lock, or give it back; never waits."""
-        if self._locker is not None:
-            self._locker.ask(asked)
-
-    def ask_gate(self, asked: AskGate) -> None:
-        """Ask which alerts fire; never waits."""
-        if self._gatekeeper is not None:
-            self._gatekeeper.ask(asked)
-
-
-def has_peers(settings: Settings) -> bool:
-    """Tell whether the settings say where the other agents are."""
-    return bool(settings.peers.url or settings.peers.urls)
 
 
 def peers_of(

@@ -7,16 +7,14 @@ said nothing. What is sent and what counts as an answer is in `telling.pages`.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Callable
 
 from forewarn.agent import forms
 from forewarn.agent.core.model import AskPeers, PeerSaid
 from forewarn.agent.core.names import is_same
-from forewarn.agent.foreign import told
+from forewarn.agent.foreign import json_members, told
 from forewarn.agent.wire.answers import HttpError, Trouble
 from forewarn.agent.wire.http import Client
 from forewarn.agent.wire.urls import parse_url
@@ -114,13 +112,9 @@ class Peers:
             return False
         if answer.status != OK:
             raise _unheard(f"it answered with status {answer.status}")
-        try:
-            members = json.loads(answer.body)
-        except (ValueError, RecursionError) as error:
-            raise _unheard("its answer is not JSON") from error
-        if not isinstance(members, dict):
-            raise _unheard("its answer is no JSON object")
-        members = cast("Mapping[str, Any]", members)
+        members = json_members(answer.body)
+        if members is None:
+            raise _unheard("its answer is not a JSON object")
         vm = members.get("vm")
         if vm and not is_same(str(vm), name):
             # Who is asked in another's place, or asks itself, approves for nobody.

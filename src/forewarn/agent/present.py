@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from forewarn.agent.endpoint_lock import holder_of
+from forewarn.agent.foreign import json_members
 from forewarn.agent.journal.lock import last_holder
 from forewarn.agent.settings_model import Settings
 from forewarn.agent.wire.answers import HttpError, Trouble
@@ -35,15 +35,12 @@ def asked(settings: Settings) -> dict[str, Any]:
     )
     try:
         answer = client.get("/status", timeout=STATUS_TIMEOUT)
-        document = json.loads(answer.body)
-    except (ValueError, RecursionError) as error:
-        raise HttpError(Trouble.MALFORMED, "something else answers there") from error
     finally:
         client.close()
-    found = cast("dict[str, Any]", document if isinstance(document, dict) else {})
-    if not isinstance(found.get("events"), list):
+    document = json_members(answer.body)
+    if document is None or not isinstance(document.get("events"), list):
         raise HttpError(Trouble.MALFORMED, "something else answers there")
-    return found
+    return document
 
 
 def shown(settings: Settings) -> Mapping[str, Any]:

@@ -85,20 +85,9 @@ def describe(settings: Settings) -> tuple[SettingRow, ...]:
 
 def value_of(settings: Settings, name: str) -> Any:
     """Return the value of a setting by its whole name."""
-    table, _, key = name.rpartition(".")
-    if table == "standby":
-        standby = settings.policy.standby
-        if standby is None:
-            return getattr(StandbySettings(), key)
-        return {
-            "names": tuple(sorted(standby.names)),
-            "after": standby.after,
-            "source": tuple(sorted(standby.sources)),
-        }[key]
-    if table == "gone_after":
-        return getattr(settings.policy.gone_after, key)
     if name == "peers.url":
         return settings.peers.url or settings.peers.urls
+    table, _, key = name.rpartition(".")
     return getattr(getattr(settings, table or "watch"), key)
 
 
@@ -126,30 +115,15 @@ class _Reader(Reader):
             peers["urls"] = url
         else:
             peers["url"] = url
-        watch = WatchSettings(**self.table(""))
-        others = PeerSettings(**peers)
-        lock = LockSettings(**self.table("lock"))
-        gate = GateSettings(**self.table("gate"))
-        judge = checks.Judge(
-            self.arrays,
-            watch=watch,
-            peers=others,
-            standby=StandbySettings(**self.table("standby")),
-            gone_after=GoneAfter(**self.table("gone_after")),
-            lock=lock,
-            gate=gate,
-            partial=self.partial,
-        )
-        policy = judge.policy()
-        for name, message in judge.faults:
-            self.blame(name, message)
-        return Settings(
-            watch=watch,
+        found = Settings(
+            watch=WatchSettings(**self.table("")),
             log=LogSettings(**self.table("log")),
             history=HistorySettings(**self.table("history")),
-            peers=others,
-            lock=lock,
-            gate=gate,
+            peers=PeerSettings(**peers),
+            standby=StandbySettings(**self.table("standby")),
+            gone_after=GoneAfter(**self.table("gone_after")),
+            lock=LockSettings(**self.table("lock")),
+            gate=GateSettings(**self.table("gate")),
             handlers=tuple(
                 HandlerSettings(**_parted("handler", entry))
                 for entry in self.arrays["handler"]
@@ -160,14 +134,17 @@ class _Reader(Reader):
                 for entry in self.arrays["notify"]
                 if "kind" in entry
             ),
-            policy=policy,
             origins={
                 name: origin for name, origin in self.origins.items() if name in OPTIONS
             },
-            warnings=tuple(judge.warnings),
             file=self.file,
             is_blank=self.is_blank,
         )
+        judge = checks.Judge(self.arrays, found, self.partial)
+        policy = judge.policy()
+        for name, message in judge.faults:
+            self.blame(name, message)
+        return replace(found, policy=policy, warnings=tuple(judge.warnings))
 
     def refuse_strangers(self, environ: Mapping[str, str]) -> None:
         """Tell of variables of the agent's that name no setting, as of keys.

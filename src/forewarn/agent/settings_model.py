@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from forewarn.agent.core.policy import Policy
+from forewarn.agent.core.policy import GoneAfter, Policy
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -210,6 +210,8 @@ class Settings:
     log: LogSettings = field(default_factory=LogSettings)
     history: HistorySettings = field(default_factory=HistorySettings)
     peers: PeerSettings = field(default_factory=PeerSettings)
+    standby: StandbySettings = field(default_factory=StandbySettings)
+    gone_after: GoneAfter = field(default_factory=GoneAfter)
     lock: LockSettings = field(default_factory=LockSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     handlers: tuple[HandlerSettings, ...] = ()

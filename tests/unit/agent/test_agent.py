@@ -12,6 +12,8 @@ from forewarn.agent.core.model import (
     Note,
     PeerSaid,
     Phase,
+    Run,
+    Send,
     Stage,
     StepState,
 )
@@ -70,8 +72,8 @@ def test_what_is_done_was_durable_before() -> None:
         [task] = journal.memory.tasks
         states.append((what, task.stage, task.consent))
 
-    worker.hands.start = lambda run: (look("start"), start(run))[1]
-    worker.voice.approve = lambda send: (look("approve"), approve(send))[1]
+    worker.dispatch[Run] = lambda run: (look("start"), start(run))[1]
+    worker.dispatch[Send] = lambda send: (look("approve"), approve(send))[1]
     scene.machine.notices = (event(),)
     for _ in range(4):
         worker.second()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.agent.alerts.gatekeeper import Gatekeeper
 from forewarn.agent.assembly import (
     Parts,
     checks_of,
@@ -19,6 +20,7 @@ from forewarn.agent.assembly import (
     pace_of,
     stranded,
 )
+from forewarn.agent.core.gate import AskGate
 from forewarn.agent.core.model import (
     Memory,
     NoteKind,
@@ -175,9 +177,15 @@ def test_a_dry_run_touches_no_disk_and_no_other_agent(
     make()
     parts = make(dry_run="true")
     assert isinstance(parts._opened.journal, MemoryJournal)
-    assert isinstance(parts.agent._hands, DryRun)
-    assert isinstance(parts.agent._voice, DryRun)
+    for carry_out in parts.agent._dispatch.values():
+        assert isinstance(getattr(carry_out, "__self__", None), DryRun)
     assert not (tmp_path / "agent.db.runs").exists()
+
+
+def test_a_dry_run_really_asks_which_alerts_fire(make: Make) -> None:
+    parts = make('[gate]\nprometheus = "http://127.0.0.1:1"\n', dry_run="true")
+    ask = parts.agent._dispatch[AskGate]
+    assert isinstance(getattr(ask, "__self__", None), Gatekeeper)
 
 
 PEERS = (

@@ -70,33 +70,23 @@ class Loop:
         self.agent = Agent(
             settings,
             journal=self.journal,
-            hands=self,
-            voice=self,
+            dispatch={
+                Run: self.runs.append,
+                Tighten: lambda tighten: self.tightened.append(tighten.stop_at),
+                Send: lambda send: self.sent.append(send.event_id),
+                Stop: self._refuse,
+                AskPeers: self._refuse,
+                TakeLock: self._refuse,
+                ReleaseLock: self._refuse,
+                AskGate: self._refuse,
+            },
             clock=self.clock,
             inbox=self.inbox,
         )
         self.agent.begin()
 
-    def start(self, run: Run) -> None:
-        self.runs.append(run)
-
-    def stop(self, stop: Stop) -> None:
-        raise AssertionError(stop)
-
-    def tighten(self, tighten: Tighten) -> None:
-        self.tightened.append(tighten.stop_at)
-
-    def approve(self, send: Send) -> None:
-        self.sent.append(send.event_id)
-
-    def ask(self, asked: AskPeers) -> None:
-        raise AssertionError(asked)
-
-    def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
-        raise AssertionError(asked)
-
-    def ask_gate(self, asked: AskGate) -> None:
-        raise AssertionError(asked)
+    def _refuse(self, command: object) -> None:
+        raise AssertionError(command)
 
     def give(self, *inputs: Input) -> None:
         """Turn with these; without any, as when nothing came in for a second."""

@@ -59,9 +59,9 @@ def test_who_has_not_seen_the_event_is_there_and_not_prepared(
     ("body", "status", "told"),
     [
         (b'{"vm":"web_0","prepared":true}', "200 OK", "is the agent of 'web_0'"),
-        (b"[" * 4000, "200 OK", "its answer is not JSON"),
-        (b"[]", "200 OK", "its answer is no JSON object"),
-        (b"", "200 OK", "its answer is not JSON"),
+        (b"[" * 4000, "200 OK", "its answer is not a JSON object"),
+        (b"[]", "200 OK", "its answer is not a JSON object"),
+        (b"", "200 OK", "its answer is not a JSON object"),
         (b"", "401 Unauthorized", "it answered with status 401"),
     ],
 )

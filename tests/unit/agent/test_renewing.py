@@ -15,8 +15,7 @@ from forewarn.agent.core.lock import Lock, LockState
 from forewarn.agent.core.model import Consent, Memory, Phase, Stage, Step, StepState
 from forewarn.agent.failure import CommandFailedError
 from forewarn.agent.order import Order
-from forewarn.agent.renewing import Renewal
-from forewarn.agent.replacing import refusal_of
+from forewarn.agent.renewing import Renewal, refusal_of
 from forewarn.agent.settings_model import HandlerSettings, Settings, WatchSettings
 from forewarn.agent.signals import Signals
 from tests.support.agent_journals import task_of

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent import option_table, reference
+from deploy import agent_reference
+from forewarn.agent import option_table
 from forewarn.agent.array_tables import ENTRIES, keys_of
 from forewarn.agent.core.policy import Approve, Approver, Standby, Window
 from forewarn.agent.core.rules import default_rules
@@ -378,7 +379,7 @@ def test_names_of_flags_and_variables() -> None:
 
 
 def test_the_reference_is_as_the_tables(request: pytest.FixtureRequest) -> None:
-    page, text = REFERENCE / "agent-settings.md", reference.markdown()
+    page, text = REFERENCE / "agent-settings.md", agent_reference.markdown()
     if request.config.getoption("--rewrite"):
         page.write_text(text, encoding="utf-8")
     assert page.read_text(encoding="utf-8") == text, "run `pytest --rewrite`"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from forewarn.agent.core import (
     approving,
@@ -31,6 +33,7 @@ from forewarn.agent.core.model import (
     Step,
     StepState,
     Task,
+    note_of,
 )
 from forewarn.agent.core.policy import Policy
 from forewarn.instants import Micros
@@ -45,17 +48,7 @@ def absorb(policy: Policy, memory: Memory, given: Input, now: Micros) -> Absorbe
     """Return the memory after one input, and what is to be told of it."""
     if isinstance(given, Polled):
         return listing.read(policy.gone_after, memory, given, now)
-    if isinstance(given, Finished):
-        return _finished(memory, given, now)
-    if isinstance(given, Answered):
-        return _answered(memory, given, now)
-    if isinstance(given, PeerSaid):
-        return _heard(memory, given, now), []
-    if isinstance(given, LockSaid):
-        return locking.absorb(memory, given, now)
-    if isinstance(given, GateSaid):
-        return gating.absorb(memory, given, now)
-    return _ordered(memory, given, now)
+    return _ABSORBERS[type(given)](memory, given, now)
 
 
 def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
@@ -63,11 +56,12 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
         finished = _explained(finished, step)
         new = replace(step, state=finished.state, detail=finished.detail, ended=now)
         kept = tuple(new if each is step else each for each in memory.restored)
-        note = Note(
-            at=now,
-            kind=NoteKind.HANDLER,
+        note = note_of(
+            None,
+            NoteKind.HANDLER,
+            now,
+            _told(finished),
             handler=step.handler,
-            detail=_told(finished),
             ended=finished.state,
         )
         return replace(memory, restored=kept), [note]
@@ -80,12 +74,22 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
         memory = memory.put(done)
         if step.phase is Phase.RECOVER and finished.state is StepState.DONE:
             memory = recovering.settle(memory, step.handler, now)
-        detail = f"{step.phase.value}: {_told(finished)}"
-        note = _note(done, NoteKind.HANDLER, now, detail)
-        notes = [replace(note, ended=finished.state)]
-        if (step.phase, finished.state) == (Phase.RECOVER, StepState.FAILED):
-            notes += _unrecovered(done, step, finished, now)
-        return memory, [replace(note, handler=step.handler) for note in notes]
+        notes = [
+            note_of(
+                done,
+                NoteKind.HANDLER,
+                now,
+                f"{step.phase.value}: {_told(finished)}",
+                handler=step.handler,
+                ended=finished.state,
+            )
+        ]
+        is_lost = (step.phase, finished.state) == (Phase.RECOVER, StepState.FAILED)
+        if is_lost and step.attempt == 1:
+            # Told once: it is tried again for ever.
+            why = f"its recovery failed, and is tried again: {finished.detail}"
+            notes.append(note_of(done, NoteKind.FAILED, now, why, handler=step.handler))
+        return memory, notes
     # Of an event that was forgotten meanwhile.
     return memory, []
 
@@ -95,14 +99,6 @@ def _explained(finished: Finished, step: Step) -> Finished:
     if finished.state is not StepState.STOPPED or not step.detail:
         return finished
     return replace(finished, detail=step.detail)
-
-
-def _unrecovered(task: Task, step: Step, finished: Finished, now: Micros) -> list[Note]:
-    """Tell, once, of a recovery that fails: it is tried again for ever."""
-    if step.attempt > 1:
-        return []
-    detail = f"its recovery failed, and is tried again: {finished.detail}"
-    return [_note(task, NoteKind.FAILED, now, detail)]
 
 
 def _told(finished: Finished) -> str:
@@ -116,7 +112,7 @@ def _answered(memory: Memory, answered: Answered, now: Micros) -> Absorbed:
         return memory, []
     if answered.consent is Consent.GIVEN:
         task = replace(task, consent=Consent.GIVEN, retry_at=0)
-        note = _note(task, NoteKind.APPROVED, now, answered.detail)
+        note = note_of(task, NoteKind.APPROVED, now, answered.detail)
         return memory.put(task), [note]
     is_refusal = answered.consent is Consent.REFUSED
     task = replace(task, refusals=task.refusals + is_refusal)
@@ -125,7 +121,7 @@ def _answered(memory: Memory, answered: Answered, now: Micros) -> Absorbed:
         troubles = (*(each for each in task.troubles if each != why), why)
         task = replace(task, consent=Consent.REFUSED, retry_at=0, troubles=troubles)
         detail = f"{task.refusals} times, and not sent again: {why}"
-        return memory.put(task), [_note(task, NoteKind.REFUSED, now, detail)]
+        return memory.put(task), [note_of(task, NoteKind.REFUSED, now, detail)]
     at = approving.retry_at(task, answered.retry_after, now)
     task = replace(task, retry_at=at)
     how = "refused" if is_refusal else "not confirmed"
@@ -138,14 +134,14 @@ def _untaken(memory: Memory, task: Task, how: str, why: str, now: Micros) -> Abs
         return memory.put(task), []
     task = replace(task, troubles=(*task.troubles, why))
     detail = f"the approval was {how}, and is sent again: {why}"
-    note = _note(task, NoteKind.FAILED, now, detail)
-    return memory.put(task), [replace(note, about="approval")]
+    note = note_of(task, NoteKind.FAILED, now, detail, about="approval")
+    return memory.put(task), [note]
 
 
-def _heard(memory: Memory, said: PeerSaid, now: Micros) -> Memory:
+def _heard(memory: Memory, said: PeerSaid, now: Micros) -> Absorbed:
     task = memory.find(said.event_id)
     if task is None or not names.is_named(task.notice, said.name):
-        return memory
+        return memory, []
     key = names.key_of(said.name)
     ready = {name for name in task.peers_ready if name != key}
     if said.is_prepared:
@@ -156,7 +152,7 @@ def _heard(memory: Memory, said: PeerSaid, now: Micros) -> Memory:
         peers_ready=tuple(sorted(ready)),
         peers_alive=tuple(sorted(alive.items())),
     )
-    return memory.put(task)
+    return memory.put(task), []
 
 
 def _ordered(memory: Memory, ordered: Ordered, now: Micros) -> Absorbed:
@@ -174,7 +170,11 @@ def _ordered(memory: Memory, ordered: Ordered, now: Micros) -> Absorbed:
     return memory.put(task), []
 
 
-def _note(task: Task, kind: NoteKind, now: Micros, detail: str = "") -> Note:
-    return Note(
-        at=now, kind=kind, event_id=task.event_id, detail=detail, notice=task.notice
-    )
+_ABSORBERS: Mapping[type[Input], Callable[[Memory, Any, Micros], Absorbed]] = {
+    Finished: _finished,
+    Answered: _answered,
+    PeerSaid: _heard,
+    Ordered: _ordered,
+    LockSaid: locking.absorb,
+    GateSaid: gating.absorb,
+}

@@ -24,6 +24,7 @@ from forewarn.agent.core.model import (
     Stage,
     StepState,
     Task,
+    note_of,
 )
 from forewarn.agent.core.names import is_named, key_of, keys_of, place_of
 from forewarn.agent.core.names import others as others_of
@@ -120,7 +121,7 @@ def consider(
         return _held_back(task, approved, policy, passage, why, now)
     if is_sent and gating.standing_of(gate, terms, now) is Standing.UNHEARD:
         detail = f"approved without an answer of {terms.label}: {gate.detail}"
-        note = gating.note_of(task, now, detail)
+        note = note_of(task, NoteKind.GATE, now, detail)
         return replace(approved, notes=(*approved.notes, note))
     return approved if is_sent else replace(approved, passage=Passage.PASS)
 
@@ -175,13 +176,8 @@ def _locked(
         return approved
     why = _why_not_held(lock, terms.label)
     if is_late and not terms.withholds:
-        note = Note(
-            at=now,
-            kind=NoteKind.LOCK,
-            event_id=task.event_id,
-            detail=f"not had in time, and approved without: {why}",
-            notice=task.notice,
-        )
+        detail = f"not had in time, and approved without: {why}"
+        note = note_of(task, NoteKind.LOCK, now, detail)
         return replace(approved, notes=(note,))
     kept, others = _unsent(task, approved)
     if is_late:

@@ -13,10 +13,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from forewarn.agent.core.gate import NO_GATE, AskGate, Gate, GateAnswer, GateSaid
-from forewarn.agent.core.model import Command, Consent, Memory, Note, NoteKind, Task
+from forewarn.agent.core.model import (
+    Change,
+    Command,
+    Consent,
+    Memory,
+    Note,
+    NoteKind,
+    Task,
+    note_of,
+)
 from forewarn.agent.core.policy import GateTerms, Policy, Rule
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
-from forewarn.protocol.frozen import frozen_dataclass
 
 GOOD_FOR: Micros = 10 * SECOND
 """How long an answer without alerts lets events pass. Prometheus looks at its rules once
@@ -85,16 +93,6 @@ TABLE: Mapping[tuple[Standing, bool], Passage] = {
 """What becomes of an event, by the answers and by whether its NotBefore has come."""
 
 HELD = frozenset({Passage.ASK, Passage.HOLD})
-
-
-@frozen_dataclass
-class Gating:
-    """What becomes of the gate now."""
-
-    memory: Memory
-    commands: tuple[Command, ...] = ()
-    notes: tuple[Note, ...] = ()
-    wake: Micros | None = None
 
 
 def is_wanted(task: Task, rule: Rule, policy: Policy) -> bool:
@@ -170,39 +168,20 @@ def absorb(memory: Memory, said: GateSaid, now: Micros) -> tuple[Memory, list[No
     memory = replace(memory, gate=gate)
     if is_same or not before.events:
         return memory, []
+    kind, about = NoteKind.GATE, ""
     if is_trouble:
+        kind, about = NoteKind.FAILED, NoteKind.GATE.value
         detail = f"{gate.label} gives no usable answer: {gate.detail}"
-        return memory, [_note(memory, now, detail, NoteKind.FAILED)]
-    if said.answer is GateAnswer.ALERTS:
-        return memory, [_note(memory, now, f"{gate.detail} ({gate.label})")]
-    if before.last is None:
+    elif said.answer is GateAnswer.ALERTS:
+        detail = f"{gate.detail} ({gate.label})"
+    elif before.last is None:
         return memory, []
-    lasted = describe_duration(now - before.since)
-    detail = f"no alert fires any more, after {lasted} ({gate.label})"
-    return memory, [_note(memory, now, detail)]
-
-
-def _note(
-    memory: Memory, now: Micros, detail: str, kind: NoteKind = NoteKind.GATE
-) -> Note:
-    """Return a note about the first event that is held back."""
-    task = memory.find(memory.gate.events[0])
-    assert task is not None, "what is held back is remembered"
-    return note_of(task, now, detail, kind)
-
-
-def note_of(
-    task: Task, now: Micros, detail: str, kind: NoteKind = NoteKind.GATE
-) -> Note:
-    """Return a note about an event."""
-    return Note(
-        at=now,
-        kind=kind,
-        event_id=task.event_id,
-        detail=detail,
-        notice=task.notice,
-        about=NoteKind.GATE.value if kind is NoteKind.FAILED else "",
-    )
+    else:
+        lasted = describe_duration(now - before.since)
+        detail = f"no alert fires any more, after {lasted} ({gate.label})"
+    # The first event that is held back stands for all of them.
+    task = memory.find(before.events[0])
+    return memory, [note_of(task, kind, now, detail, about=about)]
 
 
 def resumed(gate: Gate) -> Gate:
@@ -250,7 +229,7 @@ def _rested(gate: Gate, now: Micros) -> Gate:
 
 def advance(
     memory: Memory, policy: Policy, passages: Mapping[str, Passage], now: Micros
-) -> Gating:
+) -> Change:
     """Return what to ask now, after the events were decided.
 
     `passages` has what was decided of each event that is ready to be approved and that
@@ -258,11 +237,16 @@ def advance(
     """
     terms, before = policy.gate, memory.gate
     if terms is None:
-        return Gating(memory=memory)
+        return Change(memory=memory)
     held = tuple(each for each, passage in passages.items() if passage in HELD)
     is_asked = any(each is not Passage.LATE for each in passages.values())
     notes = tuple(
-        note_of(task, now, f"not approved before {_end(task)}: {_reason(before)}")
+        note_of(
+            task,
+            NoteKind.GATE,
+            now,
+            f"not approved before {_end(task)}: {_reason(before)}",
+        )
         for event_id in before.events
         if event_id not in held
         and (task := memory.find(event_id)) is not None
@@ -282,7 +266,7 @@ def advance(
         commands = (AskGate(number=number),)
     if gate.is_asking and is_asked:
         due = gate.asked + terms.timeout + ANSWER_GRACE
-    return Gating(
+    return Change(
         memory=memory if gate == before else replace(memory, gate=gate),
         commands=commands,
         notes=notes,

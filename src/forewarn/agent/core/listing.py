@@ -21,6 +21,7 @@ from forewarn.agent.core.model import (
     Stage,
     StepState,
     Task,
+    note_of,
 )
 from forewarn.agent.core.names import keys_of
 from forewarn.agent.core.policy import GoneAfter
@@ -56,7 +57,7 @@ def read(gone_after: GoneAfter, memory: Memory, polled: Polled, now: Micros) -> 
                 known.add(notice.event_id)
                 task = _under_another_id(before, notice)
                 detail = f"the same maintenance as {before.event_id}"
-                notes.append(_note(task, NoteKind.SEEN, now, detail))
+                notes.append(note_of(task, NoteKind.SEEN, now, detail))
         task = presence.judged(task, answer, gone_after, heard=polled.heard, now=now)
         if task.presence is Presence.LISTED and notice is not None:
             if not before.is_live:
@@ -73,9 +74,9 @@ def read(gone_after: GoneAfter, memory: Memory, polled: Polled, now: Micros) -> 
             continue
         memory, task = _made(memory, notice, polled, now)
         tasks.append(task)
-        notes.append(_note(task, NoteKind.SEEN, now))
+        notes.append(note_of(task, NoteKind.SEEN, now))
         if task.started:
-            notes.append(_note(task, NoteKind.STARTED, now, "when it was first seen"))
+            notes.append(note_of(task, NoteKind.STARTED, now, "when it was first seen"))
     memory = replace(memory, tasks=tuple(tasks))
     return restoring.listened(memory, polled, gone_after), notes
 
@@ -161,13 +162,13 @@ def _left(
         long = presence.patience(before, gone_after, now)
         why = f"{why} for {describe_duration(long)}"
     if task.started:
-        return task, _note(task, NoteKind.GONE, now, why)
+        return task, note_of(task, NoteKind.GONE, now, why)
     not_before = task.notice.not_before
     is_given = task.consent is Consent.GIVEN
     if not_before is not None and now < not_before and not is_given:
-        return task, _note(task, NoteKind.CANCELLED, now, why)
+        return task, note_of(task, NoteKind.CANCELLED, now, why)
     detail = "; ".join(filter(None, ("it was never seen Started", why)))
-    return task, _note(task, NoteKind.GONE, now, detail)
+    return task, note_of(task, NoteKind.GONE, now, detail)
 
 
 _EVIDENCE: Mapping[Presence, str] = {
@@ -195,7 +196,7 @@ def _shown(
         mine=task.mine or is_named,
         started=now if begins else task.started,
     )
-    return task, [_note(task, NoteKind.STARTED, now, told)] * begins
+    return task, [note_of(task, NoteKind.STARTED, now, told)] * begins
 
 
 def _by_whom(task: Task, now: Micros) -> str:
@@ -249,10 +250,4 @@ def _new_round(task: Task, given: Given) -> Task:
         prepared=0,
         withheld="",
         peers_ready=(),
-    )
-
-
-def _note(task: Task, kind: NoteKind, now: Micros, detail: str = "") -> Note:
-    return Note(
-        at=now, kind=kind, event_id=task.event_id, detail=detail, notice=task.notice
     )

@@ -13,7 +13,7 @@ from forewarn.protocol.frozen import frozen_dataclass
 
 
 class LockState(enum.Enum):
-    """How far the lock is that limits approvals; only `lock_table` changes it."""
+    """How far the lock is that limits approvals; only `table` changes it."""
 
     UNKNOWN = "unknown"
     """Nobody knows whether an earlier agent of this VM has it still."""

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.agent.core import lock_table, rules
+from forewarn.agent.core import rules, table
 from forewarn.agent.core.lock import (
     NO_LOCK,
     Lock,
@@ -21,8 +21,8 @@ from forewarn.agent.core.lock import (
     ReleaseLock,
     TakeLock,
 )
-from forewarn.agent.core.lock_table import LockGiven
 from forewarn.agent.core.model import (
+    Change,
     Command,
     Consent,
     Memory,
@@ -30,10 +30,11 @@ from forewarn.agent.core.model import (
     NoteKind,
     Stage,
     Task,
+    note_of,
 )
 from forewarn.agent.core.policy import LockTerms, Policy, Rule
+from forewarn.agent.core.table import LockGiven
 from forewarn.instants import MINUTE, SECOND, Micros, describe_duration
-from forewarn.protocol.frozen import frozen_dataclass
 
 RETRY_FIRST: Micros = SECOND
 RETRY_MOST: Micros = 30 * SECOND
@@ -62,15 +63,6 @@ LATE_FOR: Micros = MINUTE
 """How long a server may still carry out a request to which it gave no answer. Where it
 was for the lock, that is given back once more after this; where it was to give it back,
 it is not asked for before."""
-
-
-@frozen_dataclass
-class Locking:
-    """What becomes of the lock now."""
-
-    memory: Memory
-    commands: tuple[Command, ...] = ()
-    wake: Micros | None = None
 
 
 def is_wanted(task: Task, rule: Rule, policy: Policy) -> bool:
@@ -241,17 +233,17 @@ def _other(memory: Memory, terms: LockTerms, now: Micros) -> tuple[Memory, list[
             f"still hold the {lock.label}, where nobody gives it back now"
         )
         notes.append(_note(memory, now, detail, NoteKind.FAILED))
-    state = lock_table.step(lock.state, LockGiven.MOVE)
+    state = table.lock_step(lock.state, LockGiven.MOVE)
     fresh = Lock(state=state, label=terms.label, number=lock.number)
     return replace(memory, lock=fresh), notes
 
 
-def advance(memory: Memory, policy: Policy, now: Micros) -> Locking:
+def advance(memory: Memory, policy: Policy, now: Micros) -> Change:
     """Return what to ask of the lock's server now, after the events were decided."""
     terms = policy.lock
     holder = (terms.holder if terms else "") or memory.name
     if terms is None or policy.is_observer or not holder:
-        return Locking(memory=memory)
+        return Change(memory=memory)
     lock = memory.lock
     needing = _needing(memory)
     if needing:
@@ -279,7 +271,7 @@ def advance(memory: Memory, policy: Policy, now: Micros) -> Locking:
             asked=now,
         )
         commands = (_request(lock, lock.holder or holder),)
-    return Locking(
+    return Change(
         memory=memory if lock == memory.lock else replace(memory, lock=lock),
         commands=commands,
         wake=_wake(lock, needing, terms, policy.gone_after.started, now),
@@ -438,7 +430,7 @@ def problems(memory: Memory, policy: Policy) -> list[str]:
 
 
 def _moved(lock: Lock, given: LockGiven, now: Micros) -> Lock:
-    state = lock_table.step(lock.state, given)
+    state = table.lock_step(lock.state, given)
     if state is lock.state:
         return lock
     lock = replace(
@@ -456,11 +448,5 @@ def _note(
 ) -> Note:
     """Return a note about the event that needs the lock, where there is one."""
     task = next(iter(_needing(memory)), None)
-    return Note(
-        at=now,
-        kind=kind,
-        event_id=task.event_id if task else "",
-        detail=detail,
-        notice=task.notice if task else None,
-        about=NoteKind.LOCK.value if kind is NoteKind.FAILED else "",
-    )
+    about = NoteKind.LOCK.value if kind is NoteKind.FAILED else ""
+    return note_of(task, kind, now, detail, about=about)

@@ -332,6 +332,39 @@ class Note:
     `preparation`. The event itself never is."""
 
 
+def note_of(
+    task: Task | None,
+    kind: NoteKind,
+    now: Micros,
+    detail: str = "",
+    *,
+    handler: str = "",
+    ended: StepState | None = None,
+    about: str = "",
+) -> Note:
+    """Return a note about an event, or about none."""
+    return Note(
+        at=now,
+        kind=kind,
+        event_id=task.event_id if task else "",
+        handler=handler,
+        detail=detail,
+        ended=ended,
+        notice=task.notice if task else None,
+        about=about,
+    )
+
+
+@frozen_dataclass
+class Change:
+    """What one part of a decision makes of the memory."""
+
+    memory: Memory
+    commands: tuple[Command, ...] = ()
+    notes: tuple[Note, ...] = ()
+    wake: Micros | None = None
+
+
 # What can come in, besides time.
 
 

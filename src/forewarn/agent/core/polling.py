@@ -40,6 +40,9 @@ TIMEOUT_STEP: Micros = SECOND
 WAIT_MARGIN: Micros = 3 * SECOND
 """Beyond a wait that the endpoint has offered (docs/reference/extensions.md)."""
 
+WAIT: Micros = MINUTE
+"""The longest wait for a change that is asked for, where the endpoint can wait."""
+
 FULL_EVERY: Micros = MINUTE
 """How often the document is asked for without a tag: an endpoint whose tags lie
 cannot hide an event for longer."""
@@ -68,9 +71,8 @@ class Pace:
     """For an answer, at most, once there was one."""
     first_timeout: Micros = 130 * SECOND
     """For the first answer: it may take two minutes (clause 7.1)."""
-    wait: Micros = MINUTE
-    """The longest wait for a change that is asked for, where the endpoint can wait;
-    0: plain polling."""
+    wait: Micros = WAIT
+    """The longest wait for a change that is asked for; 0: plain polling."""
 
 
 @frozen_dataclass

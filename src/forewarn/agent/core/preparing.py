@@ -21,6 +21,7 @@ from forewarn.agent.core.model import (
     StepState,
     Task,
     Tighten,
+    note_of,
 )
 from forewarn.agent.core.policy import Approve, Handler, Policy, Rule
 from forewarn.agent.core.table import Given
@@ -87,13 +88,7 @@ def _begin(task: Task, rule: Rule, policy: Policy, now: Micros) -> Progress:
         required=tuple(budget.required(task, groups)),
     )
     names = ", ".join(handler.name for group in groups for handler in group)
-    note = Note(
-        at=now,
-        kind=NoteKind.PREPARING,
-        event_id=task.event_id,
-        detail=f"{rule.name}: {names}",
-        notice=task.notice,
-    )
+    note = note_of(task, NoteKind.PREPARING, now, f"{rule.name}: {names}")
     return Progress(
         task=replace(table.step(task, Given.BEGIN), begun=now), notes=(note,)
     )
@@ -296,12 +291,5 @@ def _conclude(task: Task, groups: list[list[Handler]], now: Micros) -> Progress:
         # Somebody had it approved before it was prepared: nothing is held back.
         kind, about = NoteKind.FAILED, "preparation"
         withheld = f"it is approved, and not prepared: {withheld}"
-    note = Note(
-        at=now,
-        kind=kind,
-        event_id=task.event_id,
-        detail=withheld,
-        notice=task.notice,
-        about=about,
-    )
+    note = note_of(task, kind, now, withheld, about=about)
     return Progress(task=task, notes=(note,))

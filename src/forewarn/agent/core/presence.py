@@ -20,6 +20,7 @@ from dataclasses import replace
 from forewarn.agent.core import names
 from forewarn.agent.core.model import Consent, Polled, Presence, Task
 from forewarn.agent.core.policy import GoneAfter
+from forewarn.agent.core.table import follow
 from forewarn.instants import Micros, cut_to_second, describe_duration, format_instant
 from forewarn.protocol.notices import STARTED, Notice
 
@@ -93,18 +94,9 @@ TABLE: Mapping[tuple[Presence, Answer], Presence] = {
 _ABSENT = frozenset({Presence.MISSING, Presence.EMPTY, Presence.RESET})
 
 
-class IllegalPresenceError(Exception):
-    """A presence met an answer that cannot come in it: a bug of ours."""
-
-
 def step(presence: Presence, answer: Answer) -> Presence:
-    """Return the presence after an answer; raises IllegalPresenceError."""
-    try:
-        return TABLE[presence, answer]
-    except KeyError:
-        raise IllegalPresenceError(
-            f"an event that is {presence.value} cannot be {answer.value}"
-        ) from None
+    """Return the presence after an answer; raises IllegalStepError."""
+    return follow(TABLE, presence, answer, "an event that is {} cannot be {}")
 
 
 def is_absent(presence: Presence) -> bool:

@@ -12,22 +12,22 @@ from dataclasses import replace
 
 from forewarn.agent.core import budget, restoring, steps, table
 from forewarn.agent.core.model import (
+    Change,
     Command,
     Memory,
     Note,
     NoteKind,
     Phase,
-    Run,
     Stage,
     Step,
     StepState,
     Stop,
     Task,
+    note_of,
 )
 from forewarn.agent.core.policy import Handler, Policy
 from forewarn.agent.core.table import Given
 from forewarn.instants import SECOND, Micros
-from forewarn.protocol.frozen import frozen_dataclass
 
 GIVE_WAY_GRACE: Micros = SECOND
 """For what is stopped since a hurried preparation wants its handler."""
@@ -36,19 +36,9 @@ GIVE_WAY_GRACE: Micros = SECOND
 GAVE_WAY = "it gave way to an event that leaves no time"
 
 
-@frozen_dataclass
-class Recovery:
-    """What recovery does now."""
-
-    memory: Memory
-    commands: tuple[Command, ...] = ()
-    notes: tuple[Note, ...] = ()
-    wake: Micros | None = None
-
-
 def advance(
     memory: Memory, policy: Policy, now: Micros, *, needed: Collection[str] = ()
-) -> Recovery:
+) -> Change:
     """Return how the recovery of all that has gone goes on.
 
     It gives way to a hurried preparation, which waits for the `needed` handlers; so
@@ -77,14 +67,15 @@ def advance(
     memory, stops = _give_way(memory, needed, now)
     commands += stops
     if not is_held and not policy.is_observer:
-        memory, runs, more, waits = _start(memory, policy, now)
-        commands += runs
-        notes += more
-        wakes += waits
-        memory, runs, waits = restoring.advance(memory, policy, now, kept=_kept(memory))
-        commands += runs
-        wakes += waits
-    return Recovery(
+        begun = _start(memory, policy, now)
+        restored = restoring.advance(
+            begun.memory, policy, now, kept=_kept(begun.memory)
+        )
+        memory = restored.memory
+        commands += (*begun.commands, *restored.commands)
+        notes += begun.notes
+        wakes += filter(None, (begun.wake, restored.wake))
+    return Change(
         memory=memory,
         commands=tuple(commands),
         notes=tuple(notes),
@@ -199,25 +190,17 @@ def _is_clear(task: Task, policy: Policy) -> bool:
 
 def _close(task: Task, policy: Policy, now: Micros) -> tuple[Task, list[Note]]:
     notes = [
-        Note(
-            at=now,
-            kind=NoteKind.FAILED,
-            event_id=task.event_id,
+        note_of(
+            task,
+            NoteKind.FAILED,
+            now,
+            f"handler {name} is no longer in the settings: nobody recovers",
             handler=name,
-            detail=f"handler {name} is no longer in the settings: nobody recovers",
-            notice=task.notice,
         )
         for name in strangers(task, policy)
     ]
     if _has_recovered(task):
-        notes.append(
-            Note(
-                at=now,
-                kind=NoteKind.RECOVERED,
-                event_id=task.event_id,
-                notice=task.notice,
-            )
-        )
+        notes.append(note_of(task, NoteKind.RECOVERED, now))
     return replace(table.step(task, Given.CLEAR), over=now), notes
 
 
@@ -227,9 +210,7 @@ def _has_recovered(task: Task) -> bool:
     )
 
 
-def _start(
-    memory: Memory, policy: Policy, now: Micros
-) -> tuple[Memory, list[Command], list[Note], list[Micros]]:
+def _start(memory: Memory, policy: Policy, now: Micros) -> Change:
     """Start the recoveries whose turn it is: the last that prepared is the first.
 
     Where several events owe the same handler, it runs once, for the latest of them.
@@ -261,38 +242,31 @@ def _start(
                 wakes.append(due)
                 continue
             if not _has_recovered(task):
-                notes.append(_recovering(task, now))
-            task, run = _begin(task, handler, policy, now)
+                notes.append(note_of(task, NoteKind.RECOVERING, now))
+            stop_at = now + handler.recover_timeout
+            task, run = steps.begun(
+                task,
+                handler.name,
+                Phase.RECOVER,
+                stop_at=stop_at,
+                kill_at=stop_at + policy.stop_grace,
+                now=now,
+                kind=handler.kind,
+            )
             commands.append(run)
             busy.add(handler.name)
             break
         tasks[index] = task
-    return replace(memory, tasks=tuple(tasks)), commands, notes, wakes
+    return Change(
+        memory=replace(memory, tasks=tuple(tasks)),
+        commands=tuple(commands),
+        notes=tuple(notes),
+        wake=min(wakes, default=None),
+    )
 
 
 def _is_busy(task: Task) -> bool:
     return any(step.state is StepState.RUNNING for step in task.steps)
-
-
-def _begin(
-    task: Task, handler: Handler, policy: Policy, now: Micros
-) -> tuple[Task, Run]:
-    stop_at = now + handler.recover_timeout
-    return steps.begun(
-        task,
-        handler.name,
-        Phase.RECOVER,
-        stop_at=stop_at,
-        kill_at=stop_at + policy.stop_grace,
-        now=now,
-        kind=handler.kind,
-    )
-
-
-def _recovering(task: Task, now: Micros) -> Note:
-    return Note(
-        at=now, kind=NoteKind.RECOVERING, event_id=task.event_id, notice=task.notice
-    )
 
 
 def settle(memory: Memory, handler: str, now: Micros) -> Memory:

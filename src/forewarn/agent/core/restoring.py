@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from forewarn.agent.core import steps
 from forewarn.agent.core.model import (
+    Change,
     Command,
     Memory,
     Phase,
@@ -55,19 +56,18 @@ def waits(memory: Memory) -> bool:
 
 def advance(
     memory: Memory, policy: Policy, now: Micros, *, kept: Collection[str]
-) -> tuple[Memory, list[Command], list[Micros]]:
+) -> Change:
     """Run what is `always` once; return what to do, and when to look again.
 
     The handlers in `kept` have prepared for an event that is not over.
     """
     if not memory.lost_journal or not memory.has_polled:
-        return memory, [], []
+        return Change(memory=memory)
     # In the opposite order of a preparation, as with all recoveries.
     wanted = [each for each in policy.handlers[::-1] if each.always and each.recovers]
-    if wanted and not memory.is_quiet:
-        return memory, [], []
-    if any(step.state is StepState.RUNNING for step in memory.restored):
-        return memory, [], []
+    is_running = any(step.state is StepState.RUNNING for step in memory.restored)
+    if is_running or (wanted and not memory.is_quiet):
+        return Change(memory=memory)
     busy = steps.busy(memory)
     commands: list[Command] = []
     wakes: list[Micros] = []
@@ -104,7 +104,9 @@ def advance(
     memory = replace(
         memory, restored=tuple(restored.values()), lost_journal=not is_done
     )
-    return memory, commands, wakes
+    return Change(
+        memory=memory, commands=tuple(commands), wake=min(wakes, default=None)
+    )
 
 
 def _may_be_under(task: Task, name: str) -> bool:

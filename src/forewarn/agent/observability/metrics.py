@@ -9,21 +9,30 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
 from forewarn.agent.core.gate import GateAnswer
+from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import (
     Consent,
     Memory,
     Note,
     NoteKind,
+    Stage,
     Step,
     StepState,
     Task,
 )
-from forewarn.agent.observability import metric_definitions
-from forewarn.agent.observability.metric_definitions import Meter
+from forewarn.agent.observability.metric_definitions import (
+    HANDLER_SECONDS,
+    METERS,
+    OTHER,
+    STATUSES,
+    TYPES,
+    Meter,
+)
 from forewarn.instants import SECOND
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -54,7 +63,7 @@ class Metrics:
         self._counts: dict[tuple[str, ...], float] = {}
         self._histograms: dict[tuple[str, ...], Histogram] = {}
         names = tuple(handlers)
-        for meter in metric_definitions.METERS:
+        for meter in METERS:
             for labels in product(*(each or names for each in meter.labels.values())):
                 if meter.buckets:
                     self._histograms[(meter.name, *labels)] = Histogram(meter.buckets)
@@ -65,9 +74,9 @@ class Metrics:
         """Count what a decision changed."""
         with self._lock:
             for note in notes:
-                self._count(metric_definitions.DECISIONS, note.kind.value)
+                self._count("forewarn_agent_decisions_total", note.kind.value)
                 if note.kind is NoteKind.REFUSED:
-                    self._count(metric_definitions.APPROVED, "refused")
+                    self._count("forewarn_agent_approvals_total", "refused")
             before = {task.event_id: task for task in self._memory.tasks}
             for task in memory.tasks:
                 known = before.get(task.event_id)
@@ -77,11 +86,11 @@ class Metrics:
             lock = memory.lock
             is_new = lock.answered not in {0, self._memory.lock.answered}
             if lock.last is not None and is_new:
-                self._count(metric_definitions.LOCK_REQUESTS, lock.last.value)
+                self._count("forewarn_agent_lock_requests_total", lock.last.value)
             gate = memory.gate
             is_new = gate.answered not in {0, self._memory.gate.answered}
             if gate.last is not None and is_new:
-                self._count(metric_definitions.GATE_REQUESTS, gate.last.value)
+                self._count("forewarn_agent_gate_requests_total", gate.last.value)
             self._memory = memory
 
     def _look_at(self, before: Task | None, task: Task) -> None:
@@ -91,19 +100,19 @@ class Metrics:
         tries = before.tries if before else 0
         # A sending that is followed by another was not answered.
         for _ in range(max(0, task.tries - max(tries, 1))):
-            self._count(metric_definitions.APPROVED, "unanswered")
+            self._count("forewarn_agent_approvals_total", "unanswered")
         given = before is not None and before.consent is Consent.GIVEN
         if task.consent is Consent.GIVEN and not given and task.tries:
-            self._count(metric_definitions.APPROVED, "given")
+            self._count("forewarn_agent_approvals_total", "given")
 
     def _look_at_new(self, task: Task) -> None:
         if not task.mine:
             return
         kind = _known(task.notice.event_type)
-        self._count(metric_definitions.SEEN, kind)
+        self._count("forewarn_agent_events_seen_total", kind)
         if task.notice.not_before is not None:
             lead = max(0, task.notice.not_before - task.seen)
-            self._histograms[metric_definitions.NOTICE.name, kind].add(lead / SECOND)
+            self._histograms["forewarn_agent_notice_seconds", kind].add(lead / SECOND)
 
     def _look_at_steps(self, before: Sequence[Step], after: Sequence[Step]) -> None:
         ended = {_key(step) for step in before if step.state is not StepState.RUNNING}
@@ -111,15 +120,19 @@ class Metrics:
             if step.state is StepState.RUNNING or _key(step) in ended:
                 continue
             phase = step.phase.value
-            self._count(metric_definitions.RUNS, step.handler, phase, step.state.value)
-            series = (metric_definitions.RUN_SECONDS.name, step.handler, phase)
+            self._count(
+                "forewarn_agent_handler_runs_total",
+                step.handler,
+                phase,
+                step.state.value,
+            )
+            series = ("forewarn_agent_handler_seconds", step.handler, phase)
             if series not in self._histograms:
                 # Of a handler that was in the settings of an earlier start.
-                self._histograms[series] = Histogram(metric_definitions.HANDLER_SECONDS)
+                self._histograms[series] = Histogram(HANDLER_SECONDS)
             self._histograms[series].add(max(0, step.ended - step.began) / SECOND)
 
-    def _count(self, meter: Meter, *labels: str) -> None:
-        series = (meter.name, *labels)
+    def _count(self, *series: str) -> None:
         self._counts[series] = self._counts.get(series, 0) + 1
 
     def text(self, looked_at: dict[tuple[str, ...], float]) -> str:
@@ -132,53 +145,60 @@ class Metrics:
 
 def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
     """Return the series that are looked at in a memory."""
-    found: dict[tuple[str, ...], float] = {
-        (metric_definitions.EVENTS.name, *labels): 0
-        for labels in product(*metric_definitions.EVENTS.labels.values())
+    lock, gate = memory.lock, memory.gate
+    steps = [step for task in memory.tasks for step in task.steps]
+    stages = Counter(task.stage for task in memory.tasks)
+    notices = [task.notice for task in memory.tasks if task.mine and task.is_live]
+    events = Counter(
+        (_known(each.event_type), STATUSES[each.has_started]) for each in notices
+    )
+    due = {
+        kind: [
+            each.not_before / SECOND
+            for each in notices
+            if each.not_before is not None
+            and not each.has_started
+            and _known(each.event_type) == kind
+        ]
+        for kind in TYPES
     }
-    for kind in metric_definitions.TYPES:
-        found[metric_definitions.NOT_BEFORE.name, kind] = 0
-    for stage in metric_definitions.STAGES.labels["stage"]:
-        found[metric_definitions.STAGES.name, stage] = 0
-    running = owed = withheld = 0
-    for task in memory.tasks:
-        found[metric_definitions.STAGES.name, task.stage.value] += 1
-        running += sum(step.state is StepState.RUNNING for step in task.steps)
-        owed += task.stage.value == "recovering"
-        withheld += task.stage.value == "withheld"
-        if task.mine and task.is_live:
-            kind = _known(task.notice.event_type)
-            status = metric_definitions.STATUSES[task.notice.has_started]
-            found[metric_definitions.EVENTS.name, kind, status] += 1
-            due = task.notice.not_before
-            if due is not None and not task.notice.has_started:
-                series = (metric_definitions.NOT_BEFORE.name, kind)
-                found[series] = min(found[series] or due / SECOND, due / SECOND)
-    for state in metric_definitions.LOCK.labels["state"]:
-        is_so = bool(memory.lock.label) and state == memory.lock.state.value
-        found[metric_definitions.LOCK.name, state] = is_so
-    found[metric_definitions.LOCK_FAULT.name,] = bool(memory.lock.trouble)
-    gate = memory.gate
-    found[metric_definitions.GATE_HELD.name,] = len(gate.events)
-    is_firing = bool(gate.events) and gate.last is GateAnswer.ALERTS
-    found[metric_definitions.GATE_ALERTS.name,] = gate.alerts if is_firing else 0
-    is_silent = bool(gate.events) and gate.last is GateAnswer.TROUBLE
-    found[metric_definitions.GATE_FAULT.name,] = is_silent
-    running += sum(step.state is StepState.RUNNING for step in memory.restored)
-    found[metric_definitions.RUNNING.name,] = running
-    found[metric_definitions.OWED.name,] = owed
-    found[metric_definitions.WITHHELD.name,] = withheld
+    # Answers of the past say nothing while no event waits for the gate.
+    last = gate.last if gate.events else None
+    found: dict[tuple[str, ...], float] = {
+        ("forewarn_agent_lock_fault",): bool(lock.trouble),
+        ("forewarn_agent_gate_held",): len(gate.events),
+        ("forewarn_agent_gate_alerts",): (
+            gate.alerts if last is GateAnswer.ALERTS else 0
+        ),
+        ("forewarn_agent_gate_fault",): last is GateAnswer.TROUBLE,
+        ("forewarn_agent_handlers_running",): sum(
+            step.state is StepState.RUNNING for step in (*steps, *memory.restored)
+        ),
+        ("forewarn_agent_recoveries_pending",): stages[Stage.RECOVERING],
+        ("forewarn_agent_withheld",): stages[Stage.WITHHELD],
+    }
+    for labels in product(TYPES, STATUSES):
+        found[("forewarn_agent_events", *labels)] = events[labels]
+    for kind, times in due.items():
+        found["forewarn_agent_not_before_timestamp_seconds", kind] = min(
+            times, default=0
+        )
+    for stage in Stage:
+        found["forewarn_agent_tasks", stage.value] = stages[stage]
+    for state in LockState:
+        is_so = bool(lock.label) and state is lock.state
+        found["forewarn_agent_lock", state.value] = is_so
     return found
 
 
 def of_process() -> dict[tuple[str, ...], float]:
     """Return what the system tells of this process."""
     times = os.times()
-    found = {(metric_definitions.CPU.name,): times.user + times.system}
+    found = {("process_cpu_seconds_total",): times.user + times.system}
     try:
         with open("/proc/self/statm", "rb") as opened:
             pages = int(opened.read(100).split()[1])
-        found[metric_definitions.MEMORY.name,] = pages * os.sysconf("SC_PAGE_SIZE")
+        found["process_resident_memory_bytes",] = pages * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, AttributeError):
         # Other systems tell it otherwise, or not without a library.
         pass
@@ -191,7 +211,7 @@ def _lines(
     by_name: dict[str, list[tuple[str, ...]]] = {}
     for series in (*values, *histograms):
         by_name.setdefault(series[0], []).append(series)
-    for meter in metric_definitions.METERS:
+    for meter in METERS:
         found = by_name.get(meter.name, [])
         if not found:
             continue
@@ -232,11 +252,7 @@ def _number(value: float) -> str:
 
 
 def _known(event_type: str) -> str:
-    return (
-        event_type
-        if event_type in metric_definitions.TYPES
-        else metric_definitions.OTHER
-    )
+    return event_type if event_type in TYPES else OTHER
 
 
 def _key(step: Step) -> tuple[object, ...]:

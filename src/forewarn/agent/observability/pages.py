@@ -16,7 +16,7 @@ from forewarn import __version__
 from forewarn.agent import forms
 from forewarn.agent.agent import TURN_SECONDS, AgentStatus
 from forewarn.agent.core.model import Consent, Note, Stage
-from forewarn.agent.observability import metric_definitions, metrics, status
+from forewarn.agent.observability import metrics, status
 from forewarn.agent.observability.metrics import Metrics
 from forewarn.agent.observability.server import JSON, Reply, Request
 from forewarn.agent.watcher import Watched
@@ -186,27 +186,27 @@ class Pages:
         if age is None:
             age = sources.clock.now() - sources.began
         looked_at: dict[tuple[str, ...], float] = {
-            (metric_definitions.INFO.name, __version__, sources.mode): 1,
-            (metric_definitions.ALIVE.name,): self.is_alive(),
-            (metric_definitions.READY.name,): not self.why_not_ready(),
+            ("forewarn_agent_build_info", __version__, sources.mode): 1,
+            ("forewarn_agent_alive",): self.is_alive(),
+            ("forewarn_agent_ready",): not self.why_not_ready(),
             **{
-                (metric_definitions.POLLS.name, result.value): count
+                ("forewarn_agent_polls_total", result.value): count
                 for result, count in watched.polls.items()
             },
-            (metric_definitions.GOOD_POLL_AGE.name,): age / SECOND,
-            (metric_definitions.FAILED_POLLS.name,): watched.failures,
-            (metric_definitions.INCARNATION.name,): (
+            ("forewarn_agent_good_poll_age_seconds",): age / SECOND,
+            ("forewarn_agent_failed_polls",): watched.failures,
+            ("forewarn_agent_document_incarnation",): (
                 -1 if watched.incarnation is None else watched.incarnation
             ),
-            (metric_definitions.DOCUMENT_EVENTS.name,): watched.events,
+            ("forewarn_agent_document_events",): watched.events,
             **metrics.now_of(standing.memory),
-            (metric_definitions.JOURNAL_FAULT.name,): bool(standing.journal_fault),
-            (metric_definitions.SETTINGS_FAULT.name,): sources.has_old_settings(),
+            ("forewarn_agent_journal_fault",): bool(standing.journal_fault),
+            ("forewarn_agent_settings_fault",): sources.has_old_settings(),
             (
-                metric_definitions.NOTIFICATIONS_DROPPED.name,
+                "forewarn_agent_notifications_dropped_total",
             ): sources.notifications_dropped(),
-            (metric_definitions.LINES_DROPPED.name,): sources.lines_dropped(),
-            (metric_definitions.START.name,): sources.began / SECOND,
+            ("forewarn_agent_log_lines_dropped_total",): sources.lines_dropped(),
+            ("process_start_time_seconds",): sources.began / SECOND,
             **metrics.of_process(),
         }
         return sources.metrics.text(looked_at)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from forewarn.agent.wire.http import look_up
+from forewarn.agent.wire.connection import look_up
 from forewarn.agent.wire.urls import split_listener
 from forewarn.clock import Clock
 from forewarn.protocol.errors import ForewarnError
@@ -152,7 +152,14 @@ class Server:
         Raises ListenError.
         """
         left = self._others.take(address) if self._others is not None else None
-        listener = left or _bound(address)
+        try:
+            listener = left or bound(address)
+            listener.listen(BACKLOG)
+        except OSError as error:
+            raise ListenError(
+                f"cannot listen at {address}: {error.strerror or error}",
+                hint="another program may be there, or this machine has no such address",
+            ) from error
         listener.setblocking(False)
         self._listeners[listener] = address
         self._selector.register(listener, selectors.EVENT_READ, answer)
@@ -305,25 +312,21 @@ class Server:
         peer.connection.close()
 
 
-def _bound(address: str) -> socket.socket:
-    """Return a new socket that listens at HOST:PORT; raises ListenError."""
+def bound(address: str) -> socket.socket:
+    """Return a new socket at HOST:PORT, not listening yet; raises OSError."""
     place = split_listener(address)
     assert place is not None, address
-    try:
-        family, kind, number, _, where = look_up(*place, socket.AI_PASSIVE)[0]
-        listener = socket.socket(family, kind, number)
-    except OSError as error:
-        raise _refused(address, error) from error
+    family, kind, number, _, where = look_up(*place, socket.AI_PASSIVE)[0]
+    made = socket.socket(family, kind, number)
     try:
         if os.name == "posix":
             # Elsewhere this would let two programs have one address.
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise _refused(address, error) from error
-    return listener
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(where)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 def _answered(data: bytes, answer: Answerer) -> bytes | None:
@@ -367,11 +370,3 @@ def _written(reply: Reply, method: str) -> bytes:
         f"{allow}{asks}Connection: close\r\n\r\n"
     )
     return head.encode("latin-1") + (b"" if method == "HEAD" else body)
-
-
-def _refused(address: str, error: OSError) -> ListenError:
-    reason = error.strerror or str(error)
-    return ListenError(
-        f"cannot listen at {address}: {reason}",
-        hint="another program may be there, or this machine has no such address",
-    )

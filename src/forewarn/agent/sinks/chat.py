@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from forewarn.agent.foreign import told as told_of
@@ -20,11 +21,16 @@ from forewarn.agent.handlers.posting import (
     Template,
     unreached,
 )
+from forewarn.agent.integrations.kind import SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.keys import seconds_of, timeout_key
 from forewarn.agent.sinks.port import SinkError, Told
-from forewarn.agent.sinks.secret import secret_faults, secret_in
+from forewarn.agent.sinks.shared import (
+    seconds_of,
+    secret_faults,
+    secret_in,
+    timeout_key,
+)
 from forewarn.agent.wire.urls import Url, parse_url
 from forewarn.clock import Clock
 from forewarn.settings.forms import Option
@@ -54,14 +60,12 @@ Shape = Callable[[Told], dict[str, Any]]
 class ChatSink:
     """Posts each notification as one message."""
 
-    def __init__(
-        self, shape: Shape, *, url_file: str, ca_file: str, seconds: float, clock: Clock
-    ) -> None:
+    def __init__(self, shape: Shape, settings: NotifySettings, clock: Clock) -> None:
         """Send nothing yet."""
         self._shape = shape
-        self._url_file = url_file
-        self._ca_file = ca_file
-        self._seconds = seconds
+        self._url_file: str = settings.more["url_file"]
+        self._ca_file: str = settings.more.get("ca_file", "")
+        self._seconds = seconds_of(settings)
         self._clock = clock
 
     def deliver(self, number: int, told: Told) -> None:
@@ -99,19 +103,14 @@ class ChatSink:
             ) from None
 
 
-def make_chat(shape: Shape) -> Callable[[NotifySettings, Clock], ChatSink]:
-    """Return what makes a receiver of its settings."""
-
-    def make(settings: NotifySettings, clock: Clock) -> ChatSink:
-        return ChatSink(
-            shape,
-            url_file=settings.more["url_file"],
-            ca_file=settings.more.get("ca_file", ""),
-            seconds=seconds_of(settings),
-            clock=clock,
-        )
-
-    return make
+def chat_kind(shape: Shape) -> SinkKind:
+    """Return the kind of a chat that gets its messages in this shape."""
+    return SinkKind(
+        make=partial(ChatSink, shape),
+        name=name_of,
+        keys=KEYS,
+        needed=("url_file",),
+    )
 
 
 def name_of(settings: NotifySettings) -> str:

@@ -14,10 +14,15 @@ from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.email_message import letter
-from forewarn.agent.sinks.keys import CHECK_SECONDS, seconds_of, timeout_key
 from forewarn.agent.sinks.line import Line
 from forewarn.agent.sinks.port import SinkError, Told
-from forewarn.agent.sinks.secret import secret_faults, secret_in
+from forewarn.agent.sinks.shared import (
+    CHECK_SECONDS,
+    seconds_of,
+    secret_faults,
+    secret_in,
+    timeout_key,
+)
 from forewarn.agent.sinks.smtp import Smtp
 from forewarn.agent.wire.urls import split_listener
 from forewarn.clock import Clock
@@ -144,11 +149,11 @@ class EmailSink:
         """Return a session that may send."""
         password = secret_in(self.password_file) if self.password_file else ""
         if self.tls == IMPLICIT:
-            line.lock_scopes(self.ca_file)
+            line.secure(self.ca_file)
         session = Smtp(line)
         session.begin()
         if self.tls == STARTTLS:
-            session.lock_scopes(self.ca_file)
+            session.secure(self.ca_file)
         if password:
             session.log_in(self.user, password)
         return session

@@ -18,9 +18,13 @@ from forewarn.agent.handlers.posting import Post, PostError, Template, unreached
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.keys import seconds_of, timeout_key
 from forewarn.agent.sinks.port import SinkError, Told
-from forewarn.agent.sinks.secret import secret_faults, secret_in
+from forewarn.agent.sinks.shared import (
+    seconds_of,
+    secret_faults,
+    secret_in,
+    timeout_key,
+)
 from forewarn.agent.sinks.wording import sentence
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock

@@ -16,8 +16,8 @@ from forewarn.agent.handlers.records import last_line
 from forewarn.agent.integrations.kind import SinkKind
 from forewarn.agent.options import Forms
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.keys import seconds_of, timeout_key
 from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.shared import seconds_of, timeout_key
 from forewarn.agent.sinks.wording import (
     Severity,
     facts,
@@ -27,7 +27,6 @@ from forewarn.agent.sinks.wording import (
     title,
 )
 from forewarn.clock import Clock
-from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option
 
 COMMAND = "eventcreate"
@@ -78,19 +77,21 @@ KEYS: Mapping[str, Option] = {
 }
 
 
-@frozen_dataclass
 class EventLogSink:
     """Has each notification written as one entry."""
 
-    log: str
-    source: str
-    command: str
-    seconds: float
+    def __init__(self, settings: NotifySettings, clock: Clock) -> None:
+        """Write nothing yet."""
+        del clock
+        self._log: str = settings.more.get("log", LOG)
+        self._source: str = settings.more.get("source", SOURCE)
+        self._command: str = settings.more.get("command", COMMAND)
+        self._seconds = seconds_of(settings)
 
     def deliver(self, number: int, told: Told) -> None:
         """Write one entry; raises SinkError."""
         words = [
-            *(self.command, "/L", self.log.upper(), "/SO", self.source),
+            *(self._command, "/L", self._log.upper(), "/SO", self._source),
             *("/T", _TYPES.get(severity(told), "INFORMATION")),
             *("/ID", str(NUMBERS[told.note.kind]), "/D", text_of(number, told)),
         ]
@@ -105,9 +106,9 @@ class EventLogSink:
                 errors="replace",
             )
         except OSError as error:
-            raise SinkError(f"{self.command}: {error.strerror}") from error
+            raise SinkError(f"{self._command}: {error.strerror}") from error
         try:
-            said, _ = child.communicate(timeout=self.seconds)
+            said, _ = child.communicate(timeout=self._seconds)
         except subprocess.TimeoutExpired:
             child.kill()
             assert child.stdout is not None
@@ -116,16 +117,16 @@ class EventLogSink:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(REAP_SECONDS)
             raise SinkError(
-                f"{self.command}: it did not end within {self.seconds:g} s"
+                f"{self._command}: it did not end within {self._seconds:g} s"
             ) from None
         if child.returncode != 0:
             why = last_line(said) or f"status {child.returncode}"
-            raise SinkError(f"{self.command}: {why}")
+            raise SinkError(f"{self._command}: {why}")
 
     def check(self) -> Sequence[str]:
         """Return whether the command is there; nothing is written."""
-        if shutil.which(self.command) is None:
-            return [f"there is no program {self.command}: it is a part of Windows"]
+        if shutil.which(self._command) is None:
+            return [f"there is no program {self._command}: it is a part of Windows"]
         return []
 
 
@@ -136,20 +137,8 @@ def text_of(number: int, told: Told) -> str:
     return plain(text, TEXT_CHARACTERS)
 
 
-def make(settings: NotifySettings, clock: Clock) -> EventLogSink:
-    """Return a receiver of its settings."""
-    del clock
-    more = settings.more
-    return EventLogSink(
-        log=more.get("log", LOG),
-        source=more.get("source", SOURCE),
-        command=more.get("command", COMMAND),
-        seconds=seconds_of(settings),
-    )
-
-
 KIND = SinkKind(
-    make=make,
+    make=EventLogSink,
     name=lambda settings: (
         f"eventlog {settings.more.get('log', LOG)} {settings.more.get('source', SOURCE)}"
     ),

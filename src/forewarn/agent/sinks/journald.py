@@ -12,12 +12,16 @@ from forewarn.agent.core.model import NoteKind
 from forewarn.agent.integrations.kind import SinkKind
 from forewarn.agent.options import Forms
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.keys import CHECK_SECONDS, seconds_of, timeout_key
-from forewarn.agent.sinks.local import reach_locally, send_locally
 from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.shared import (
+    CHECK_SECONDS,
+    reach_locally,
+    seconds_of,
+    send_locally,
+    timeout_key,
+)
 from forewarn.agent.sinks.wording import cut_bytes, sentence, severity, title
 from forewarn.clock import Clock
-from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option
 
 SOCKET = "/run/systemd/journal/socket"
@@ -58,23 +62,25 @@ KEYS: Mapping[str, Option] = {
 }
 
 
-@frozen_dataclass
 class JournaldSink:
     """Writes each notification as one entry."""
 
-    socket: str
-    identifier: str
-    seconds: float
+    def __init__(self, settings: NotifySettings, clock: Clock) -> None:
+        """Send nothing yet."""
+        del clock
+        self._socket: str = settings.more.get("socket", SOCKET)
+        self._identifier: str = settings.more.get("identifier", IDENTIFIER)
+        self._seconds = seconds_of(settings)
 
     def deliver(self, number: int, told: Told) -> None:
         """Write one entry; raises SinkError."""
-        data = entry(number, told, identifier=self.identifier)
-        send_locally(self.socket, data, seconds=self.seconds)
+        data = entry(number, told, identifier=self._identifier)
+        send_locally(self._socket, data, seconds=self._seconds)
 
     def check(self) -> Sequence[str]:
         """Return whether journald is there; nothing is sent."""
         try:
-            reach_locally(self.socket, CHECK_SECONDS).close()
+            reach_locally(self._socket, CHECK_SECONDS).close()
         except SinkError as error:
             return [error.message]
         return []
@@ -115,19 +121,8 @@ def field(name: str, value: str) -> bytes:
     return b"%s\n%s%s\n" % (name.encode(), len(data).to_bytes(8, "little"), data)
 
 
-def make(settings: NotifySettings, clock: Clock) -> JournaldSink:
-    """Return a receiver of its settings."""
-    del clock
-    more = settings.more
-    return JournaldSink(
-        socket=more.get("socket", SOCKET),
-        identifier=more.get("identifier", IDENTIFIER),
-        seconds=seconds_of(settings),
-    )
-
-
 KIND = SinkKind(
-    make=make,
+    make=JournaldSink,
     name=lambda settings: f"journald at {settings.more.get('socket', SOCKET)}",
     keys=KEYS,
 )

@@ -15,6 +15,7 @@ from forewarn.agent import forms
 from forewarn.agent.core.model import Note, NoteKind
 from forewarn.agent.journal import codec
 from forewarn.instants import Micros, format_instant
+from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
 
 
@@ -57,7 +58,7 @@ class Told:
         return {**words, **named, **plain, "number": str(number)}
 
 
-class SinkError(Exception):
+class SinkError(ForewarnError):
     """The receiver did not take it."""
 
     def __init__(
@@ -65,7 +66,6 @@ class SinkError(Exception):
     ) -> None:
         """Say why, whether it may take it later, and how long it wants to be left."""
         super().__init__(message)
-        self.message = message
         self.may_pass = may_pass
         self.wait = wait
 

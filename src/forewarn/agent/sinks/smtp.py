@@ -50,12 +50,12 @@ class Smtp:
         self._expect(self._read(), _READY, "the connection")
         self._hello()
 
-    def lock_scopes(self, ca_file: str) -> None:
+    def secure(self, ca_file: str) -> None:
         """Have TLS, or end; raises SinkError."""
         if "STARTTLS" not in self._offers:
             raise SinkError(f"{self._line.where} offers no STARTTLS: nothing is sent")
         self._expect(self._say("STARTTLS"), _READY, "STARTTLS")
-        self._line.lock_scopes(ca_file)
+        self._line.secure(ca_file)
         # Whoever stood between may have changed the first answer.
         self._offers = {}
         self._hello()

@@ -16,10 +16,15 @@ from collections.abc import Mapping, Sequence
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.keys import CHECK_SECONDS, seconds_of, timeout_key
 from forewarn.agent.sinks.line import Line
-from forewarn.agent.sinks.local import reach_locally, send_locally
 from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.shared import (
+    CHECK_SECONDS,
+    reach_locally,
+    seconds_of,
+    send_locally,
+    timeout_key,
+)
 from forewarn.agent.sinks.wording import cut_bytes, plain, sentence, severity, title
 from forewarn.clock import Clock
 from forewarn.instants import format_instant
@@ -123,61 +128,65 @@ def faults(entry: Entry) -> Faults:
         yield "sd_id", f"must be a name with an enterprise number, such as {SD_ID}"
 
 
-@frozen_dataclass
 class SyslogSink:
     """Sends each notification as one message."""
 
-    address: Address
-    facility: str
-    sd_id: str
-    ca_file: str
-    seconds: float
-    clock: Clock
+    def __init__(self, settings: NotifySettings, clock: Clock) -> None:
+        """Send nothing yet."""
+        more = settings.more
+        address = address_of(more.get("address", LOCAL_SOCKET))
+        assert address is not None, more["address"]
+        self._address = address
+        self._facility: str = more.get("facility", FACILITY)
+        self._sd_id: str = more.get("sd_id", SD_ID)
+        self._ca_file: str = more.get("ca_file", "")
+        self._seconds = seconds_of(settings)
+        self._clock = clock
 
     def deliver(self, number: int, told: Told) -> None:
         """Send one message; raises SinkError."""
-        way = self.address.way
+        way = self._address.way
         most = DATAGRAM_BYTES_MAX if way == "udp" else MESSAGE_BYTES_MAX
         data = message(
-            number, told, facility=self.facility, sd_id=self.sd_id, bytes_max=most
+            number, told, facility=self._facility, sd_id=self._sd_id, bytes_max=most
         )
         if way == "unix":
-            send_locally(self.address.host, data, seconds=self.seconds)
+            send_locally(self._address.host, data, seconds=self._seconds)
             return
-        with self._line(self.seconds) as line:
+        with self._line(self._seconds) as line:
             if way == "udp":
                 line.write(data)
                 if line.hears_refusal(REFUSAL_SECONDS):
                     raise SinkError(f"{line.where}: nobody listens there")
                 return
             if way == "tls":
-                line.lock_scopes(self.ca_file)
+                line.secure(self._ca_file)
             line.write(b"%d %s" % (len(data), data))
             line.finish()
 
     def check(self) -> Sequence[str]:
         """Return whether the daemon is there; nothing is sent."""
-        place = self.address.host
+        place = self._address.host
         try:
-            if self.address.way == "unix":
+            if self._address.way == "unix":
                 if os.path.realpath(place).startswith(_WATCHES):
                     text = f"{place} is journald's, which does not read RFC 5424: "
                     return [f'{text}use kind = "journald"']
                 reach_locally(place, CHECK_SECONDS).close()
                 return []
-            with self._line(min(self.seconds, CHECK_SECONDS)) as line:
-                if self.address.way == "tls":
-                    line.lock_scopes(self.ca_file)
+            with self._line(min(self._seconds, CHECK_SECONDS)) as line:
+                if self._address.way == "tls":
+                    line.secure(self._ca_file)
         except SinkError as error:
             return [error.message]
         return []
 
     def _line(self, seconds: float) -> Line:
-        is_datagram = self.address.way == "udp"
+        is_datagram = self._address.way == "udp"
         return Line(
-            self.address.host,
-            self.address.port,
-            clock=self.clock,
+            self._address.host,
+            self._address.port,
+            clock=self._clock,
             seconds=seconds,
             kind=socket.SOCK_DGRAM if is_datagram else socket.SOCK_STREAM,
         )
@@ -223,23 +232,8 @@ def _value(text: str, bytes_max: int) -> str:
     return re.sub(r'(["\\\]])', r"\\\1", cut)
 
 
-def make(settings: NotifySettings, clock: Clock) -> SyslogSink:
-    """Return a receiver of its settings."""
-    more = settings.more
-    address = address_of(more.get("address", LOCAL_SOCKET))
-    assert address is not None, more["address"]
-    return SyslogSink(
-        address=address,
-        facility=more.get("facility", FACILITY),
-        sd_id=more.get("sd_id", SD_ID),
-        ca_file=more.get("ca_file", ""),
-        seconds=seconds_of(settings),
-        clock=clock,
-    )
-
-
 KIND = SinkKind(
-    make=make,
+    make=SyslogSink,
     name=lambda settings: f"syslog at {settings.more.get('address', LOCAL_SOCKET)}",
     keys=KEYS,
     faults=faults,

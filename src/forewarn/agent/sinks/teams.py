@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forewarn.agent.integrations.kind import SinkKind
-from forewarn.agent.sinks.chat import KEYS, make_chat, name_of
+from forewarn.agent.sinks.chat import chat_kind
 from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.wording import Severity, facts, sentence, severity, title
 
@@ -64,9 +63,4 @@ def _run(text: str, **style: str) -> dict[str, Any]:
     return {"type": "TextRun", "text": text, **style}
 
 
-KIND = SinkKind(
-    make=make_chat(message),
-    name=name_of,
-    keys=KEYS,
-    needed=("url_file",),
-)
+KIND = chat_kind(message)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Generator
+from dataclasses import replace
 
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
@@ -99,63 +101,57 @@ class Reader:
         """Wait for the status line."""
         self._body_max = body_max
         self._buffer = bytearray()
-        self._body = bytearray()
-        self._head: Answer | None = None
-        self._seen = 0
-        """Bytes of heads and of what frames chunks, which have a bound together."""
-        self._interims = 0
-        self._length: int | None = None
-        """Of the body, where it is told; else it ends with the connection."""
-        self._is_chunked = False
-        self._left = 0
-        """Bytes of the present chunk that are to come, its line end too."""
-        self._in_trailer = False
+        self._framing = 0
+        """Bytes of heads and trailers so far, which have a bound together."""
+        self._endless: Answer | None = None
+        """The head of an answer whose body ends with the connection."""
+        self._reading = self._read()
+        """Goes on with each piece, as far as it can."""
+        self.has_begun = False
+        """Whether anything has come."""
         self.answer: Answer | None = None
-
-    @property
-    def has_begun(self) -> bool:
-        """Tell whether anything has come."""
-        return self._seen > 0 or bool(self._buffer) or self._head is not None
 
     def feed(self, piece: bytes) -> None:
         """Take a piece; `answer` is there once it is whole. Raises HttpError."""
+        self.has_begun = self.has_begun or bool(piece)
         self._buffer += piece
-        while self._head is None:
-            line_end = self._buffer.find(b"\r\n\r\n")
-            if line_end < 0:
-                self._bound_head(len(self._buffer))
-                # A line feed alone never ends a line: say so before time is up.
-                if re.search(rb"(?<!\r)\n", self._buffer):
-                    raise _malformed("a line of the answer ends without CR LF")
-                return
-            self._bound_head(line_end)
-            self._seen += line_end + 4
-            head = bytes(self._buffer[:line_end])
-            del self._buffer[: line_end + 4]
-            self._take_head(head)
-        self._take_body()
+        next(self._reading, None)
 
     def end(self) -> None:
         """Take the connection's end; raises HttpError where something is missing."""
         if self.answer is not None:
             return
-        if self._head is None or self._is_chunked or self._length is not None:
-            part = "before" if not self.has_begun else "in the middle of"
+        if self._endless is None:
+            part = "in the middle of" if self.has_begun else "before"
             raise HttpError(Trouble.RESET, f"the connection ended {part} the answer")
-        self._finish(keeps=False)
+        self.answer = replace(self._endless, body=bytes(self._buffer), keeps=False)
 
-    def _bound_head(self, size: int) -> None:
-        if self._seen + size > HEAD_BYTES_MAX:
-            raise HttpError(
-                Trouble.TOO_LARGE, f"the head has more than {HEAD_BYTES_MAX} bytes"
-            )
+    def _read(self) -> Generator[None, None, None]:
+        """Read one answer; each `yield` waits for the next piece."""
+        for _ in range(INTERIM_MAX + 1):
+            head = yield from self._read_head()
+            if head.status >= _FINAL:
+                break
+        else:
+            raise _malformed("there are too many interim answers")
+        body = yield from self._read_body(head)
+        # What comes behind the answer was not asked for: nobody knows what it is.
+        keeps = head.keeps and not self._buffer
+        self.answer = replace(head, body=body, keeps=keeps)
 
-    def _take_head(self, head: bytes) -> None:
-        line, *lines = head.split(b"\r\n")
+    def _read_head(self) -> Generator[None, None, Answer]:
+        while (size := self._buffer.find(b"\r\n\r\n")) < 0:
+            self._bound_framing(len(self._buffer))
+            # A line feed alone never ends a line: say so before time is up.
+            if re.search(rb"(?<!\r)\n", self._buffer):
+                raise _malformed("a line of the answer ends without CR LF")
+            yield
+        self._bound_framing(size)
+        self._framing += size + 4
+        line, *lines = (yield from self._take(size + 4))[:-4].split(b"\r\n")
         found = _STATUS_LINE.fullmatch(line)
         if found is None:
             raise _malformed("the answer does not begin with a status of HTTP/1.1")
-        status = int(found[2])
         headers: list[tuple[str, str]] = []
         for each in lines:
             header = _HEADER.fullmatch(each)
@@ -163,109 +159,85 @@ class Reader:
                 raise _malformed("a header of the answer is none")
             name, value = header[1].decode("ascii"), header[2].decode("latin-1")
             headers.append((name.lower(), value.rstrip(" \t")))
-        if status == _SWITCHING:
+        if int(found[2]) == _SWITCHING:
             raise _malformed("the answer switches to another protocol")
-        if status < _FINAL:
-            self._interims += 1
-            if self._interims > INTERIM_MAX:
-                raise _malformed("there are too many interim answers")
-            return
-        self._frame(Answer(status=status, headers=tuple(headers)), minor=found[1])
-
-    def _frame(self, head: Answer, *, minor: bytes) -> None:
-        """Find out where the body ends."""
-        encodings = [v for n, v in head.headers if n == "transfer-encoding"]
-        lengths = {v for n, v in head.headers if n == "content-length"}
         tokens = {
             token.strip().lower()
-            for name, value in head.headers
+            for name, value in headers
             if name == "connection"
             for token in value.split(",")
         }
+        return Answer(
+            status=int(found[2]),
+            headers=tuple(headers),
+            keeps=found[1] == b"1" and "close" not in tokens,
+        )
+
+    def _read_body(self, head: Answer) -> Generator[None, None, bytes]:
+        encodings = [v for n, v in head.headers if n == "transfer-encoding"]
+        lengths = {v for n, v in head.headers if n == "content-length"}
         if encodings:
             if lengths or len(encodings) > 1 or encodings[0].lower() != "chunked":
                 raise _malformed("the answer does not say clearly where it ends")
-            self._is_chunked = True
-        elif lengths:
-            length = lengths.pop()
-            if lengths or not _LENGTH.fullmatch(length):
-                raise _malformed("the length of the answer is no number")
-            self._length = int(length)
+        elif len(lengths) > 1 or not all(map(_LENGTH.fullmatch, lengths)):
+            raise _malformed("the length of the answer is no number")
         if head.status in _BODILESS:
-            self._is_chunked, self._length = False, 0
-        self._bound_body(self._length or 0)
-        keeps = minor == b"1" and "close" not in tokens
-        self._head = Answer(status=head.status, headers=head.headers, keeps=keeps)
+            return b""
+        if encodings:
+            return (yield from self._read_chunks())
+        if lengths:
+            length = int(lengths.pop())
+            self._bound_body(length)
+            return (yield from self._take(length))
+        self._endless = head
+        while True:
+            self._bound_body(len(self._buffer))
+            yield
+
+    def _read_chunks(self) -> Generator[None, None, bytes]:
+        body = bytearray()
+        size = -1
+        while size:
+            found = _CHUNK.fullmatch((yield from self._read_line()))
+            if found is None:
+                raise _malformed("a chunk of the answer has no size")
+            size = int(found[1], 16)
+            self._bound_body(len(body) + size)
+            if size:
+                chunk = yield from self._take(size + 2)
+                if not chunk.endswith(b"\r\n"):
+                    raise _malformed("a chunk of the answer is longer than it says")
+                body += chunk[:-2]
+        while trailer := (yield from self._read_line()):
+            self._framing += len(trailer) + 2
+            self._bound_framing(0)
+            if not _HEADER.fullmatch(trailer):
+                raise _malformed("a trailer of the answer is none")
+        return bytes(body)
+
+    def _read_line(self) -> Generator[None, None, bytes]:
+        """Read a line between chunks, without its end."""
+        while (size := self._buffer.find(b"\r\n", 0, _CHUNK_LINE_MAX + 2)) < 0:
+            if len(self._buffer) > _CHUNK_LINE_MAX:
+                raise _malformed("a chunk of the answer has no size")
+            yield
+        return (yield from self._take(size + 2))[:-2]
+
+    def _take(self, size: int) -> Generator[None, None, bytes]:
+        while len(self._buffer) < size:
+            yield
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
+
+    def _bound_framing(self, more: int) -> None:
+        if self._framing + more > HEAD_BYTES_MAX:
+            raise HttpError(
+                Trouble.TOO_LARGE, f"the head has more than {HEAD_BYTES_MAX} bytes"
+            )
 
     def _bound_body(self, size: int) -> None:
         if size > self._body_max:
             raise HttpError(
                 Trouble.TOO_LARGE, f"the answer has more than {self._body_max} bytes"
             )
-
-    def _take_body(self) -> None:
-        if self._is_chunked:
-            while self.answer is None and self._take_chunk():
-                pass
-            return
-        wanted = self._length
-        self._bound_body(len(self._body) + len(self._buffer) if wanted is None else 0)
-        if wanted is None:
-            self._body += self._buffer
-            self._buffer.clear()
-        elif len(self._buffer) >= wanted:
-            self._body += self._buffer[:wanted]
-            del self._buffer[:wanted]
-            self._finish(keeps=True)
-
-    def _take_chunk(self) -> bool:
-        """Take what is there of one chunk; tell whether to look again."""
-        if self._left:
-            return self._take_chunk_data()
-        line_end = self._buffer.find(b"\r\n")
-        if line_end < 0 and len(self._buffer) <= _CHUNK_LINE_MAX:
-            return False
-        if line_end < 0 or line_end > _CHUNK_LINE_MAX:
-            raise _malformed("a chunk of the answer has no size")
-        line = bytes(self._buffer[:line_end])
-        del self._buffer[: line_end + 2]
-        if self._in_trailer:
-            self._seen += line_end + 2
-            self._bound_head(0)
-            if not line:
-                self._finish(keeps=True)
-            elif not _HEADER.fullmatch(line):
-                raise _malformed("a trailer of the answer is none")
-            return True
-        found = _CHUNK.fullmatch(line)
-        if found is None:
-            raise _malformed("a chunk of the answer has no size")
-        size = int(found[1], 16)
-        self._bound_body(len(self._body) + size)
-        if size:
-            self._left = size + 2
-        else:
-            self._in_trailer = True
-        return True
-
-    def _take_chunk_data(self) -> bool:
-        if len(self._buffer) < self._left:
-            return False
-        size = self._left - 2
-        if not self._buffer.startswith(b"\r\n", size):
-            raise _malformed("a chunk of the answer is longer than it says")
-        self._body += self._buffer[:size]
-        del self._buffer[: size + 2]
-        self._left = 0
-        return True
-
-    def _finish(self, *, keeps: bool) -> None:
-        assert self._head is not None, "the head comes first"
-        # What comes behind the answer was not asked for: nobody knows what it is.
-        is_clean = keeps and self._head.keeps and not self._buffer
-        self.answer = Answer(
-            status=self._head.status,
-            headers=self._head.headers,
-            body=bytes(self._body),
-            keeps=is_clean,
-        )

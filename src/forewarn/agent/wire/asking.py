@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable, Iterator
 
 from forewarn.agent.wire import dhcp
+from forewarn.agent.wire.connection import TIMEOUTS
 from forewarn.agent.wire.leases import Heard
-from forewarn.agent.wire.timeouts import TIMEOUTS
 from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from forewarn.agent.core.model import Answered, Consent
 from forewarn.agent.core.polling import NAME_TIMEOUT, TAG_LASTS
-from forewarn.agent.foreign import members
+from forewarn.agent.foreign import json_members, members
 from forewarn.agent.wire import refusals
 from forewarn.agent.wire.http import Answer, Client, HttpError, Trouble, parse_url
 from forewarn.clock import Clock
@@ -362,11 +361,8 @@ def _name_in(answer: Answer) -> str | None:
     """Return `compute.name` of an answer of the instance endpoint."""
     if answer.status != _OK:
         return None
-    try:
-        value: Any = json.loads(answer.body.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return None
-    name = members(members(value).get("compute")).get("name")
+    instance = json_members(answer.body) or {}
+    name = members(instance.get("compute")).get("name")
     if not isinstance(name, str):
         return None
     name = name.strip()

@@ -6,13 +6,11 @@ failure leaves it open, and it is sent again.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from forewarn.agent.core.model import Answered, Consent
-from forewarn.agent.foreign import items, members
+from forewarn.agent.foreign import items, json_members
 from forewarn.agent.wire.answers import Answer
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.decoder import BLANK
@@ -62,7 +60,7 @@ def _is_page(answer: Answer) -> bool:
 
 def sentence_of(answer: Answer) -> str:
     """Return the status and what the endpoint says about it, for a person."""
-    said = _members(answer.body).get("error")
+    said = (json_members(answer.body) or {}).get("error")
     if isinstance(said, str) and said.strip():
         text = " ".join(said.split())[:SENTENCE_MAX]
         shown = "".join(each if each.isprintable() else "\ufffd" for each in text)
@@ -88,7 +86,9 @@ def newest_versions(answer: Answer) -> tuple[str, ...]:
     """Return the versions that a 400 offers, newest first (clause 1.8)."""
     if answer.status != _BAD_REQUEST:
         return ()
-    listed = items(_members(answer.body).get("newest-versions"))[:VERSIONS_MAX]
+    listed = items((json_members(answer.body) or {}).get("newest-versions"))[
+        :VERSIONS_MAX
+    ]
     offered = {each for each in listed if isinstance(each, str)}
     return tuple(sorted(filter(_VERSION.fullmatch, offered), reverse=True))
 
@@ -102,11 +102,3 @@ def version_for(answer: Answer, *, refused: str, known: Sequence[str]) -> str | 
     if refused in offered:
         return None
     return next((each for each in offered if each in known), None)
-
-
-def _members(body: bytes) -> dict[str, Any]:
-    try:
-        value: Any = json.loads(body.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return {}
-    return members(value)

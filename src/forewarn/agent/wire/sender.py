@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from forewarn.agent.core.model import Answered, Consent
+from forewarn.agent.core.model import Answered, Consent, Send
 from forewarn.instants import SECOND, Micros
 
 logger = logging.getLogger("forewarn.agent.sender")
@@ -50,8 +50,9 @@ class Sender:
         """Events whose approval no thread has taken yet, in their order."""
         self._threads = 0
 
-    def approve(self, event_id: str) -> None:
+    def approve(self, send: Send) -> None:
         """Send the approval of one event; never waits."""
+        event_id = send.event_id
         with self._lock:
             if event_id in self._waiting:
                 # Its turn has not come yet: once is enough.

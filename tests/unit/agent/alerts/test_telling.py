@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from forewarn.agent.__main__ import main
-from forewarn.agent.core.gate import AskGate, Gate, GateAnswer
-from forewarn.agent.core.model import Input, Memory
+from forewarn.agent.core.gate import Gate, GateAnswer
+from forewarn.agent.core.model import Memory
 from forewarn.agent.core.policy import Approve, GateTerms, Policy, Rule
-from forewarn.agent.dry import DryRun
 from forewarn.agent.observability import metrics, status
 from forewarn.agent.observability.metrics import Metrics
 from forewarn.agent.settings import AgentSettingsError, load_settings
@@ -227,15 +226,6 @@ def test_try_says_when_alerts_are_asked_for() -> None:
     without = replace(POLICY, gate=None)
     trial = attempt(without, [notice()], name="vm1", now=START)
     assert [each.text for each in trial.happenings] == ["approve"]
-
-
-def test_dry_run_asks_as_the_agent_does() -> None:
-    heard: list[Input] = []
-    asked: list[AskGate] = []
-    DryRun(heard.append, ask_gate=asked.append).ask_gate(AskGate(number=7))
-    assert (heard, asked) == ([], [AskGate(number=7)])
-    DryRun(heard.append).ask_gate(AskGate(number=8))
-    assert heard == []
 
 
 def test_settings_in_force_show_the_gate(

@@ -6,9 +6,10 @@ import itertools
 
 import pytest
 
-from forewarn.agent.core import diagram, lock_table
+from deploy import agent_states
+from forewarn.agent.core import table
 from forewarn.agent.core.lock import LockState
-from forewarn.agent.core.lock_table import IllegalLockError, LockGiven
+from forewarn.agent.core.table import IllegalStepError, LockGiven
 
 ARROWS = {
     ("unknown", "need"): "wanted",
@@ -54,17 +55,17 @@ def test_every_state_is_asked_about_everything(
 ) -> None:
     wanted = ARROWS.get((state.value, given.value))
     if wanted is None:
-        with pytest.raises(IllegalLockError) as refused:
-            lock_table.step(state, given)
+        with pytest.raises(IllegalStepError) as refused:
+            table.lock_step(state, given)
         assert str(refused.value) == (
             f"a lock that is {state.value} cannot meet {given.value}"
         )
     else:
-        assert lock_table.step(state, given).value == wanted
+        assert table.lock_step(state, given).value == wanted
 
 
 def test_every_arrow_is_drawn() -> None:
-    text = diagram.page().partition(f"## {diagram.LOCK.title}")[2]
+    text = agent_states.page().partition(f"## {agent_states.LOCK.title}")[2]
     for (state, given), target in ARROWS.items():
         (line,) = (
             line

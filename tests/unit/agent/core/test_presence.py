@@ -9,7 +9,8 @@ import pytest
 from forewarn.agent.core import presence
 from forewarn.agent.core.model import Consent, Polled, Presence, Task
 from forewarn.agent.core.policy import GoneAfter
-from forewarn.agent.core.presence import Answer, IllegalPresenceError
+from forewarn.agent.core.presence import Answer
+from forewarn.agent.core.table import IllegalStepError
 from forewarn.instants import MINUTE, SECOND
 from forewarn.protocol.notices import Notice
 from tests.unit.agent.core.support import START, notice, started
@@ -79,7 +80,7 @@ def task(**values: object) -> Task:
 def test_every_presence_meets_every_answer(before: Presence, answer: Answer) -> None:
     wanted = ARROWS.get((before.value, answer.value))
     if wanted is None:
-        with pytest.raises(IllegalPresenceError) as refused:
+        with pytest.raises(IllegalStepError) as refused:
             presence.step(before, answer)
         assert str(refused.value) == (
             f"an event that is {before.value} cannot be {answer.value}"

@@ -6,11 +6,12 @@ import itertools
 
 import pytest
 
-from forewarn.agent.core import diagram, table
+from deploy import agent_states
+from forewarn.agent.core import table
 from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Presence, Stage, Task
 from forewarn.agent.core.presence import Answer
-from forewarn.agent.core.table import Given, IllegalStageError
+from forewarn.agent.core.table import Given, IllegalStepError
 from tests.support.pages import EXPLANATION, check_block
 from tests.unit.agent.core.support import START, notice
 from tests.unit.agent.core.test_presence import ARROWS as PRESENCES
@@ -46,7 +47,7 @@ def test_every_stage_is_asked_about_everything(stage: Stage, given: Given) -> No
     task = Task(event_id="E1", notice=notice(), mine=True, stage=stage, seen=START)
     wanted = ARROWS.get((stage.value, given.value))
     if wanted is None:
-        with pytest.raises(IllegalStageError) as refused:
+        with pytest.raises(IllegalStepError) as refused:
             table.step(task, given)
         assert str(refused.value) == (
             f"a task that is {stage.value} cannot {given.value}"
@@ -57,19 +58,27 @@ def test_every_stage_is_asked_about_everything(stage: Stage, given: Given) -> No
 
 def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
     rewrite = bool(request.config.getoption("--rewrite"))
-    check_block(PAGE, "agent states", diagram.page(), rewrite=rewrite)
+    check_block(PAGE, "agent states", agent_states.page(), rewrite=rewrite)
 
 
 def test_every_stage_and_presence_has_a_paragraph() -> None:
-    assert list(diagram.TASK.states) == list(Stage) == list(diagram.TASK.table)
+    assert (
+        list(agent_states.TASK.states) == list(Stage) == list(agent_states.TASK.table)
+    )
     known = list(Presence)
-    assert list(diagram.PRESENCE.states) == known == list(diagram.PRESENCE.table)
-    assert list(diagram.ANSWERS) == list(Answer)
-    assert list(diagram.LOCK.states) == list(LockState) == list(diagram.LOCK.table)
+    assert (
+        list(agent_states.PRESENCE.states) == known == list(agent_states.PRESENCE.table)
+    )
+    assert list(agent_states.ANSWERS) == list(Answer)
+    assert (
+        list(agent_states.LOCK.states)
+        == list(LockState)
+        == list(agent_states.LOCK.table)
+    )
 
 
 def test_every_arrow_is_drawn() -> None:
-    text = diagram.page()
+    text = agent_states.page()
     for (stage, given), target in (ARROWS | PRESENCES).items():
         (line,) = (
             line

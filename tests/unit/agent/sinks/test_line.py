@@ -106,7 +106,7 @@ def test_who_has_no_tls_is_told_so(said: bytes) -> None:
         wire.sendall(said)
 
     with peer(act) as port, line_to(port) as line, pytest.raises(SinkError) as raised:
-        line.lock_scopes("")
+        line.secure("")
     assert "no trusted connection" in raised.value.message or (
         "while beginning TLS" in raised.value.message
     )

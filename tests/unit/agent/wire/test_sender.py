@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from forewarn.agent.core.model import Answered, Consent
+from forewarn.agent.core.model import Answered, Consent, Send
 from forewarn.agent.wire import sender
 from forewarn.agent.wire.sender import Sender
 from forewarn.instants import Micros
@@ -34,11 +34,11 @@ def test_an_endpoint_that_hangs_holds_few_threads_and_each_is_sent_once() -> Non
     sending = Sender(held, tell=told.put)
     ids = [f"E{number}" for number in range(100)]
     for event_id in ids:
-        sending.approve(event_id)
+        sending.approve(Send(event_id=event_id, attempt=1))
     for _ in range(sender.THREADS_MAX):
         held.come.get(timeout=PATIENCE_SECONDS)
     assert held.come.empty()
-    sending.approve("E99")
+    sending.approve(Send(event_id="E99", attempt=1))
     held.gate.set()
     answered = [told.get(timeout=PATIENCE_SECONDS).event_id for _ in ids]
     assert sorted(answered) == sorted(ids)
@@ -54,7 +54,7 @@ def test_without_a_thread_nobody_knows_of_the_approval(
     monkeypatch.setattr(threading.Thread, "start", refuse)
     told: list[Answered] = []
     sending = Sender(Held(), tell=told.append)
-    sending.approve("E1")
-    sending.approve("E1")
+    sending.approve(Send(event_id="E1", attempt=1))
+    sending.approve(Send(event_id="E1", attempt=1))
     assert [each.consent for each in told] == [Consent.WANTED] * 2
     assert "can't start new thread" in told[0].detail

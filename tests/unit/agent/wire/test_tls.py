@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from forewarn.agent.wire import tls
+from forewarn.agent.wire import connection
 
 
 def test_versions_before_1_2_are_not_spoken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,7 +14,7 @@ def test_versions_before_1_2_are_not_spoken(monkeypatch: pytest.MonkeyPatch) -> 
         return context
 
     monkeypatch.setattr(ssl, "create_default_context", as_python_3_9)
-    assert tls.trusting().minimum_version is ssl.TLSVersion.TLSv1_2
+    assert connection.trusting().minimum_version is ssl.TLSVersion.TLSv1_2
 
 
 def test_system_that_demands_more_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,12 +24,12 @@ def test_system_that_demands_more_gets_it(monkeypatch: pytest.MonkeyPatch) -> No
         return context
 
     monkeypatch.setattr(ssl, "create_default_context", strict)
-    assert tls.trusting().minimum_version is ssl.TLSVersion.TLSv1_3
+    assert connection.trusting().minimum_version is ssl.TLSVersion.TLSv1_3
 
 
 def test_authorities_are_checked_with_the_name() -> None:
-    context = tls.trusting()
+    context = connection.trusting()
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
     with pytest.raises(OSError, match="No such file"):
-        tls.trusting(ca_file="/no/such/file")
+        connection.trusting(ca_file="/no/such/file")

@@ -15,8 +15,8 @@ from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.waiting import over
-from forewarn.agent.wire.http import HttpError, Lookup, parse_url
-from forewarn.agent.wire.timeouts import TIMEOUTS
+from forewarn.agent.wire.connection import TIMEOUTS, Lookup
+from forewarn.agent.wire.http import HttpError, parse_url
 from forewarn.agent.wire.urls import split_listener
 from forewarn.protocol.frozen import frozen_dataclass
 

@@ -24,7 +24,7 @@ _DEFAULTS: Mapping[str, Mapping[str, str]] = {
 INTRODUCTION = """\
 # Settings of the agent
 
-<!-- Written by forewarn.agent.reference; `pytest --rewrite` renews it. -->
+<!-- Written by deploy/agent_reference.py; `pytest --rewrite` renews it. -->
 
 `forewarn agent` reads its settings from, in this order of precedence: a flag, an environment variable, the file that `--config` names, the default.
 Without `--config` it reads `/etc/forewarn/agent.toml`, if that is there.

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from forewarn.agent.core import lock_table, presence, table
+from forewarn.agent.core import presence, table
 from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Presence, Stage
 from forewarn.agent.core.policy import GoneAfter
@@ -133,7 +133,7 @@ LOCK = Machine(
         "One VM has one slot in the lock, whatever the number of its events. An event "
         "is approved while the lock is *held* or *pausing*."
     ),
-    table=_rows(lock_table.TABLE, LockState),
+    table=_rows(table.LOCK_TABLE, LockState),
     first=LockState.UNKNOWN,
     states={
         LockState.UNKNOWN: (

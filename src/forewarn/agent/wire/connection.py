@@ -1,0 +1,304 @@
+"""A connection to one host, with one deadline for everything that waits on it.
+
+Each wait ends in time whatever the other side does, drips included. All that goes
+wrong is an `HttpError`, or what a subclass makes of it. TLS is imported where it is
+wanted. A connection belongs to one thread; only `interrupt` may be called from another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from forewarn.agent.wire.answers import HttpError, Trouble
+from forewarn.agent.wire.urls import Url
+from forewarn.clock import Clock
+from forewarn.protocol.errors import ForewarnError
+from forewarn.settings import files
+
+if TYPE_CHECKING:
+    import ssl
+
+TIMEOUTS = (TimeoutError, socket.timeout)
+"""How a socket says that its time is over: in two ways before Python 3.10."""
+
+PIECE_BYTES = 65_536
+"""Read at once: a usual document in one piece."""
+
+ADDRESSES_MAX = 4
+"""Of a name that are tried: each gets its share of the time."""
+
+KEEPALIVE_SECONDS = (4, 2, 3)
+"""When a silent connection is probed, how often, and how many probes may be lost:
+a connection whose other side vanished is known after ten seconds, well inside the
+half minute that a Preempt gives."""
+
+_SLEEP_MIN_SECONDS = 0.001
+"""A socket's time-out of 0 would mean that it does not wait at all."""
+
+_UNREACHABLE = frozenset(
+    {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN}
+    | {errno.EADDRNOTAVAIL, errno.EACCES, errno.EPERM}
+)
+
+Address = tuple[socket.AddressFamily, Any]
+
+
+class Connection:
+    """At most one open socket to a host."""
+
+    def __init__(
+        self,
+        url: Url,
+        *,
+        clock: Clock,
+        ca_file: str = "",
+        ca_text: str = "",
+        cert_file: str = "",
+        key_file: str = "",
+        kind: socket.SocketKind = socket.SOCK_STREAM,
+    ) -> None:
+        """Connect nowhere yet; `ca_file` has the only authorities that are trusted.
+
+        Or `ca_text` has them, as PEM; without both, the machine's are. `cert_file` is
+        shown to a server that wants to know us; its key may be in the same file.
+        """
+        self.url = url
+        self.where = url.base
+        """What messages call the other side."""
+        self._clock = clock
+        self._ca_file = ca_file
+        self._ca_text = ca_text
+        self._cert_file = cert_file
+        self._key_file = key_file
+        self._kind = kind
+        self._wire: socket.socket | None = None
+        self._ends: float = 0.0
+        """The deadline, in seconds of the monotonic clock."""
+        self._lookup = Lookup(url)
+        self._context: ssl.SSLContext | None = None
+        self._is_stopped = False
+
+    def close(self) -> None:
+        """Close the connection, if any; another may follow."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
+
+    def interrupt(self) -> None:
+        """End for good, also an exchange that another thread waits for."""
+        self._is_stopped = True
+        wire = self._wire
+        if wire is not None:
+            with contextlib.suppress(OSError):
+                wire.shutdown(socket.SHUT_RDWR)
+
+    def left(self) -> float:
+        """Return the seconds until the deadline; raises an error where none are."""
+        if self._is_stopped:
+            raise self._fault(Trouble.STOPPED, "the exchange was ended by ourselves")
+        left = self._ends - self._clock.monotonic()
+        if left <= 0:
+            raise self._fault(Trouble.TIMEOUT, "there was no whole answer in time")
+        return max(left, _SLEEP_MIN_SECONDS)
+
+    def _fault(self, trouble: Trouble, message: str) -> ForewarnError:
+        """Return the error for what went wrong."""
+        return HttpError(trouble, message)
+
+    def _allow(self, seconds: float) -> None:
+        """Set the deadline."""
+        self._ends = self._clock.monotonic() + seconds
+
+    def _connect(self, seconds: float) -> None:
+        """Connect within so many seconds, to the first address that answers."""
+        whole = self._ends
+        self._ends = min(whole, self._clock.monotonic() + seconds)
+        try:
+            addresses = self._lookup.addresses(self.left)
+        except HttpError as error:
+            raise self._fault(error.trouble, error.message) from error
+        for tried, (family, address) in enumerate(addresses):
+            try:
+                share = self.left() / (len(addresses) - tried)
+                wire = self._wire = socket.socket(family, self._kind)
+                wire.settimeout(share)
+                wire.connect(address)
+                if self._kind is socket.SOCK_STREAM:
+                    _tune(wire)
+                if self.url.is_secure:
+                    self._secure()
+            except OSError as error:
+                self.close()
+                if tried + 1 == len(addresses):
+                    raise self._told(error, "connecting") from None
+            except BaseException:
+                self.close()
+                raise
+            else:
+                self._ends = whole
+                return
+
+    def _ready(self) -> socket.socket:
+        """Return the socket, which waits no longer than there is time."""
+        assert self._wire is not None, "it is connected"
+        self._wire.settimeout(self.left())
+        return self._wire
+
+    def _write(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[self._ready().send(left) :]
+
+    def _read(self) -> bytes:
+        return self._ready().recv(PIECE_BYTES)
+
+    # TLS, and words for what went wrong
+
+    def _secure(self) -> None:
+        """Have TLS from now on, with a certificate for this host; raises OSError too."""
+        if self._context is None:
+            try:
+                context = trusting(ca_file=self._ca_file, ca_text=self._ca_text)
+            except (OSError, ValueError) as error:
+                what = self._ca_file or "the authorities to trust"
+                raise self._fault(Trouble.TLS, f"cannot read {what}: {error}") from None
+            self._show_certificate(context)
+            self._context = context
+        name = self.url.host.partition("%")[0]
+        try:
+            self._wire = self._context.wrap_socket(self._ready(), server_hostname=name)
+        except UnicodeError:
+            raise self._fault(Trouble.TLS, f"{name!r} is no name of a host") from None
+
+    def _show_certificate(self, context: ssl.SSLContext) -> None:
+        if not self._cert_file:
+            return
+        try:
+            for file in filter(None, (self._cert_file, self._key_file)):
+                files.refuse_unreadable(file)
+            # A key with a passphrase would ask whoever sits there; nobody does.
+            context.load_cert_chain(
+                self._cert_file, self._key_file or None, password=str
+            )
+        except (OSError, ValueError) as error:
+            file = self._cert_file
+            if isinstance(error, files.UnreadError):
+                file = error.filename
+            raise self._fault(
+                Trouble.TLS, f"cannot use the certificate {file}: {error}"
+            ) from None
+
+    def _told(self, error: OSError, doing: str) -> ForewarnError:
+        """Return the error for what a socket raised."""
+        reason = error.strerror or str(error)
+        if self._is_stopped:
+            return self._fault(Trouble.STOPPED, "the exchange was ended by ourselves")
+        if isinstance(error, TIMEOUTS):
+            trouble, text = Trouble.TIMEOUT, f"no time left while {doing}"
+        elif isinstance(error, ConnectionRefusedError):
+            trouble, text = Trouble.REFUSED, "nobody listens there"
+        elif isinstance(error, ConnectionError) or error.errno == errno.ENOTCONN:
+            trouble, text = Trouble.RESET, f"the connection ended while {doing}"
+        elif is_tls(error):
+            trouble, text = Trouble.TLS, f"no trusted connection: {reason}"
+        elif error.errno in _UNREACHABLE:
+            trouble, text = Trouble.UNREACHABLE, reason
+        else:
+            trouble, text = Trouble.RESET, f"{reason} while {doing}"
+        return self._fault(trouble, f"{self.where}: {text}")
+
+
+class Lookup:
+    """Finds a host's addresses without waiting longer than there is time.
+
+    The system's resolver knows no deadline, so a name is looked up in a thread; one
+    that hangs is waited for again by the next exchange, and no second is started.
+    """
+
+    def __init__(self, url: Url) -> None:
+        """Look for nothing yet."""
+        self._url = url
+        self._found: list[Address] | None = None
+        self._is_literal = False
+        """The host is an address, which stays."""
+        self._error = ""
+        self._thread: threading.Thread | None = None
+
+    def addresses(self, left: Callable[[], float]) -> list[Address]:
+        """Return what to connect to; raises HttpError."""
+        if self._found is not None and self._is_literal:
+            return self._found
+        if self._thread is None:
+            self._found, self._error = None, ""
+            self._look(socket.AI_NUMERICHOST)
+            if self._found is not None:
+                self._is_literal = True
+                return self._found
+            self._thread = threading.Thread(
+                target=self._look, name="lookup", daemon=True
+            )
+            self._thread.start()
+        thread = self._thread
+        thread.join(left())
+        if thread.is_alive():
+            raise HttpError(
+                Trouble.TIMEOUT, f"{self._url.host}: the name was not found in time"
+            )
+        self._thread = None
+        if not self._found:
+            raise HttpError(Trouble.UNREACHABLE, f"{self._url.host}: {self._error}")
+        return self._found
+
+    def _look(self, flags: int = 0) -> None:
+        try:
+            found = look_up(self._url.host, self._url.port, flags)
+        except OSError as error:
+            self._error = getattr(error, "strerror", None) or str(error)
+            return
+        self._found = [(each[0], each[4]) for each in found][:ADDRESSES_MAX]
+
+
+def look_up(host: str, port: int, flags: int) -> list[Any]:
+    """Return what `socket.getaddrinfo` finds for a host in ASCII; raises OSError."""
+    # Bytes: for text, Python loads a codec of 0.2 MiB.
+    name = host.encode("ascii")
+    return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)
+
+
+def _tune(wire: socket.socket) -> None:
+    """Send small requests at once, and notice when the other side has vanished."""
+    wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
+    for name, value in zip(names, KEEPALIVE_SECONDS):
+        # Not every system has them; the deadline holds without them.
+        option = getattr(socket, name, None)
+        if option is not None:
+            with contextlib.suppress(OSError):
+                wire.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def is_tls(error: OSError) -> bool:
+    """Tell whether it is an error of TLS, without importing it."""
+    return any(each.__name__ == "SSLError" for each in type(error).__mro__)
+
+
+def trusting(*, ca_file: str = "", ca_text: str = "") -> ssl.SSLContext:
+    """Return a context that trusts these authorities, or else the system's.
+
+    Raises OSError and ValueError.
+    """
+    # Six megabytes, which whoever needs no TLS does without.
+    import ssl  # noqa: PLC0415 - see above
+
+    if ca_file:
+        files.refuse_unreadable(ca_file)
+    context = ssl.create_default_context(cafile=ca_file or None, cadata=ca_text or None)
+    # Python 3.9 would take older ones; a system may demand a newer one.
+    context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
+    return context
