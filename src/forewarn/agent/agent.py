@@ -118,12 +118,6 @@ class Agent:
             memory = replace(memory, name=name)
         self.standing = AgentStatus(memory=memory, journal_fault=journal_fault)
 
-    def run(self) -> None:
-        """Turn until `None` comes in; what still runs is left to itself."""
-        self.begin()
-        while self.turn():
-            pass
-
     def begin(self) -> None:
         """Take up what was under way; call it once, before the first turn."""
         self._apply(decide.resume(self.standing.memory, self._clock.now()))

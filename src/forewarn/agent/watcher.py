@@ -266,7 +266,8 @@ class Watcher:
             self._show_document(reading)
             has_new_names = self._has_new_names(reading)
             # What is certain already need not wait for the name to be read again.
-            if not self._names_me(reading):
+            name = self.view.name
+            if not any(names.is_named(each, name) for each in reading.notices):
                 self._read_name(at_once=has_new_names)
             self._say(reading)
             self._repeats = 1
@@ -294,10 +295,6 @@ class Watcher:
         return Course(failures=self.view.failures, since_answer=since, took=self._took)
 
     # The name
-
-    def _names_me(self, reading: Reading) -> bool:
-        name = self.view.name
-        return any(names.is_named(each, name) for each in reading.notices)
 
     def _has_new_names(self, reading: Reading) -> bool:
         """Tell whether a document names VMs that none has named before."""

@@ -122,14 +122,9 @@ def test_none_ends_it_and_what_came_before_is_decided() -> None:
     worker.inbox.put(Finished(run_id="x", state=StepState.DONE))
     assert worker.turn() is True
     worker.inbox.put(None)
-    worker.agent.run()
+    assert worker.agent.turn() is False
     assert worker.agent.standing.memory.has_polled is False
 
-
-def test_run_begins_and_ends() -> None:
-    scene = Scene()
-    scene.worker.inbox.put(None)
-    scene.worker.agent.run()
     assert scene.worker.agent.standing.turned == scene.machine.clock.monotonic()
 
 

@@ -125,16 +125,11 @@ def doubts_of(
 
 def rule_of(policy: Policy, task: Task, now: Micros) -> Rule:
     """Return the rule that decides about a live task."""
-    is_decided = task.stage is not Stage.SEEN or _has_returned_started(task)
+    # An event that was prepared for may be back, and have started meanwhile. The rules
+    # for what is Started when it is first seen are not about it.
+    has_returned_started = bool(task.rule_sum) and task.notice.has_started
+    is_decided = task.stage is not Stage.SEEN or has_returned_started
     return (rules.rule_kept if is_decided else rules.rule_for)(policy, task, now)
-
-
-def _has_returned_started(task: Task) -> bool:
-    """Tell whether an event that was prepared for is back, and has started meanwhile.
-
-    The rules for what is Started when it is first seen are not about it.
-    """
-    return bool(task.rule_sum) and task.notice.has_started
 
 
 def resume(memory: Memory, now: Micros) -> Decision:

@@ -257,7 +257,10 @@ def advance(memory: Memory, policy: Policy, now: Micros) -> Change:
         lock = _moved(lock, LockGiven.SPARE, now)
         if lock.state is LockState.PAUSING and _is_unused(memory, terms, now):
             lock = _moved(lock, LockGiven.DUE, now)
-    if lock.state is LockState.PAUSING and not lock.since <= now < _ends(lock, terms):
+    if (
+        lock.state is LockState.PAUSING
+        and not lock.since <= now < lock.since + terms.pause
+    ):
         lock = _moved(lock, LockGiven.DUE, now)
     commands: tuple[Command, ...] = ()
     due = _due(lock, needing, terms, now)
@@ -270,7 +273,8 @@ def advance(memory: Memory, policy: Policy, now: Micros) -> Change:
             is_release=lock.state is LockState.RELEASING,
             asked=now,
         )
-        commands = (_request(lock, lock.holder or holder),)
+        kind = ReleaseLock if lock.is_release else TakeLock
+        commands = (kind(number=lock.number, holder=lock.holder or holder),)
     return Change(
         memory=memory if lock == memory.lock else replace(memory, lock=lock),
         commands=commands,
@@ -337,12 +341,6 @@ def _quiet(memory: Memory, long: Micros, now: Micros) -> Lock:
     return lock if now < lock.since + long else _moved(lock, LockGiven.SPARE, now)
 
 
-def _request(lock: Lock, holder: str) -> Command:
-    if lock.is_release:
-        return ReleaseLock(number=lock.number, holder=holder)
-    return TakeLock(number=lock.number, holder=holder)
-
-
 def _due(
     lock: Lock, needing: Sequence[Task], terms: LockTerms, now: Micros
 ) -> Micros | None:
@@ -391,11 +389,6 @@ def _pause(
     return pause - pause * (chance % 256) // (256 * SPREAD)
 
 
-def _ends(lock: Lock, terms: LockTerms) -> Micros:
-    """Return when the pause is over."""
-    return lock.since + terms.pause
-
-
 def _wake(
     lock: Lock, needing: Sequence[Task], terms: LockTerms, long: Micros, now: Micros
 ) -> Micros | None:
@@ -408,7 +401,7 @@ def _wake(
     if lock.state in {LockState.HELD, LockState.PAUSING} and lock.until:
         wakes.append(lock.until)
     if lock.state is LockState.PAUSING:
-        wakes.append(_ends(lock, terms))
+        wakes.append(lock.since + terms.pause)
     return min((each for each in wakes if each is not None), default=None)
 
 

@@ -9,13 +9,11 @@ import contextlib
 import json
 import os
 from collections.abc import Generator, Sequence
-from dataclasses import replace
 
-from forewarn.agent.core.model import Memory, Note, Task
-from forewarn.agent.journal import codec, schema
+from forewarn.agent.core.model import Memory, Note
+from forewarn.agent.journal import schema, sqlite
 from forewarn.agent.journal.file import File
 from forewarn.agent.journal.port import PAGE_ROWS, JournalRefusedError, Place
-from forewarn.agent.journal.sqlite import MEMORY, read_history
 from forewarn.instants import Micros
 
 
@@ -34,12 +32,8 @@ def order_approval(path: Place, event_id: str, *, now: Micros) -> None:
 def read_memory(path: Place) -> Memory:
     """Return what the agent remembered last; raises JournalError."""
     with _opened(path, read_only=True) as file:
-        facts = dict(file.rows("SELECT name, value FROM facts"))
-        if MEMORY not in facts:
-            return Memory(lost_journal=True)
-        memory = codec.load(Memory, facts[MEMORY])
-        tasks = [codec.load(Task, body) for _, body in file.rows(schema.ALL_TASKS)]
-        return replace(memory, tasks=tuple(tasks))
+        _, _, memory = sqlite.read_memory(file)
+        return memory or Memory(lost_journal=True)
 
 
 def read_notes(
@@ -47,7 +41,7 @@ def read_notes(
 ) -> Sequence[Note]:
     """Return what was told, the latest first; raises JournalError."""
     with _opened(path, read_only=True) as file:
-        return read_history(file, limit=limit, event_id=event_id)
+        return sqlite.read_history(file, limit=limit, event_id=event_id)
 
 
 @contextlib.contextmanager

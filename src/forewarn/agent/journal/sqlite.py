@@ -90,20 +90,13 @@ class SqliteJournal:
 
     def load(self) -> Memory:
         """Return the memory as last saved; raises JournalError."""
-        facts = dict(self._file.rows("SELECT name, value FROM facts"))
-        self.boot_before = facts.get(BOOT, "")
-        self._dropped = int(facts.get(DROPPED, "0"))
-        durable: dict[str, tuple[int, Task]] = {}
-        for place, body in self._file.rows(schema.ALL_TASKS):
-            task = codec.load(Task, body)
-            durable[task.event_id] = place, task
-        self._facts, self._durable = facts, durable
-        if MEMORY not in facts:
+        self._facts, self._durable, found = read_memory(self._file)
+        self.boot_before = self._facts.get(BOOT, "")
+        self._dropped = int(self._facts.get(DROPPED, "0"))
+        if found is None:
             return Memory(lost_journal=True, journal=self._name)
-        memory = codec.load(Memory, facts[MEMORY])
-        tasks = tuple(task for _, task in durable.values())
-        self._memory = replace(memory, tasks=tasks)
-        return self._memory
+        self._memory = found
+        return found
 
     def save(self, memory: Memory, notes: Sequence[Note] = ()) -> None:
         """Make the memory durable, with what was told; raises JournalError."""
@@ -322,6 +315,22 @@ class SqliteJournal:
                 side.tune()
                 self._side = side
             yield self._side
+
+
+def read_memory(
+    file: File,
+) -> tuple[dict[str, str], dict[str, tuple[int, Task]], Memory | None]:
+    """Return the facts, the tasks with their places, and the memory of both, if any."""
+    facts = dict(file.rows("SELECT name, value FROM facts"))
+    durable: dict[str, tuple[int, Task]] = {}
+    for place, body in file.rows(schema.ALL_TASKS):
+        task = codec.load(Task, body)
+        durable[task.event_id] = place, task
+    if MEMORY not in facts:
+        return facts, durable, None
+    memory = codec.load(Memory, facts[MEMORY])
+    tasks = tuple(task for _, task in durable.values())
+    return facts, durable, replace(memory, tasks=tasks)
 
 
 def read_history(file: File, *, limit: int, event_id: str) -> list[Note]:

@@ -15,7 +15,7 @@ from forewarn.agent.core.model import Answered, Consent
 from forewarn.agent.core.polling import NAME_TIMEOUT, TAG_LASTS
 from forewarn.agent.foreign import json_members, members
 from forewarn.agent.wire import refusals
-from forewarn.agent.wire.http import Answer, Client, HttpError, Trouble, parse_url
+from forewarn.agent.wire.http import Answer, Client, HttpError, Trouble, Url, parse_url
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol import versions
@@ -35,6 +35,7 @@ NAME_MAX = 200
 SHORT_TIMEOUT: Micros = 2 * SECOND
 """What is left for an approval, at least, when its version was not the right one."""
 
+_METADATA = ("Metadata", "true")
 _OK = 200
 _NOT_MODIFIED = 304
 _BAD_REQUEST = 400
@@ -159,7 +160,8 @@ class Endpoint:
             self._answered = None
         try:
             answer = self._get(timeout=timeout, wait=wait, full=full)
-            if (other := self._other_version(answer)) is not None:
+            other = refusals.version_for(answer, refused=self._version, known=_KNOWN)
+            if other is not None:
                 self._restart(other)
                 answer = self._get(timeout=timeout, wait=0, full=True)
         except HttpError as error:
@@ -183,23 +185,19 @@ class Endpoint:
         url = parse_url(self.url)
         client = Client(url, clock=self._clock, ca_file=self._ca_file)
         version = self._version
-        headers = (("Metadata", "true"), ("Content-Type", "application/json"))
         ends = self._clock.monotonic() + timeout / SECOND
+
+        def post(version: str, timeout: Micros) -> Answer:
+            headers = (_METADATA, ("Content-Type", "application/json"))
+            target = _target(url, EVENTS_PATH, version)
+            return client.send("POST", target, body, headers=headers, timeout=timeout)
+
         try:
-            target = f"{_prefix(url.target)}{EVENTS_PATH}?api-version="
-            answer = client.send(
-                "POST", target + version, body, headers=headers, timeout=timeout
-            )
+            answer = post(version, timeout)
             other = refusals.version_for(answer, refused=version, known=_KNOWN)
             if other is not None:
                 left = round((ends - self._clock.monotonic()) * SECOND)
-                answer = client.send(
-                    "POST",
-                    target + other,
-                    body,
-                    headers=headers,
-                    timeout=max(left, SHORT_TIMEOUT),
-                )
+                answer = post(other, max(left, SHORT_TIMEOUT))
         except HttpError as error:
             return Answered(
                 event_id=event_id, consent=Consent.WANTED, detail=error.message
@@ -233,25 +231,17 @@ class Endpoint:
     # Asking
 
     def _get(self, *, timeout: Micros, wait: Micros, full: bool) -> Answer:
-        target = f"{_prefix(self._client.url.target)}{EVENTS_PATH}"
-        target += f"?api-version={self._version}"
-        headers = [("Metadata", "true")]
-        if self._knows_push:
-            # Asked without a wait too, it tells whether it would.
-            target += f"&wait={0 if full else wait // SECOND}"
+        # Asked without a wait too, it tells whether it would.
+        query = f"&wait={0 if full else wait // SECOND}" if self._knows_push else ""
+        headers: list[tuple[str, str]] = [_METADATA]
         if self._tag is not None and not full:
             headers.append(("If-None-Match", self._tag))
-        return self._client.get(target, headers=headers, timeout=timeout)
+        target = _target(self._client.url, EVENTS_PATH, self._version)
+        return self._client.get(target + query, headers=headers, timeout=timeout)
 
     def _get_instance(self, timeout: Micros) -> Answer:
-        target = f"{_prefix(self._client.url.target)}{INSTANCE_PATH}"
-        target += f"?api-version={self._instance_version}"
-        return self._client.get(
-            target, headers=(("Metadata", "true"),), timeout=timeout
-        )
-
-    def _other_version(self, answer: Answer) -> str | None:
-        return refusals.version_for(answer, refused=self._version, known=_KNOWN)
+        target = _target(self._client.url, INSTANCE_PATH, self._instance_version)
+        return self._client.get(target, headers=(_METADATA,), timeout=timeout)
 
     def _take(self, answer: Answer) -> Asked:
         """Return what an answer says, and keep it if it is a document."""
@@ -343,9 +333,10 @@ class Endpoint:
         return client
 
 
-def _prefix(target: str) -> str:
-    """Return the path of the endpoint's URL, before which its own paths come."""
-    return target.partition("?")[0].rstrip("/")
+def _target(url: Url, path: str, version: str) -> str:
+    """Return one of the endpoint's own paths, which come after that of its URL."""
+    prefix = url.target.partition("?")[0].rstrip("/")
+    return f"{prefix}{path}?api-version={version}"
 
 
 def _result_of(status: int) -> Result:

@@ -20,7 +20,6 @@ from forewarn.agent.wire.connection import Connection, is_tls
 from forewarn.agent.wire.urls import Url, parse_url
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
-from forewarn.protocol.frozen import frozen_dataclass
 
 __all__ = ["Answer", "Client", "HttpError", "Trouble", "Url", "parse_url"]
 
@@ -30,16 +29,6 @@ CONNECT_TIMEOUT: Micros = 5 * SECOND
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _TARGET = re.compile(r"/[\x21-\x7e]*", re.ASCII)
-
-
-@frozen_dataclass
-class Request:
-    """What to send."""
-
-    method: str
-    target: str
-    headers: tuple[tuple[str, str], ...] = ()
-    body: bytes | None = None
 
 
 class Client(Connection):
@@ -79,7 +68,7 @@ class Client(Connection):
 
         A kept connection that the server has closed meanwhile is made anew, once.
         """
-        request = Request(method="GET", target=target, headers=tuple(headers))
+        request = _written("GET", target, headers, None, self.url)
         self._allow(timeout / SECOND)
         if self._take_kept():
             try:
@@ -103,9 +92,7 @@ class Client(Connection):
 
         An error does not say that the server has not got it.
         """
-        request = Request(
-            method=method, target=target, headers=tuple(headers), body=body
-        )
+        request = _written(method, target, headers, body, self.url)
         self._allow(timeout / SECOND)
         self.close()
         self._connect(connect_timeout / SECOND)
@@ -138,7 +125,7 @@ class Client(Connection):
         self.close()
         return False
 
-    def _talk(self, request: Request, *, may_be_stale: bool = False) -> Answer:
+    def _talk(self, request: bytes, *, may_be_stale: bool = False) -> Answer:
         """Send a request and read its answer; raises HttpError.
 
         Where the connection was kept and ends before a byte of the answer has come,
@@ -146,7 +133,7 @@ class Client(Connection):
         """
         reader = Reader(body_max=self._body_max)
         try:
-            self._write(_written(request, self.url))
+            self._write(request)
             while (answer := reader.answer) is None:
                 piece = self._read()
                 if piece:
@@ -172,9 +159,15 @@ class _StaleError(Exception):
     """A kept connection had ended before the request was seen."""
 
 
-def _written(request: Request, url: Url) -> bytes:
+def _written(
+    method: str,
+    target: str,
+    headers: Sequence[tuple[str, str]],
+    body: bytes | None,
+    url: Url,
+) -> bytes:
     """Return a request as bytes; raises HttpError where it would be another one."""
-    if not _TOKEN.fullmatch(request.method) or not _TARGET.fullmatch(request.target):
+    if not _TOKEN.fullmatch(method) or not _TARGET.fullmatch(target):
         raise HttpError(
             Trouble.REQUEST, "the request has no method or path that is one"
         )
@@ -182,17 +175,17 @@ def _written(request: Request, url: Url) -> bytes:
         ("Host", url.authority),
         ("User-Agent", "forewarn-agent"),
         ("Accept-Encoding", "identity"),
-        *request.headers,
+        *headers,
     ]
-    if request.body is not None:
-        headers += [("Content-Length", str(len(request.body))), ("Connection", "close")]
+    if body is not None:
+        headers += [("Content-Length", str(len(body))), ("Connection", "close")]
     for name, value in headers:
         if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
             raise HttpError(Trouble.REQUEST, f"the header {name!r} cannot be sent")
-    lines = [f"{request.method} {request.target} HTTP/1.1"]
+    lines = [f"{method} {target} HTTP/1.1"]
     lines += [f"{name}: {value}" for name, value in headers]
     head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-    return head + (request.body or b"")
+    return head + (body or b"")
 
 
 def _is_want_read(error: OSError) -> bool:
