@@ -414,14 +414,10 @@ def token_in(settings: Settings, peers: PeerSettings) -> str:
     try:
         return read_token(peers.token_file)
     except SecretError as error:
-        raise _unfit(settings, "peers.token_file", error.message) from error
+        # What reads settings is not kept in a running agent.
+        from forewarn.agent.settings import problem  # noqa: PLC0415
 
-
-def _unfit(settings: Settings, name: str, message: str) -> ForewarnError:
-    # What reads settings is not kept in a running agent.
-    from forewarn.agent.settings import problem  # noqa: PLC0415
-
-    return problem(settings, name, message)
+        raise problem(settings, "peers.token_file", error.message) from error
 
 
 def _journal(settings: Settings, notifier: Notifier) -> Opened:

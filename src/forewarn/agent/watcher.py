@@ -183,10 +183,6 @@ class Watcher:
         if self._thread is not None:
             self._thread.join(timeout_seconds)
 
-    def hurry(self) -> None:
-        """Poll at once, unless a poll is under way: something should have changed."""
-        self._wake.set()
-
     def is_alive(self) -> bool:
         """Tell whether the loop turns, also while the endpoint is down (`/healthz`).
 

@@ -347,7 +347,6 @@ class TestHealth:
         """As at a reload: the next one begins in a moment."""
         watching = Watching(changed(QUIET), same(QUIET))
         watching.watcher.start()
-        watching.watcher.hurry()
         watching.watcher.stop()
         assert watching.endpoint.is_interrupted
         assert watching.watcher.is_alive()

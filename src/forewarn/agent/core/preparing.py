@@ -100,13 +100,31 @@ def _go_on(
     groups = budget.groups_of(task, rule, policy)
     task, tightened = _tighten(task, groups, policy, now)
     for index, group in enumerate(groups):
-        turn = _Turn(task, rule, policy, remaining=groups[index:], busy=busy, now=now)
+        taken: list[Progress] = []
         for handler in group:
-            turn.take(handler)
-        task = turn.task
-        if turn.waits:
-            going = turn.progress()
-            return replace(going, commands=(*tightened, *going.commands))
+            one = _take(
+                task,
+                handler,
+                rule,
+                policy,
+                remaining=groups[index:],
+                busy=busy,
+                now=now,
+            )
+            if one is not None:
+                task = one.task
+                taken.append(one)
+        if taken:
+            wakes = [each.wake for each in taken if each.wake and each.wake > now]
+            return Progress(
+                task=task,
+                commands=(
+                    *tightened,
+                    *(run for each in taken for run in each.commands),
+                ),
+                wake=min(wakes, default=None),
+                needed=tuple(name for each in taken for name in each.needed),
+            )
     if any(_is_preparing(step) for step in task.steps):
         # A handler that the settings have no longer still works.
         return Progress(task=task, commands=tightened)
@@ -166,88 +184,53 @@ def _span(
     return min(step.stop_at, stop_at), min(step.kill_at, kill_at)
 
 
-class _Turn:
-    """One look at the handlers of one group."""
+def _take(
+    task: Task,
+    handler: Handler,
+    rule: Rule,
+    policy: Policy,
+    *,
+    remaining: Sequence[Sequence[Handler]],
+    busy: Collection[str],
+    now: Micros,
+) -> Progress | None:
+    """Start a handler, or see when it is to be started; None: it is over.
 
-    def __init__(
-        self,
-        task: Task,
-        rule: Rule,
-        policy: Policy,
-        *,
-        remaining: Sequence[Sequence[Handler]],
-        busy: Collection[str],
-        now: Micros,
-    ) -> None:
-        self.task = task
-        self.waits = False
-        """Something of the group is not over, so that the next must wait."""
-        self._rule = rule
-        self._policy = policy
-        self._remaining = remaining
-        self._until = budget.ready_by(task, policy)
-        self._is_hurried = budget.is_hurried(task)
-        self._busy = busy
-        self._now = now
-        self._commands: list[Command] = []
-        self._wakes: list[Micros] = []
-        self._needed: list[str] = []
-
-    def take(self, handler: Handler) -> None:
-        """Start a handler, or see why it is not to be started."""
-        last = self.task.latest(handler.name, Phase.PREPARE)
-        if is_ended(self.task, handler):
-            return
-        if last is not None and last.state is StepState.RUNNING:
-            self.waits = True
-            return
-        if last is not None and last.state is StepState.FAILED:
-            again = last.ended + RETRY_PAUSE
-            # A clock that was set back must not make the pause longer.
-            if last.ended <= self._now < again:
-                self.waits = True
-                self._wakes.append(again)
-                return
-        at = budget.handler_at(self.task, self._rule, handler)
-        if at is not None and at > self._now:
-            self.waits = True
-            self._wakes.append(at)
-            return
-        span = budget.times(
-            handler,
-            self._remaining,
-            until=self._until,
-            is_hurried=self._is_hurried,
-            policy=self._policy,
-            now=self._now,
-        )
-        if span is None:
-            return
-        self.waits = True
-        if handler.name in self._busy:
-            # Its end comes in; if our own time is over first, this wakes us.
-            self._wakes += [] if self._until is None else [self._until]
-            self._needed += [handler.name] if self._is_hurried else []
-            return
-        self.task, command = steps.begun(
-            self.task,
-            handler.name,
-            Phase.PREPARE,
-            stop_at=span[0],
-            kill_at=span[1],
-            now=self._now,
-            kind=handler.kind,
-        )
-        self._commands.append(command)
-
-    def progress(self) -> Progress:
-        """Return what came of it."""
-        return Progress(
-            task=self.task,
-            commands=tuple(self._commands),
-            wake=min((each for each in self._wakes if each > self._now), default=None),
-            needed=tuple(self._needed),
-        )
+    Whatever is not over holds up the groups after its own.
+    """
+    last = task.latest(handler.name, Phase.PREPARE)
+    if is_ended(task, handler):
+        return None
+    if last is not None and last.state is StepState.RUNNING:
+        return Progress(task=task)
+    if last is not None and last.state is StepState.FAILED:
+        again = last.ended + RETRY_PAUSE
+        # A clock that was set back must not make the pause longer.
+        if last.ended <= now < again:
+            return Progress(task=task, wake=again)
+    at = budget.handler_at(task, rule, handler)
+    if at is not None and at > now:
+        return Progress(task=task, wake=at)
+    until, is_hurried = budget.ready_by(task, policy), budget.is_hurried(task)
+    span = budget.times(
+        handler, remaining, until=until, is_hurried=is_hurried, policy=policy, now=now
+    )
+    if span is None:
+        return None
+    if handler.name in busy:
+        # Its end comes in; if our own time is over first, this wakes us.
+        needed = (handler.name,) if is_hurried else ()
+        return Progress(task=task, wake=until, needed=needed)
+    task, command = steps.begun(
+        task,
+        handler.name,
+        Phase.PREPARE,
+        stop_at=span[0],
+        kill_at=span[1],
+        now=now,
+        kind=handler.kind,
+    )
+    return Progress(task=task, commands=(command,))
 
 
 def _is_preparing(step: Step) -> bool:

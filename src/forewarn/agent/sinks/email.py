@@ -28,7 +28,6 @@ from forewarn.agent.wire.urls import split_listener
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
 from forewarn.problems import quoted
-from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option
 
 logger = logging.getLogger("forewarn.agent.notify")
@@ -106,35 +105,39 @@ def is_address(text: str) -> bool:
     return is_short and _ADDRESS.fullmatch(text) is not None
 
 
-@frozen_dataclass
 class EmailSink:
     """Sends each notification as one letter."""
 
-    server: tuple[str, int]
-    sender: str
-    recipients: tuple[str, ...]
-    clock: Clock
-    seconds: float
-    tls: str = STARTTLS
-    user: str = ""
-    password_file: str = ""
-    ca_file: str = ""
+    def __init__(self, settings: NotifySettings, clock: Clock) -> None:
+        """Send nothing yet."""
+        more = settings.more
+        server = split_listener(more["server"])
+        assert server is not None, more["server"]
+        self._server = server
+        self._sender: str = more["from"]
+        self._recipients: tuple[str, ...] = more["to"]
+        self._tls: str = more.get("tls", STARTTLS)
+        self._user: str = more.get("user", "")
+        self._password_file: str = more.get("password_file", "")
+        self._ca_file: str = more.get("ca_file", "")
+        self._seconds = seconds_of(settings, TIMEOUT)
+        self._clock = clock
 
     def deliver(self, number: int, told: Told) -> None:
         """Send one letter; raises SinkError."""
-        text = letter(number, told, sender=self.sender, recipients=self.recipients)
-        with self._line(self.seconds) as line:
+        text = letter(number, told, sender=self._sender, recipients=self._recipients)
+        with self._line(self._seconds) as line:
             session = self._begun(line)
-            refused = session.send(self.sender, self.recipients, text)
+            refused = session.send(self._sender, self._recipients, text)
             session.end()
         for each in refused:
             logger.warning("a letter was taken, and not for %s", each)
 
     def check(self) -> Sequence[str]:
         """Return whether the server would hear us: it logs in, and sends nothing."""
-        found = secret_faults(self.password_file) if self.password_file else []
+        found = secret_faults(self._password_file) if self._password_file else []
         try:
-            with self._line(min(self.seconds, CHECK_SECONDS)) as line:
+            with self._line(min(self._seconds, CHECK_SECONDS)) as line:
                 self._begun(line).end()
         except SinkError as error:
             if error.message not in found:
@@ -142,43 +145,25 @@ class EmailSink:
         return found
 
     def _line(self, seconds: float) -> Line:
-        host, port = self.server
-        return Line(host, port, clock=self.clock, seconds=seconds)
+        host, port = self._server
+        return Line(host, port, clock=self._clock, seconds=seconds)
 
     def _begun(self, line: Line) -> Smtp:
         """Return a session that may send."""
-        password = secret_in(self.password_file) if self.password_file else ""
-        if self.tls == IMPLICIT:
-            line.secure(self.ca_file)
+        password = secret_in(self._password_file) if self._password_file else ""
+        if self._tls == IMPLICIT:
+            line.secure(self._ca_file)
         session = Smtp(line)
         session.begin()
-        if self.tls == STARTTLS:
-            session.secure(self.ca_file)
+        if self._tls == STARTTLS:
+            session.secure(self._ca_file)
         if password:
-            session.log_in(self.user, password)
+            session.log_in(self._user, password)
         return session
 
 
-def make(settings: NotifySettings, clock: Clock) -> EmailSink:
-    """Return a receiver of its settings."""
-    more = settings.more
-    server = split_listener(more["server"])
-    assert server is not None, more["server"]
-    return EmailSink(
-        server=server,
-        sender=more["from"],
-        recipients=more["to"],
-        clock=clock,
-        seconds=seconds_of(settings, TIMEOUT),
-        tls=more.get("tls", STARTTLS),
-        user=more.get("user", ""),
-        password_file=more.get("password_file", ""),
-        ca_file=more.get("ca_file", ""),
-    )
-
-
 KIND = SinkKind(
-    make=make,
+    make=EmailSink,
     name=lambda settings: f"email to {', '.join(settings.more['to'])}",
     keys=KEYS,
     needed=("server", "from", "to"),
