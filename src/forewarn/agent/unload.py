@@ -28,9 +28,10 @@ STARTERS = frozenset(
         "forewarn.agent.order",
         "forewarn.agent.settings",
         "forewarn.problems",
-        "forewarn.settings",
         "forewarn.settings.forms",
+        "forewarn.settings.lines",
         "forewarn.settings.reading",
+        "forewarn.settings.tables",
     }
 )
 """Modules that are done when the settings are read, with what is in them."""

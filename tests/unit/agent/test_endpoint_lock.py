@@ -56,8 +56,8 @@ def test_it_goes_with_its_process_and_not_with_what_that_has_started(url: str) -
     """A handler that outlives a killed agent keeps nobody from starting."""
     holding = (
         "import subprocess, sys, time\n"
-        "from forewarn.agent.endpoint_lock import Place\n"
-        f"place = Place({url!r})\n"
+        "from forewarn.agent.endpoint_lock import EndpointLock\n"
+        f"place = EndpointLock({url!r})\n"
         "words = [sys.executable, '-c', 'import sys; sys.stdin.read()']\n"
         "child = subprocess.Popen(words, close_fds=False, stdin=subprocess.PIPE)\n"
         "print(child.pid, flush=True)\n"
