@@ -1,6 +1,6 @@
-"""What the agent decides: values in, values out.
+"""The agent's decisions, as pure functions on values.
 
-Nothing here reads a clock, a socket, a file or a random number. `model` has what is
-remembered and what is to be done, `policy` what the settings want; `table` is the
-only place where a task's stage changes; `decide` turns one into the other.
+Nothing here reads a clock, a socket, a file or a random number. `model` has the
+memory, the inputs and the commands. `policy` has the settings as values. Only `table`
+changes the stage of a task. `decide` makes a decision of them.
 """

@@ -1,4 +1,4 @@
-"""What comes in, and what it changes in the memory; `listing` reads documents. Pure."""
+"""Apply inputs to the memory; `listing` applies documents. Pure."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from forewarn.agent.core.policy import Policy
 from forewarn.instants import Micros
 
 TROUBLES_MAX = 5
-"""Reasons that are told of one approval: an endpoint may find a new one each time."""
+"""Maximum number of reasons logged for one approval: each answer may have a new one."""
 
 Absorbed = tuple[Memory, list[Note]]
 
 
 def absorb(policy: Policy, memory: Memory, given: Input, now: Micros) -> Absorbed:
-    """Return the memory after one input, and what is to be told of it."""
+    """Return the memory after one input, and the notes about it."""
     if isinstance(given, Polled):
         return listing.read(policy.gone_after, memory, given, now)
     return _ABSORBERS[type(given)](memory, given, now)
@@ -86,16 +86,17 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
         ]
         is_lost = (step.phase, finished.state) == (Phase.RECOVER, StepState.FAILED)
         if is_lost and step.attempt == 1:
-            # Told once: it is tried again for ever.
+            # Noted only once, since it is retried without end.
             why = f"its recovery failed, and is tried again: {finished.detail}"
             notes.append(note_of(done, NoteKind.FAILED, now, why, handler=step.handler))
         return memory, notes
-    # Of an event that was forgotten meanwhile.
+    # The event was removed from the memory meanwhile.
     return memory, []
 
 
 def _explained(finished: Finished, step: Step) -> Finished:
-    """Return the end of a run; who stopped it knows better why than the handler."""
+    """Return the result of a run; the reason for a stop replaces the handler's
+    detail."""
     if finished.state is not StepState.STOPPED or not step.detail:
         return finished
     return replace(finished, detail=step.detail)
@@ -129,7 +130,7 @@ def _answered(memory: Memory, answered: Answered, now: Micros) -> Absorbed:
 
 
 def _untaken(memory: Memory, task: Task, how: str, why: str, now: Micros) -> Absorbed:
-    """Tell, once for each reason, of an approval that is to be sent again."""
+    """Note, once for each reason, that an approval is sent again."""
     if why in task.troubles or len(task.troubles) >= TROUBLES_MAX:
         return memory.put(task), []
     task = replace(task, troubles=(*task.troubles, why))
@@ -156,7 +157,7 @@ def _heard(memory: Memory, said: PeerSaid, now: Micros) -> Absorbed:
 
 
 def _ordered(memory: Memory, ordered: Ordered, now: Micros) -> Absorbed:
-    # A person may write an id in any case (clause 2.3).
+    # A person may write an ID in any case (clause 2.3).
     task = memory.find(ordered.event_id) or memory.find(ordered.event_id.upper())
     if task is None or not task.is_live:
         detail = "the order to approve it came to nothing: there is no such event"

@@ -1,7 +1,7 @@
-"""Consent: whether this agent approves an event now, and else why not (8.4, 8.6).
+"""Approval: whether this agent approves an event now, or why not (clauses 8.4, 8.6).
 
-Nothing is approved that a rule wants prepared and that is not; nothing is sent twice
-unless nobody answered. Pure.
+An event that a rule wants prepared is approved only when it is. An approval is sent
+again only if it was not confirmed. Pure.
 """
 
 from __future__ import annotations
@@ -40,41 +40,42 @@ from forewarn.instants import MINUTE, SECOND, Micros, format_instant
 from forewarn.protocol.frozen import frozen_dataclass
 
 SEND_TIMEOUT: Micros = 30 * SECOND
-"""After which an approval of which nothing was heard is sent again."""
+"""An approval without any answer is sent again after this time."""
 
 RETRY_PAUSES: tuple[Micros, ...] = (SECOND, 2 * SECOND, 3 * SECOND, 5 * SECOND)
-"""Before each further attempt; the last one goes on. A Preempt leaves 30 s."""
+"""Pauses before further attempts; the last one repeats. A Preempt leaves 30 s."""
 
 RETRY_PAUSE_MAX: Micros = MINUTE
 RETRY_SHARE = 20
-"""The last pause doubles up to a minute, and to one part in so many of what is left
-until NotBefore: that many attempts are still to come."""
+"""The last pause doubles up to a minute, but at most to one part in this many of the
+time until NotBefore, so that as many attempts remain."""
 
 RETRY_AFTER_MAX: Micros = MINUTE
-"""What an endpoint may ask to wait: beyond it, NotBefore is the likelier answer."""
+"""Maximum pause that an endpoint can ask for: beyond it, NotBefore is likely first."""
 
 REFUSALS_MAX = 8
-"""Refusals of one approval until no more are tried. One may be an error of the moment:
-where several servers answer, one lists an event before another knows it. With the pauses
-above, the last is a minute and a half after the first if there is so much time."""
+"""Refusals of one approval until the agent stops sending it. A refusal may be
+temporary: if there are several servers, one may list an event before another knows it.
+With the pauses above, the last attempt is 90 seconds after the first, if time
+allows."""
 
 ALIVE_FOR: Micros = 3 * PEERS_EVERY
-"""How long an agent that has answered counts as alive, at least: whoever takes over
-sooner than it can be asked again takes over from a leader that is well."""
+"""Minimum time for which an agent that has answered counts as alive. With less, another
+VM would take over from a healthy leader before it can ask again."""
 
 
 @frozen_dataclass
 class Verdict:
-    """What becomes of consent now."""
+    """The next step of an approval."""
 
     task: Task
     commands: tuple[Command, ...] = ()
     waits: str = ""
-    """Why it is not approved, for a person; empty: it is, or nothing is to be."""
+    """Why it is not approved, for a person; empty: it is, or no approval is wanted."""
     notes: tuple[Note, ...] = ()
     wake: Micros | None = None
     passage: Passage | None = None
-    """What the gate makes of it; None: it is not ready, or the gate is not for it."""
+    """The result of the gate; None: the event is not ready, or needs no gate."""
 
 
 def consider(
@@ -87,11 +88,11 @@ def consider(
     gate: Gate = NO_GATE,
     now: Micros,
 ) -> Verdict:
-    """Return whether to approve the event of a live task, and what to do for it.
+    """Return whether to approve the event of a live task, and the commands for it.
 
-    An event for which the lock was wanted lets go of it where something else stands in
-    the way of its approval, unless its impact may come at any moment. The gate comes
-    before the lock: who waits for alerts to end keeps no lock from others.
+    If an event waits for the lock and something else prevents its approval, the lock is
+    released, unless the impact can begin at any moment. The gate comes before the lock,
+    so that a VM that waits for alerts does not block other VMs.
     """
     verdict = _verdict(task, rule, policy, name=name, now=now)
     is_loose = (
@@ -116,7 +117,7 @@ def consider(
     approved = _under_lock(task, rule, policy, verdict, lock, now)
     is_sent = approved.task.consent is Consent.WANTED
     if is_sent and passage is Passage.ASK:
-        # The lock was waited for since the last answer: alerts may fire meanwhile.
+        # Alerts may have fired while the event waited for the lock.
         why = gating.why_not(gate, terms, task, now)
         return _held_back(task, approved, policy, passage, why, now)
     if is_sent and gating.standing_of(gate, terms, now) is Standing.UNHEARD:
@@ -129,7 +130,7 @@ def consider(
 def _under_lock(
     task: Task, rule: Rule, policy: Policy, verdict: Verdict, lock: Lock, now: Micros
 ) -> Verdict:
-    """Return the approval that is due, or that it waits for the lock, if it needs one."""
+    """Return the approval, or its wait for the lock if it needs the lock."""
     if not locking.is_wanted(task, rule, policy):
         return verdict
     verdict = _with_lock(verdict, needs_lock=True)
@@ -146,7 +147,7 @@ def _held_back(
     why: str,
     now: Micros,
 ) -> Verdict:
-    """Return that an approval waits for the gate."""
+    """Return the wait of an approval for the gate."""
     kept, others = _unsent(task, approved)
     wakes = [task.notice.not_before, kept.peers_asked + policy.peers_every]
     return Verdict(
@@ -167,9 +168,9 @@ def _with_lock(verdict: Verdict, *, needs_lock: bool) -> Verdict:
 def _locked(
     task: Task, approved: Verdict, policy: Policy, lock: Lock, now: Micros
 ) -> Verdict:
-    """Return the approval that is due, or that it waits for the lock."""
+    """Return the approval, or its wait for the lock."""
     terms = policy.lock
-    assert terms is not None, "nothing is wanted of a lock that is not there"
+    assert terms is not None, "only a lock in the settings is needed"
     ends = locking.deadline(task, terms)
     is_late = ends is not None and ends <= now
     if lock.is_held and not (is_late and terms.withholds):
@@ -196,9 +197,9 @@ def _locked(
 
 
 def _unsent(task: Task, approved: Verdict) -> tuple[Task, tuple[Command, ...]]:
-    """Return an approval's task and commands without the sending.
+    """Return an approval's task and commands without sending it.
 
-    What else was to be done, such as asking peers, is done.
+    Its other commands remain, such as requests to peers.
     """
     kept = replace(
         approved.task,
@@ -221,7 +222,7 @@ def _why_not_held(lock: Lock, label: str) -> str:
 def _verdict(
     task: Task, rule: Rule, policy: Policy, *, name: str, now: Micros
 ) -> Verdict:
-    """Return whether to approve, whatever the lock says."""
+    """Return whether to approve, without the lock and the gate."""
     if task.consent is Consent.GIVEN or task.notice.has_started:
         return Verdict(task=task)
     if task.consent is Consent.REFUSED:
@@ -231,7 +232,7 @@ def _verdict(
     if not task.is_confirmed:
         why = "no document has shown it since the agent began"
         return Verdict(task=task, waits=why)
-    # A clock that was set back must not make the pause longer.
+    # If the clock was set back, the pause must not become longer.
     if task.consent is Consent.WANTED and task.asked <= now < task.retry_at:
         why = "; ".join(("it is sent, and not confirmed", *task.troubles[-1:]))
         return Verdict(task=task, waits=why, wake=task.retry_at)
@@ -258,9 +259,9 @@ def _verdict(
 def _own_obstacle(
     task: Task, rule: Rule, policy: Policy, *, name: str, now: Micros
 ) -> str:
-    """Return why this VM itself does not want it approved now."""
+    """Return why this VM does not approve the event now; empty: it can."""
     if not is_named(task.notice, name):
-        # It was this VM's under an earlier name, and may be another VM's now.
+        # It named this VM under an earlier name, which may be another VM's now.
         named = ", ".join(task.notice.resources)
         return f"it names {named}, and this VM is called {name} now"
     if rule.approve is Approve.NEVER:
@@ -281,7 +282,7 @@ def _own_obstacle(
 
 
 def _preparing(task: Task, rule: Rule, policy: Policy, now: Micros) -> str:
-    """Return what preparation waits for: a handler at work, or one that is later."""
+    """Return what the preparation waits for: a running handler, or a later one."""
     if any(step.state is StepState.RUNNING for step in task.steps):
         return "it is being prepared"
     later = [
@@ -308,7 +309,7 @@ def _done(task: Task) -> set[str]:
 
 
 def _stand_by(task: Task, policy: Policy, now: Micros) -> Verdict:
-    """Approve for a named VM whose own agent stays silent (clause 8.3)."""
+    """Approve on behalf of a VM whose agent is silent (clause 8.3)."""
     standby = policy.standby
     if standby is None or not _is_for(standby, task):
         return Verdict(task=task)
@@ -333,10 +334,10 @@ def _stand_by(task: Task, policy: Policy, now: Micros) -> Verdict:
 def _is_for(standby: Standby, task: Task) -> bool:
     named = keys_of(task.notice.resources)
     return (
-        # Nobody here knows whether that VM is prepared.
+        # This agent does not know whether the other VM is prepared.
         task.notice.event_type not in rules.UNSAFE_UNPREPARED
         and (not standby.sources or task.notice.source in standby.sources)
-        # To approve it is to approve it for every VM that it names.
+        # The approval counts for every VM that the event names.
         and bool(named)
         and named <= keys_of(standby.names)
     )
@@ -345,10 +346,10 @@ def _is_for(standby: Standby, task: Task) -> bool:
 def _together(
     task: Task, rule: Rule, policy: Policy, *, name: str, now: Micros
 ) -> Verdict:
-    """Return who of the named VMs approves: the first, or who takes over.
+    """Return which of the named VMs approves: the first, or the one that takes over.
 
-    Nobody approves over the heads of those that are not prepared and say so. Without
-    peers nobody can be asked.
+    It waits for VMs that report that they are not prepared. Without peers, it cannot
+    ask them.
     """
     resources = task.notice.resources
     place = place_of(name, resources)
@@ -380,10 +381,10 @@ def _together(
 def _missing(
     task: Task, rule: Rule, policy: Policy, others: list[str], now: Micros
 ) -> tuple[list[str], Micros]:
-    """Return which named VMs are not prepared, and until when that is certain at most.
+    """Return the named VMs that are not prepared, and until when to wait for them.
 
-    With ALL, those that say nothing are not; with LEADER, those that say nothing are
-    not waited for, once they have had time to answer.
+    With ALL, silent VMs count as not prepared. With LEADER, they are not waited for
+    after they had time to answer.
     """
     unready = [each for each in others if key_of(each) not in task.peers_ready]
     if rule.approver is Approver.ALL:
@@ -393,8 +394,8 @@ def _missing(
     alive = dict(task.peers_alive)
     silent_at: dict[str, Micros] = {}
     for each in unready:
-        # Who is asked for the first time has time to answer, and who has answered may
-        # be busy for a moment.
+        # An agent that is asked for the first time needs time to answer. One that has
+        # answered may be briefly busy.
         heard = alive.get(key_of(each), 0)
         long = max(rule.takeover, ALIVE_FOR) if heard else ALIVE_FOR
         silent_at[each] = max(heard + long, task.peers_from + ALIVE_FOR)
@@ -405,11 +406,11 @@ def _missing(
 def _turn(
     task: Task, rule: Rule, alive: Mapping[str, Micros], before: tuple[str, ...]
 ) -> Micros:
-    """Return when it is this VM's turn: each of those before it has had its time."""
+    """Return when this VM takes over: each VM before it has had its time."""
     turn = task.prepared + len(before) * rule.takeover
     for index, other in enumerate(map(key_of, before)):
         if other in alive:
-            # Its agent lives, and will approve; it may yet fall silent.
+            # Its agent is alive and will approve, but may still become silent.
             left = (len(before) - index) * rule.takeover
             turn = max(turn, alive[other] + max(left, ALIVE_FOR))
     return turn
@@ -443,7 +444,7 @@ def _send(task: Task, now: Micros) -> Verdict:
 
 
 def retry_at(task: Task, retry_after: Micros, now: Micros) -> Micros:
-    """Return when to send an approval again that nobody took."""
+    """Return when to send an unconfirmed approval again."""
     pause = RETRY_PAUSES[min(task.tries, len(RETRY_PAUSES)) - 1]
     further = min(task.tries - len(RETRY_PAUSES), RETRY_PAUSE_MAX.bit_length())
     if further > 0 and task.notice.not_before is not None:

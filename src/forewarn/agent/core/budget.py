@@ -1,9 +1,10 @@
-"""How long each handler may take: everything ends a margin before NotBefore. Pure.
+"""Calculate how long each handler may take before NotBefore. Pure.
 
-Usually the groups of a rule share what is left: who asked for little has it, the
-others get the same each, and what one leaves goes to the next. In a hurry, which is a
-Preempt or an event whose impact may come at any moment, there is no sharing: the
-handlers of highest priority get all that is left, then the next.
+Preparation ends a margin before NotBefore. Normally the groups of a rule share the
+time: a group that needs less than an equal share gets what it needs, the others share
+the rest equally, and unused time goes to the next group. A Preempt, or an event whose
+impact can begin at any moment, is urgent. Then there is no sharing: the handlers of
+highest priority get all the time, then the next.
 """
 
 from __future__ import annotations
@@ -15,30 +16,27 @@ from forewarn.agent.core.policy import Handler, Policy, Rule
 from forewarn.instants import MILLISECOND, Micros
 
 GRACE_SHARE = 5
-"""Of what a handler gets, at most one part in so many is for its forced end."""
+"""One part in this many of a handler's time is reserved, at most, to stop it."""
 
 HURRIED_GRACE_SHARE = 25
-"""The same in a hurry, where the VM may be gone before an end could be forced: of a
-Preempt's 30 s, 24 s stay with the handlers even when its first polls failed."""
+"""The same for urgent events, where the VM may be gone before a handler is stopped. Of
+a Preempt's 30 s, handlers get 24 s even if the first polls failed."""
 
 NEAR_MARGINS = 2
-"""A NotBefore that is only so many margins away when preparation begins leaves less to
-the handlers than to the margin: it counts as passed."""
+"""If NotBefore is at most this many margins away when preparation begins, it counts as
+passed. Otherwise the handlers would get less time than the margin."""
 
 LEAST = 100 * MILLISECOND
-"""With less than this left, a process is not begun any more."""
+"""Minimum time for a handler: with less, no process is started."""
 
 
 def begin_at(task: Task, rule: Rule) -> Micros | None:
-    """Return when preparation is to begin; None: at once."""
+    """Return when preparation begins; None: at once."""
     return _at(task, rule.start_before)
 
 
 def handler_at(task: Task, rule: Rule, handler: Handler) -> Micros | None:
-    """Return when a handler may begin, once those before it have ended.
-
-    None: at once.
-    """
+    """Return when a handler may start after those before it; None: at once."""
     return _at(task, dict(rule.starts).get(handler.name))
 
 
@@ -48,7 +46,7 @@ def _at(task: Task, before: Micros | None) -> Micros | None:
         before is None
         or not_before is None
         or is_hurried(task)
-        # The impact may come at any moment after this.
+        # The impact can begin at any moment after the approval.
         or task.is_forced
     ):
         return None
@@ -56,15 +54,15 @@ def _at(task: Task, before: Micros | None) -> Micros | None:
 
 
 def is_hurried(task: Task) -> bool:
-    """Tell whether what can be done must be done in the order of its worth."""
+    """Tell whether the event is urgent, so that handlers run by priority."""
     return task.notice.event_type == "Preempt" or task.notice.has_started
 
 
 def ready_by(task: Task, policy: Policy) -> Micros | None:
     """Return when preparation must have ended; None: there is no such time.
 
-    Where NotBefore has passed, and where one that is in a hurry does not tell it, the
-    impact may come at any moment: it is the `urgent_time` after that was first known.
+    The impact can begin at any moment if NotBefore has passed, or if an urgent event
+    has no NotBefore. Preparation then ends `urgent_time` after that was first known.
     """
     not_before = task.notice.not_before
     if task.notice.has_started:
@@ -73,7 +71,7 @@ def ready_by(task: Task, policy: Policy) -> Micros | None:
     if not_before is None:
         return known + policy.urgent_time if is_hurried(task) else None
     if not_before - known <= NEAR_MARGINS * policy.margin:
-        # It has passed, or nearly, and the event is Scheduled nevertheless.
+        # NotBefore has passed, or almost, but the event is still Scheduled.
         return max(not_before - policy.margin, known + policy.urgent_time)
     return not_before - policy.margin
 
@@ -96,7 +94,7 @@ def groups_of(task: Task, rule: Rule, policy: Policy) -> list[list[Handler]]:
 
 
 def required(task: Task, groups: Sequence[Sequence[Handler]]) -> list[str]:
-    """Return who must have prepared: by what decided at first, and by the rule now."""
+    """Return the required handlers: those required at first, and those required now."""
     wanted = [each.name for group in groups for each in group if each.required]
     return list(dict.fromkeys([*task.required, *wanted]))
 
@@ -110,9 +108,10 @@ def times(
     policy: Policy,
     now: Micros,
 ) -> tuple[Micros, Micros] | None:
-    """Return when the handler is asked to stop, and when killed; None: no time.
+    """Return when the handler is asked to stop and when it is killed; None: no time
+    left.
 
-    `remaining` are the groups that have not ended, its own first.
+    `remaining` are the groups that have not ended, the handler's own first.
     """
     end = now + handler.timeout + policy.stop_grace
     if until is not None:
@@ -132,10 +131,10 @@ def times(
 
 
 def _share(left: Micros, wanted: Sequence[Micros]) -> Micros:
-    """Return what the first of these gets of what is left.
+    """Return the share of the first group in the time that is left.
 
-    In proportion to the wishes, a handler that knows that it needs 5 s would have next
-    to nothing beside those that were never given a time.
+    Proportional shares would leave almost nothing to a handler that needs 5 s, next to
+    handlers with the default timeout.
     """
     if sum(wanted) <= left:
         return left

@@ -1,8 +1,8 @@
-"""The decision: memory and what came in, to memory and what to do.
+"""The decision: a function from memory, inputs and time to memory, commands and notes.
 
-`decide` is the only door. Whoever calls it makes the memory durable first, carries the
-commands out second, and gives what comes of them to the next call. Deciding again with
-nothing new gives no command again: what was commanded is in the memory. Pure.
+`decide` is the only entry point. Its caller makes the memory durable first, then
+carries out the commands, and passes their results to the next call. Commands are
+recorded in the memory, so a decision without new input does not repeat them. Pure.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from forewarn.agent.core.policy import Policy, Rule
 from forewarn.instants import Micros
 
 OVER_MAX = 200
-"""Tasks that are over and remembered: a stale document may show them again."""
+"""Maximum number of finished tasks in the memory: an old document may list them."""
 
 
 def decide(
     policy: Policy, memory: Memory, inputs: Sequence[Input], now: Micros
 ) -> Decision:
-    """Return what follows from the inputs, in their order, and from the time."""
+    """Return the decision for the inputs, in their order, at this time."""
     notes: list[Note] = []
     for given in inputs:
         memory, told = absorbing.absorb(policy, memory, given, now)
@@ -62,14 +62,14 @@ def decide(
     passages: dict[str, gating.Passage] = {}
     tasks = list(memory.tasks)
     busy = steps.busy(memory)
-    # Who has no time chooses first among the handlers.
+    # Urgent events get their handlers first.
     for index in sorted(
         range(len(tasks)), key=lambda place: not budget.is_hurried(tasks[place])
     ):
         before = tasks[index]
         if not before.is_live:
             continue
-        # Whose event it is must be known before anything is done about it.
+        # The VM's name must be known before anything is done about an event.
         rule = rule_of(policy, before, now) if memory.name else rules.NO_RULE
         progress = preparing.advance(before, rule, policy, busy=busy, now=now)
         busy.update(run.handler for run in progress.commands if isinstance(run, Run))
@@ -95,7 +95,7 @@ def decide(
             waits.append((verdict.task.event_id, verdict.waits))
     memory = replace(memory, tasks=tuple(tasks))
     recovery = recovering.advance(memory, policy, now, needed=needed)
-    # Last, since what was recovered now needs it no longer.
+    # Last, because a recovery may have ended the need for the lock.
     lock = locking.advance(recovery.memory, policy, now)
     gate = gating.advance(lock.memory, policy, passages, now)
     wakes += (recovery.wake, lock.wake, gate.wake)
@@ -115,7 +115,7 @@ def decide(
 def doubts_of(
     memory: Memory, policy: Policy, now: Micros
 ) -> tuple[tuple[str, str], ...]:
-    """Return of each event that may be gone, or back, why that is not believed yet."""
+    """Return the events that may have ended or returned, each with the reason."""
     reasons = (
         (task.event_id, presence.explain(task, policy.gone_after, now))
         for task in memory.tasks
@@ -125,19 +125,19 @@ def doubts_of(
 
 def rule_of(policy: Policy, task: Task, now: Micros) -> Rule:
     """Return the rule that decides about a live task."""
-    # An event that was prepared for may be back, and have started meanwhile. The rules
-    # for what is Started when it is first seen are not about it.
+    # An event may return after it was prepared for, and may have started meanwhile. The
+    # rules for events that are first seen as Started do not apply to it.
     has_returned_started = bool(task.rule_sum) and task.notice.has_started
     is_decided = task.stage is not Stage.SEEN or has_returned_started
     return (rules.rule_kept if is_decided else rules.rule_for)(policy, task, now)
 
 
 def resume(memory: Memory, now: Micros) -> Decision:
-    """Return what is to be done first after a start of the agent.
+    """Return the first decision after a start of the agent.
 
-    Runs that were under way are taken up again, and end as LOST where they are not
-    there any more; an approval of which no answer was written down is sent again. What
-    else is to be done for an event waits until a document shows that it is there still.
+    Runs in progress are watched again, and end as LOST if they no longer exist.
+    Approvals without a recorded answer are sent again. Any other work for an event
+    waits until a document lists it.
     """
     commands: list[Command] = [
         replace(steps.command_of(task, step), is_again=True)
@@ -153,7 +153,7 @@ def resume(memory: Memory, now: Micros) -> Decision:
             task,
             is_confirmed=not task.is_live,
             retry_at=now if task.consent is Consent.WANTED else task.retry_at,
-            # Nobody has listened meanwhile, neither to documents nor to others.
+            # The agent was not running, so this time does not count.
             absent_from=0,
             peers_asked=0,
             presence=_presence_of(task),
@@ -176,7 +176,7 @@ def resume(memory: Memory, now: Micros) -> Decision:
 
 
 def _presence_of(task: Task) -> Presence:
-    """Return a task's presence, also of one of a journal that did not keep it."""
+    """Return a task's presence, even if its journal did not store one."""
     if task.presence is Presence.LISTED and not task.is_live:
         return Presence.GONE
     return task.presence

@@ -1,7 +1,8 @@
-"""The gate on active alerts, as values: what the alert server said last.
+"""The gate on active alerts, as values: the last answer of the alert server.
 
-While alerts fire, no event is approved early. One question serves all events of this VM.
-Nothing here decides, and no journal keeps it: an agent that begins asks again. Pure.
+While alerts fire, no event is approved early. One request serves all events of this
+VM. This module makes no decisions. The journal does not store the gate: a new agent
+asks again. Pure.
 """
 
 from __future__ import annotations
@@ -13,49 +14,49 @@ from forewarn.protocol.frozen import frozen_dataclass
 
 
 class GateAnswer(enum.Enum):
-    """What came of one question to the alert server; the value is a metric's label."""
+    """The answer to one request to the alert server; the value is a metric label."""
 
     CLEAR = "clear"
-    """No alert fires that counts."""
+    """No alert that counts fires."""
     ALERTS = "alerts"
     TROUBLE = "trouble"
-    """No usable answer came."""
+    """There was no usable answer."""
 
 
 @frozen_dataclass
 class Gate:
-    """The gate, as far as this agent knows."""
+    """This agent's knowledge of the gate."""
 
     label: str = ""
-    """Which alert server it is, for a person."""
+    """Identifies the alert server, for a person."""
     number: int = 0
-    """Of the last question: its answer carries it."""
+    """The number of the last request, which its answer repeats."""
     asked: Micros = 0
-    """When the last question was put."""
+    """When the last request was sent."""
     is_asking: bool = False
-    """The last question has no answer yet."""
+    """The last request has no answer yet."""
     answered: Micros = 0
-    """When the last answer came, or was given up; 0: there was none."""
+    """When the last request was answered or timed out; 0: never."""
     last: GateAnswer | None = None
     """The last answer."""
     since: Micros = 0
     """Since when the answers are of that kind."""
     alerts: int = 0
-    """How many alerts fired that count."""
+    """The number of firing alerts that count."""
     detail: str = ""
-    """Which, or why there is no usable answer; for a person."""
+    """The names of the alerts, or why there is no usable answer; for a person."""
     failures: int = 0
-    """Questions in a row without a usable answer."""
+    """Requests in a row without a usable answer."""
     shut: Micros = 0
-    """When it was last known not to be clear; 0: it was never."""
+    """When the answer was last not CLEAR; 0: never."""
     is_wanted: bool = False
-    """Some event is ready to be approved as far as everything else goes, but the lock."""
+    """An event is ready to be approved, apart from the lock."""
     events: tuple[str, ...] = ()
-    """The events whose approval it holds back."""
+    """The events whose approval the gate holds back."""
 
 
 NO_GATE = Gate()
-"""That of an agent which has asked nothing."""
+"""The gate of an agent that has not asked."""
 
 
 @frozen_dataclass
@@ -67,11 +68,11 @@ class AskGate:
 
 @frozen_dataclass
 class GateSaid:
-    """What the alert server said."""
+    """The answer of the alert server."""
 
     number: int
-    """Of the question; an answer to an older one means nothing any more."""
+    """The number of the request. An answer to an older request is ignored."""
     answer: GateAnswer
     alerts: int = 0
     detail: str = ""
-    """Which alerts fire, or what went wrong, for a person; its length is bounded."""
+    """The firing alerts or the problem, for a person; the length is bounded."""

@@ -1,9 +1,9 @@
-"""The gate on active alerts: whether an event passes, and when to ask again.
+"""The gate on active alerts: whether an event may be approved, and when to ask again.
 
-It holds early approvals back and nothing else: preparation never waits for it, and from
-NotBefore on there is nothing left to hold back. It is asked before the lock is, and a
-closed gate lets the lock go, so that nobody waits for a VM that waits for alerts. An
-approval needs an answer that is not older than `GOOD_FOR`. Pure.
+The gate only delays early approvals. Preparation never waits for it, and it ends at
+NotBefore. It comes before the lock, and a closed gate releases the lock, so that no
+other VM waits for a VM that waits for alerts. An approval needs an answer that is not
+older than `GOOD_FOR`. Pure.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ from forewarn.agent.core.policy import GateTerms, Policy, Rule
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
 
 GOOD_FOR: Micros = 10 * SECOND
-"""How long an answer without alerts lets events pass. Prometheus looks at its rules once
-in 15 s to a minute, so a newer answer would hardly say more."""
+"""How long an answer without alerts allows approvals. Prometheus evaluates its rules
+every 15 s to a minute, so a newer answer would hardly differ."""
 
 RETRY_FIRST: Micros = SECOND
-"""The pause after a question without a usable answer; it doubles up to `every`."""
+"""Pause after a request without a usable answer; it doubles up to `every`."""
 
 RETRY_DOUBLINGS = 16
-"""Then it is above every setting of `every`."""
+"""After this many doublings, the pause exceeds every possible `every`."""
 
 UNKNOWN_AFTER = 3
-"""Questions in a row without a usable answer until approvals go on without one, where
-the settings want that: one lost answer opens no gate."""
+"""Requests in a row without a usable answer until events are approved without one, if
+the settings allow that. One lost answer must not open the gate."""
 
 ANSWER_GRACE: Micros = 30 * SECOND
-"""Beyond the time for a question, before its answer counts as lost: the thread that puts
-it may have to wait for the machine."""
+"""Added to the timeout of a request until its answer counts as lost, since its thread
+may have to wait on a busy machine."""
 
 
 class Standing(enum.Enum):
-    """What the answers amount to."""
+    """The meaning of the answers so far."""
 
     UNASKED = "unasked"
     FRESH = "fresh"
-    """No alert fires, by an answer that is still good."""
+    """No alert fires, and the answer is recent."""
     OLD = "old"
-    """No alert fired when it was last asked."""
+    """No alert fired, but the answer is too old."""
     SETTLING = "settling"
-    """No alert fires, but not for long enough after one did, or after trouble."""
+    """No alert fires, but not for long enough since an alert or an unusable answer."""
     FIRING = "firing"
     SILENT = "silent"
-    """No usable answer comes."""
+    """There is no usable answer."""
     UNHEARD = "unheard"
-    """The same, for so long that approvals are to go on."""
+    """There is no usable answer for so long that events are approved without one."""
 
 
 class Passage(enum.Enum):
-    """What the gate makes of an event that is ready to be approved."""
+    """The decision of the gate about an event that is ready to be approved."""
 
     PASS = "pass"  # noqa: S105 - not a password
     ASK = "ask"
-    """Not before the next answer, which is asked for now."""
+    """Wait for the next answer, which is requested now."""
     HOLD = "hold"
     LATE = "late"
-    """It was not let pass in time: NotBefore decides."""
+    """The gate did not open in time, so NotBefore decides."""
 
 
 TABLE: Mapping[tuple[Standing, bool], Passage] = {
@@ -90,18 +90,18 @@ TABLE: Mapping[tuple[Standing, bool], Passage] = {
     (Standing.SILENT, True): Passage.LATE,
     (Standing.UNHEARD, True): Passage.PASS,
 }
-"""What becomes of an event, by the answers and by whether its NotBefore has come."""
+"""The decision, by the answers so far and by whether NotBefore has come."""
 
 HELD = frozenset({Passage.ASK, Passage.HOLD})
 
 
 def is_wanted(task: Task, rule: Rule, policy: Policy) -> bool:
-    """Tell whether an event is to be approved only while no alert fires."""
+    """Tell whether the gate applies to an event."""
     return policy.gate is not None and rule.gate and not task.is_forced
 
 
 def standing_of(gate: Gate, terms: GateTerms, now: Micros) -> Standing:
-    """Return what the answers amount to."""
+    """Return the meaning of the answers so far."""
     if gate.last is None:
         return Standing.UNASKED
     if gate.last is GateAnswer.ALERTS:
@@ -122,7 +122,7 @@ def passage_of(gate: Gate, terms: GateTerms, task: Task, now: Micros) -> Passage
 
 
 def why_not(gate: Gate, terms: GateTerms, task: Task, now: Micros) -> str:
-    """Return why an event does not pass, for a person."""
+    """Return why an event is held back, for a person."""
     why = _state(gate, terms, now)
     if passage_of(gate, terms, task, now) is Passage.LATE:
         return f"{why}; that was so until NotBefore, which decides now"
@@ -144,11 +144,11 @@ def _state(gate: Gate, terms: GateTerms, now: Micros) -> str:
     return f"{terms.label} is asked which alerts fire"
 
 
-# What comes in
+# Inputs
 
 
 def absorb(memory: Memory, said: GateSaid, now: Micros) -> tuple[Memory, list[Note]]:
-    """Return the memory after an answer, and what is to be told of it."""
+    """Return the memory after an answer, and the notes about it."""
     before = memory.gate
     if not before.is_asking or said.number != before.number:
         return memory, []
@@ -179,27 +179,27 @@ def absorb(memory: Memory, said: GateSaid, now: Micros) -> tuple[Memory, list[No
     else:
         lasted = describe_duration(now - before.since)
         detail = f"no alert fires any more, after {lasted} ({gate.label})"
-    # The first event that is held back stands for all of them.
+    # The first event that is held back represents all of them.
     task = memory.find(before.events[0])
     return memory, [note_of(task, kind, now, detail, about=about)]
 
 
 def resumed(gate: Gate) -> Gate:
-    """Return the gate as it is after a start of the agent: nothing is known."""
+    """Return the gate after a start of the agent, without any answers."""
     return Gate(number=gate.number)
 
 
-# What follows
+# Decisions
 
 
 def refresh(memory: Memory, policy: Policy, now: Micros) -> tuple[Memory, list[Note]]:
-    """Return the memory with what time and the settings have made of the answers."""
+    """Return the memory with the gate as it is by time and by the settings."""
     terms, gate = policy.gate, memory.gate
     if terms is None or policy.is_observer:
         return (memory if gate == NO_GATE else replace(memory, gate=NO_GATE)), []
     if gate.label != terms.label:
         gate = Gate(label=terms.label, number=gate.number)
-    # A clock that was set back must not make an answer last longer.
+    # If the clock was set back, an answer must not last longer.
     gate = replace(gate, since=min(gate.since, now), answered=min(gate.answered, now))
     if not gate.is_wanted:
         gate = _rested(gate, now)
@@ -219,7 +219,7 @@ def refresh(memory: Memory, policy: Policy, now: Micros) -> tuple[Memory, list[N
 def _rested(gate: Gate, now: Micros) -> Gate:
     """Return the gate while no event is ready.
 
-    What fired for an event that is long over holds back no other.
+    Alerts that fired for an earlier event do not hold back a later one.
     """
     gate = replace(gate, is_asking=False)
     if gate.last is None or now < gate.answered + GOOD_FOR:
@@ -230,10 +230,10 @@ def _rested(gate: Gate, now: Micros) -> Gate:
 def advance(
     memory: Memory, policy: Policy, passages: Mapping[str, Passage], now: Micros
 ) -> Change:
-    """Return what to ask now, after the events were decided.
+    """Return the requests to send now, after the events were decided.
 
-    `passages` has what was decided of each event that is ready to be approved and that
-    the gate is for.
+    `passages` has the decision about each event that is ready and that the gate applies
+    to.
     """
     terms, before = policy.gate, memory.gate
     if terms is None:
@@ -288,7 +288,7 @@ def _due(gate: Gate, terms: GateTerms) -> Micros:
 
 
 def _is_given_up(task: Task, passage: Passage | None) -> bool:
-    """Tell whether an event that was held back will not be approved any more."""
+    """Tell whether an event that was held back will no longer be approved."""
     if not task.is_live or task.consent is not Consent.NONE or task.is_forced:
         return False
     return passage is Passage.LATE or task.notice.has_started
@@ -307,7 +307,7 @@ def _reason(gate: Gate) -> str:
 
 
 def problems(memory: Memory) -> list[str]:
-    """Return what a person should know of the gate, one sentence each."""
+    """Return the problems of the gate, one sentence each."""
     gate = memory.gate
     if gate.events and gate.last is GateAnswer.TROUBLE:
         return [f"{gate.label} gives no usable answer: {gate.detail}"]

@@ -1,7 +1,7 @@
-"""What one answer of the endpoint changes in the memory: new, started, gone, back.
+"""Apply one answer of the endpoint to the memory: events appear, start, end, return.
 
-What is new is believed at once, since a Preempt leaves no time. That an event has gone,
-or is back, is believed as `presence` says. Pure.
+New events count at once, since a Preempt leaves no time. `presence` decides when an
+event has ended or returned. Pure.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from forewarn.instants import SECOND, Micros, describe_duration
 from forewarn.protocol.notices import STARTED, Notice
 
 EARLY: Micros = SECOND
-"""An event that starts so long before NotBefore was approved by somebody."""
+"""An event that starts this long before NotBefore must have been approved."""
 
 Noted = tuple[Memory, list[Note]]
 
 
 def read(gone_after: GoneAfter, memory: Memory, polled: Polled, now: Micros) -> Noted:
-    """Return the memory after one answer, and what is to be told of it."""
+    """Return the memory after one answer, and the notes about it."""
     memory = replace(memory, name=polled.name or memory.name, has_polled=True)
     listed = {notice.event_id: notice for notice in polled.notices}
     known = {task.event_id for task in memory.tasks}
@@ -84,7 +84,7 @@ def read(gone_after: GoneAfter, memory: Memory, polled: Polled, now: Micros) -> 
 def _entry(
     task: Task, listed: Mapping[str, Notice], polled: Polled, name: str
 ) -> Notice | None:
-    """Return what a document says of the event, as far as it is this VM's still."""
+    """Return the entry of the event, as long as the event concerns this VM."""
     notice = listed.get(task.event_id)
     if notice is None:
         return None
@@ -92,17 +92,17 @@ def _entry(
     notice = _completed(task.notice, notice, is_vague=is_vague)
     if is_vague or not task.mine or not name:
         return notice
-    # A VM that is no longer named has left the event (clause 4.6). Where the names are
-    # as before, it is the VM that is called otherwise now, and the event is there.
+    # A VM that is no longer named has left the event (clause 4.6). If the names are
+    # unchanged, the VM has a new name, and the event still concerns it.
     is_as_before = keys_of(notice.resources) == keys_of(task.notice.resources)
     return notice if is_as_before or names.is_named(notice, name) else None
 
 
 def _completed(before: Notice, notice: Notice, *, is_vague: bool) -> Notice:
-    """Return the notice, with what cannot be read of it as it was read last.
+    """Return the notice, with unreadable members from the last one that had them.
 
-    An event that has lost its names has not become one of a single VM, and one that
-    has lost its type is prepared for and recovered from by the same rule.
+    An event with an unreadable list of VMs does not become an event of a single VM. An
+    event with an unreadable type keeps its rule for preparation and recovery.
     """
     is_waiting = not notice.has_started and not before.has_started
     return replace(
@@ -136,7 +136,7 @@ def _made(
 
 
 def _under_another_id(task: Task, notice: Notice) -> Task:
-    """Return the task that goes on under the ID of a notice."""
+    """Return the task, which continues under the ID of a notice."""
     task = replace(
         task,
         event_id=notice.event_id,
@@ -146,7 +146,7 @@ def _under_another_id(task: Task, notice: Notice) -> Task:
     )
     if notice.has_started or task.consent is Consent.NONE:
         return task
-    # Nobody has approved this ID yet.
+    # The new ID is not approved yet.
     return replace(
         task, consent=Consent.NONE, tries=0, refusals=0, retry_at=0, troubles=()
     )
@@ -155,7 +155,7 @@ def _under_another_id(task: Task, notice: Notice) -> Task:
 def _left(
     before: Task, task: Task, gone_after: GoneAfter, now: Micros
 ) -> tuple[Task, Note]:
-    """Return the task of an event that has gone, and how it went."""
+    """Return the task of an event that has ended, and a note on how it ended."""
     task = replace(table.step(task, Given.LEAVE), gone=now)
     why = _EVIDENCE.get(before.presence, "")
     if why:
@@ -175,14 +175,14 @@ _EVIDENCE: Mapping[Presence, str] = {
     Presence.EMPTY: "the endpoint answered with an empty body",
     Presence.RESET: "the incarnation was reset, and no document listed the event",
 }
-"""Why an event counts as gone, where documents did not say so."""
+"""Why an event counts as ended, if no document showed that."""
 
 
 def _shown(
     task: Task, notice: Notice, name: str, now: Micros
 ) -> tuple[Task, list[Note]]:
     if task.started and not notice.has_started:
-        # Started does not fall back: that document is an old one.
+        # Started never falls back, so that document is an old one.
         notice = replace(notice, status=STARTED)
     is_named = names.is_named(notice, name)
     if is_named and not task.mine and task.stage is not Stage.SEEN:
@@ -200,7 +200,7 @@ def _shown(
 
 
 def _by_whom(task: Task, now: Micros) -> str:
-    """Tell of a start that neither this agent nor NotBefore explains."""
+    """Return who started the event, if neither this agent nor NotBefore did."""
     not_before = task.notice.not_before
     is_ours = task.consent in {Consent.WANTED, Consent.GIVEN}
     if not is_ours and not_before is not None:
@@ -209,15 +209,15 @@ def _by_whom(task: Task, now: Micros) -> str:
 
 
 def _returned(task: Task, now: Micros) -> Task:
-    """Return a task whose event is there again, though it was taken for gone."""
+    """Return a task whose event has returned after it counted as ended."""
     phases = {step.phase for step in task.steps if step.round == task.round}
     if task.stage is Stage.RECOVERING and phases == {Phase.PREPARE}:
         return replace(table.step(task, Given.REAPPEAR), gone=0)
-    # What was approved stays so (clause 3.2).
+    # An approval remains valid (clause 3.2).
     is_given = task.consent is Consent.GIVEN
     return replace(
         _new_round(task, Given.COME_BACK),
-        # Where it has started meanwhile, it is prepared for by the same rule.
+        # If it has started meanwhile, the same rule applies.
         rule_sum=task.rule_sum,
         seen=now,
         started=0,
@@ -232,7 +232,7 @@ def _returned(task: Task, now: Micros) -> Task:
 
 
 def _new_round(task: Task, given: Given) -> Task:
-    """Return the task as if nothing had been prepared, but for what is still owed."""
+    """Return the task for a new round, with only the pending recoveries kept."""
     owed = steps.owed(task)
     return replace(
         table.step(task, given),

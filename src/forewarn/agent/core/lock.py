@@ -1,7 +1,7 @@
 """The lock that limits how many VMs are approved at once, as values.
 
-A server that several agents use keeps it, whatever kind it is. This agent has one place
-in it, whatever the number of its events. Nothing here decides. Pure.
+A server that several agents share keeps the lock. This agent has one slot in it, for
+any number of events. This module makes no decisions. Pure.
 """
 
 from __future__ import annotations
@@ -13,87 +13,87 @@ from forewarn.protocol.frozen import frozen_dataclass
 
 
 class LockState(enum.Enum):
-    """How far the lock is that limits approvals; only `table` changes it."""
+    """The state of the lock that limits approvals; only `table` changes it."""
 
     UNKNOWN = "unknown"
-    """Nobody knows whether an earlier agent of this VM has it still."""
+    """An earlier agent of this VM may still hold it."""
     FREE = "free"
-    """This VM does not have it."""
+    """This VM does not hold it."""
     WANTED = "wanted"
-    """It is asked for, again and again; the server may have given it already."""
+    """The agent asks for it repeatedly; the server may already have granted it."""
     HELD = "held"
     PAUSING = "pausing"
-    """Held, and no longer needed: others wait until the pause is over."""
+    """Held, but no longer needed: other VMs wait until the pause ends."""
     RELEASING = "releasing"
-    """It is given back, again and again, until the server confirms it."""
+    """The agent releases it repeatedly until the server confirms."""
 
 
 class LockAnswer(enum.Enum):
-    """What came of one request about the lock; the value is a metric's label."""
+    """The answer to one request about the lock; the value is a metric label."""
 
     TAKEN = "taken"
-    """This VM has it."""
+    """This VM holds it."""
     REFUSED = "refused"
-    """Others have all its places."""
+    """Other VMs hold all its slots."""
     RELEASED = "released"
-    """This VM does not have it any longer."""
+    """This VM no longer holds it."""
     TROUBLE = "trouble"
-    """No usable answer came: it may have been done all the same."""
+    """There was no usable answer. The request may still have taken effect."""
 
 
 @frozen_dataclass
 class Lock:
-    """The lock that limits approvals, as far as this agent knows."""
+    """This agent's knowledge of the lock that limits approvals."""
 
     state: LockState = LockState.UNKNOWN
     since: Micros = 0
-    """When it came into its state."""
+    """When it entered its state."""
     label: str = ""
-    """Which lock it is, for a person: another text is another lock."""
+    """Identifies the lock, for a person: a different text is a different lock."""
     holder: str = ""
-    """The ID under which it was asked for; empty: it was not asked for."""
+    """The ID under which it was requested; empty: it was not requested."""
     number: int = 0
-    """Of the last request: its answer carries it."""
+    """The number of the last request, which its answer repeats."""
     asked: Micros = 0
     """When the last request was made."""
     is_asking: bool = False
     """The last request has no answer yet."""
     is_release: bool = False
-    """The last request was to give it back."""
+    """The last request was to release it."""
     answered: Micros = 0
-    """When the last answer came; 0: none has come since the agent began."""
+    """When the last answer came; 0: none since the agent started."""
     rest_until: Micros = 0
-    """Before this, nothing more is asked; 0: there is no such time."""
+    """No request is sent before this time; 0: there is no such time."""
     tries: int = 0
-    """Requests in a row that did not do what they were for."""
+    """Failed requests in a row."""
     until: Micros = 0
-    """When it expires, unless it is confirmed before; 0: never."""
+    """When it expires unless it is confirmed; 0: never."""
     last: LockAnswer | None = None
     """The answer to the last request."""
     refusal: str = ""
-    """Why it was not had at the last request, such as who has it; for a person."""
+    """Why the last request was refused, such as its holders; for a person."""
     trouble: str = ""
-    """Why there is no usable answer; empty: there is."""
+    """Why there is no usable answer; empty: there is one."""
     has_complained: bool = False
-    """The trouble was told since it came into its state."""
+    """The trouble was logged since the lock entered its state."""
     take_late: Micros = 0
-    """Until when a request for it that got no answer may still be carried out."""
+    """Until when an unanswered request to take it may still take effect."""
     release_late: Micros = 0
-    """The same for a request to give it back."""
+    """The same for a request to release it."""
 
     @property
     def is_held(self) -> bool:
-        """Tell whether the server has said that this VM has it."""
+        """Tell whether the server has confirmed that this VM holds it."""
         return self.answered > 0 and self.state in {LockState.HELD, LockState.PAUSING}
 
 
 NO_LOCK = Lock()
-"""That of a memory which never had one."""
+"""The lock of a memory that never had one."""
 
 
 @frozen_dataclass
 class TakeLock:
-    """Take the lock, or confirm that this VM has it; see `LockSaid`."""
+    """Take the lock, or confirm that this VM holds it; see `LockSaid`."""
 
     number: int
     holder: str
@@ -101,7 +101,7 @@ class TakeLock:
 
 @frozen_dataclass
 class ReleaseLock:
-    """Give the lock back; see `LockSaid`."""
+    """Release the lock; see `LockSaid`."""
 
     number: int
     holder: str
@@ -109,12 +109,12 @@ class ReleaseLock:
 
 @frozen_dataclass
 class LockSaid:
-    """What became of a request about the lock."""
+    """The answer to a request about the lock."""
 
     number: int
-    """Of the request; an answer to an older one means nothing any more."""
+    """The number of the request. An answer to an older request is ignored."""
     answer: LockAnswer
     until: Micros = 0
-    """When the lock expires, where it was TAKEN; 0: never."""
+    """When the lock expires, after TAKEN; 0: never."""
     detail: str = ""
-    """Who has it, or what went wrong, for a person."""
+    """The holders or the problem, for a person."""

@@ -1,8 +1,8 @@
-"""The lock that limits approvals: when to ask for it, and when to give it back.
+"""The lock that limits approvals: when to take it and when to release it.
 
-It is taken when an event is ready to be approved, and given back when every event that
-was approved under it is over, a pause later. Each request is in the memory before it is
-made. One request is made at a time, so that answers belong to states. Pure.
+It is taken when an event is ready to be approved. It is released a pause after all
+events that were approved under it have ended. Each request is stored before it is sent.
+Only one request is sent at a time, so that each answer belongs to one state. Pure.
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ from forewarn.instants import MINUTE, SECOND, Micros, describe_duration
 
 RETRY_FIRST: Micros = SECOND
 RETRY_MOST: Micros = 30 * SECOND
-"""The pause before the lock is asked for again doubles from one to the other. A fleet
-of a thousand VMs that waits makes 33 requests a second."""
+"""The pause between attempts to take the lock doubles from RETRY_FIRST to this. A
+thousand waiting VMs send 33 requests per second."""
 
 RETRY_SHARE = 10
-"""The pause is at most one part in so many of what is left until the deadline, so that
-several requests are still to come."""
+"""The pause is at most one part in this many of the time until the deadline, so that
+several requests remain."""
 
 RELEASE_RETRY_MOST: Micros = MINUTE
-"""The same for giving it back, which is tried for ever: others wait for it."""
+"""The same for releasing it, which is retried without limit since others wait."""
 
 RENEWALS = 3
-"""Requests to confirm it within the time after which it would expire: two may fail."""
+"""Confirmations within the time after which the lock expires: two may fail."""
 
 SPREAD = 5
-"""Up to one part in so many of a pause is left out, by the ID and the number of the
-request, so that VMs which began together do not ask together."""
+"""Up to one part in this many of a pause is left out, depending on the ID and the
+number of the request, so that VMs which start together do not ask together."""
 
 ANSWER_GRACE: Micros = 30 * SECOND
-"""Beyond the time for a request, before its answer counts as lost: the thread that
-makes it may have to wait for the machine."""
+"""Added to the timeout of a request until its answer counts as lost, since its thread
+may have to wait on a busy machine."""
 
 LATE_FOR: Micros = MINUTE
-"""How long a server may still carry out a request to which it gave no answer. Where it
-was for the lock, that is given back once more after this; where it was to give it back,
-it is not asked for before."""
+"""How long a server may still carry out an unanswered request. After an unanswered
+request to take the lock, it is released once more after this time. After an unanswered
+release, it is not taken before this time."""
 
 
 def is_wanted(task: Task, rule: Rule, policy: Policy) -> bool:
-    """Tell whether an event is to be approved with the lock only.
+    """Tell whether an event may be approved only with the lock.
 
-    Of a Preempt and a Terminate nothing is left that could give it back.
+    After a Preempt or a Terminate, no agent remains to release it.
     """
     return (
         policy.lock is not None
@@ -78,16 +78,16 @@ def is_wanted(task: Task, rule: Rule, policy: Policy) -> bool:
 
 
 def deadline(task: Task, terms: LockTerms) -> Micros | None:
-    """Return how long the lock is waited for; None: there is no such time."""
+    """Return how long to wait for the lock; None: without limit."""
     not_before = task.notice.not_before
     return None if not_before is None else not_before - terms.margin
 
 
-# What comes in
+# Inputs
 
 
 def absorb(memory: Memory, said: LockSaid, now: Micros) -> tuple[Memory, list[Note]]:
-    """Return the memory after an answer, and what is to be told of it."""
+    """Return the memory after an answer, and the notes about it."""
     lock = memory.lock
     if not lock.is_asking or said.number != lock.number:
         return memory, []
@@ -166,19 +166,19 @@ def _in_trouble(
 
 
 def _late(lock: Lock, now: Micros) -> dict[str, Micros]:
-    """Return until when the last request, unanswered, may still be carried out."""
+    """Return until when the last unanswered request may still be carried out."""
     return {"release_late" if lock.is_release else "take_late": now + LATE_FOR}
 
 
 def _is_late(late: Micros, now: Micros) -> bool:
-    # A clock that was set back must not make it longer.
+    # If the clock was set back, the time must not become longer.
     return now < late <= now + LATE_FOR
 
 
 def resumed(lock: Lock, now: Micros) -> Lock:
-    """Return the lock as it is after a start of the agent: nothing is under way.
+    """Return the lock after a start of the agent, without a request in progress.
 
-    Nobody knows what became of the last request, or whether the lock was lost meanwhile.
+    The result of the last request is unknown, and the lock may have been lost.
     """
     if lock == NO_LOCK:
         return lock
@@ -187,13 +187,13 @@ def resumed(lock: Lock, now: Micros) -> Lock:
     return replace(lock, since=0) if lock.state is LockState.UNKNOWN else lock
 
 
-# What follows
+# Decisions
 
 
 def refresh(memory: Memory, policy: Policy, now: Micros) -> tuple[Memory, list[Note]]:
-    """Return the memory with what time and the settings have made of the lock.
+    """Return the memory with the lock as it is by time and by the settings.
 
-    Nothing may be approved under a lock that has expired, or that is another one.
+    No event may be approved under a lock that has expired, or under another one.
     """
     terms, lock = policy.lock, memory.lock
     if terms is None or policy.is_observer:
@@ -210,7 +210,7 @@ def refresh(memory: Memory, policy: Policy, now: Micros) -> tuple[Memory, list[N
         )
         memory, notes = absorb(memory, said, now)
         lock = memory.lock
-    # A clock that was set back must not make it last longer.
+    # If the clock was set back, the lock must not last longer.
     if (
         lock.state in {LockState.HELD, LockState.PAUSING}
         and lock.until
@@ -224,7 +224,7 @@ def refresh(memory: Memory, policy: Policy, now: Micros) -> tuple[Memory, list[N
 
 
 def _other(memory: Memory, terms: LockTerms, now: Micros) -> tuple[Memory, list[Note]]:
-    """Return the memory for another lock than the one that is remembered."""
+    """Return the memory after the settings changed to another lock."""
     lock = memory.lock
     notes: list[Note] = []
     if lock.holder:
@@ -239,7 +239,7 @@ def _other(memory: Memory, terms: LockTerms, now: Micros) -> tuple[Memory, list[
 
 
 def advance(memory: Memory, policy: Policy, now: Micros) -> Change:
-    """Return what to ask of the lock's server now, after the events were decided."""
+    """Return the requests to send now, after the events were decided."""
     terms = policy.lock
     holder = (terms.holder if terms else "") or memory.name
     if terms is None or policy.is_observer or not holder:
@@ -297,9 +297,9 @@ def _needing(memory: Memory) -> list[Task]:
 
 
 def _is_unused(memory: Memory, terms: LockTerms, now: Micros) -> bool:
-    """Tell whether it was taken for events that are not approved after all.
+    """Tell whether the events that needed the lock were not approved.
 
-    Nothing has recovered then, so that there is nothing to pause for.
+    Then there is no recovery to pause after.
     """
     is_loose = any(
         task.is_live and task.consent is Consent.NONE and not task.notice.has_started
@@ -314,11 +314,10 @@ def _is_unused(memory: Memory, terms: LockTerms, now: Micros) -> bool:
 
 
 def _quiet(memory: Memory, long: Micros, now: Micros) -> Lock:
-    """Return the lock that an earlier agent of this VM may have left.
+    """Return the lock that an earlier agent of this VM may still hold.
 
-    It is given back when it was quiet for long enough: in the middle of an event, or of
-    what is recovered after a lost journal, it would be too early. An event may not be
-    listed yet.
+    It is released after a quiet time. During an event, or during the recovery after a
+    lost journal, that would be too early, and an event may not be listed yet.
     """
     lock = memory.lock
     is_quiet = (
@@ -335,7 +334,7 @@ def _quiet(memory: Memory, long: Micros, now: Micros) -> Lock:
     )
     if not is_quiet:
         return replace(lock, since=0)
-    # A clock that was set back begins again.
+    # If the clock was set back, the time starts again.
     if not 0 < lock.since <= now:
         lock = replace(lock, since=now)
     return lock if now < lock.since + long else _moved(lock, LockGiven.SPARE, now)
@@ -344,12 +343,12 @@ def _quiet(memory: Memory, long: Micros, now: Micros) -> Lock:
 def _due(
     lock: Lock, needing: Sequence[Task], terms: LockTerms, now: Micros
 ) -> Micros | None:
-    """Return when the next request is due, `now` at the earliest; None: none is."""
+    """Return when the next request is due, `now` at the earliest; None: no request."""
     if lock.is_asking or lock.state in {LockState.UNKNOWN, LockState.FREE}:
         return None
     if lock.state in {LockState.HELD, LockState.PAUSING} and not lock.tries:
         if not lock.answered:
-            # It was held when the agent began: is it still?
+            # It was held when the agent started, and must be confirmed.
             return now
         if not terms.ttl:
             return None
@@ -361,14 +360,14 @@ def _due(
     else:
         pause = _pause(lock, needing, terms, now)
     due = lock.answered + pause
-    # A clock that was set back must not make the pause longer.
+    # If the clock was set back, the pause must not become longer.
     return due if lock.answered <= now < due else now
 
 
 def _pause(
     lock: Lock, needing: Sequence[Task], terms: LockTerms, now: Micros
 ) -> Micros:
-    """Return how long to wait after a request that did not do what it was for."""
+    """Return the pause after a failed request."""
     if not lock.tries:
         return 0
     most = RETRY_MOST if needing else RELEASE_RETRY_MOST
@@ -392,7 +391,7 @@ def _pause(
 def _wake(
     lock: Lock, needing: Sequence[Task], terms: LockTerms, long: Micros, now: Micros
 ) -> Micros | None:
-    """Return when to look at the lock again although nothing comes in."""
+    """Return when to check the lock again without any input."""
     wakes = [_due(lock, needing, terms, now)]
     if lock.state is LockState.UNKNOWN and lock.since:
         wakes.append(lock.since + long)
@@ -406,7 +405,7 @@ def _wake(
 
 
 def problems(memory: Memory, policy: Policy) -> list[str]:
-    """Return what a person should know of the lock, one sentence each."""
+    """Return the problems of the lock, one sentence each."""
     lock = memory.lock
     if lock.holder and policy.lock is None:
         problem = (
@@ -419,7 +418,7 @@ def problems(memory: Memory, policy: Policy) -> list[str]:
     return []
 
 
-# Words
+# Changes of state, and notes
 
 
 def _moved(lock: Lock, given: LockGiven, now: Micros) -> Lock:
@@ -439,7 +438,7 @@ def _moved(lock: Lock, given: LockGiven, now: Micros) -> Lock:
 def _note(
     memory: Memory, now: Micros, detail: str, kind: NoteKind = NoteKind.LOCK
 ) -> Note:
-    """Return a note about the event that needs the lock, where there is one."""
+    """Return a note about the first event that needs the lock, if any."""
     task = next(iter(_needing(memory)), None)
     about = NoteKind.LOCK.value if kind is NoteKind.FAILED else ""
     return note_of(task, kind, now, detail, about=about)

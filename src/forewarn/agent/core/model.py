@@ -1,7 +1,7 @@
-"""What the agent remembers of an event, and what it may be told to do.
+"""The agent's memory of events, its inputs and its commands.
 
-Frozen values: the journal keeps `Task`s as they are, and the shell carries `Command`s
-out. Nothing here decides. Pure.
+All of them are frozen values. The journal stores `Task` values as they are, and the
+main loop carries out `Command` values. This module makes no decisions. Pure.
 """
 
 from __future__ import annotations
@@ -18,69 +18,69 @@ from forewarn.protocol.notices import Notice
 
 
 class Phase(enum.Enum):
-    """Which side of an event a handler works on."""
+    """The purpose of a run: before the event or after it."""
 
     PREPARE = "prepare"
     RECOVER = "recover"
 
 
 class StepState(enum.Enum):
-    """How one run of a handler stands."""
+    """The state of one run of a handler."""
 
     RUNNING = "running"
-    """Begun, or about to be: it is written down before the process exists."""
+    """Started, or about to be: this is stored before the process exists."""
     DONE = "done"
     FAILED = "failed"
-    """It ended badly, also because its time was up."""
+    """It failed or timed out."""
     STOPPED = "stopped"
-    """It was ended since its event went, or gave way; no fault of its own."""
+    """The agent stopped it: its event ended, or another event needed the handler."""
     LOST = "lost"
-    """The agent or the VM went down, and nobody knows how it ended."""
+    """The agent or the VM stopped during the run, so its result is unknown."""
 
 
 class Stage(enum.Enum):
-    """Where a task stands; only `table` changes it."""
+    """The stage of a task; only `table` changes it."""
 
     SEEN = "seen"
-    """Nothing was begun: it waits for its time, or there is nothing to do."""
+    """Nothing has started: the task waits for its time, or there is nothing to do."""
     PREPARING = "preparing"
     PREPARED = "prepared"
     WITHHELD = "withheld"
-    """What is required of the preparation failed: no approval."""
+    """A required preparation failed, so the event is not approved."""
     RECOVERING = "recovering"
-    """The event is gone, and its recovery is not done."""
+    """The event ended, and its recovery is not complete."""
     FINISHED = "finished"
-    """Gone, and nothing is owed."""
+    """The event ended, and no recovery is pending."""
 
 
 class Presence(enum.Enum):
-    """Whether the event is still there; only `presence` changes it."""
+    """Whether the event still exists; only `presence` changes it."""
 
     LISTED = "listed"
     """The last document lists it."""
     MISSING = "missing"
-    """Newer documents do not list it, not for long enough yet."""
+    """Newer documents do not list it, but not for long enough yet."""
     EMPTY = "empty"
-    """The endpoint answers with an empty body, not for long enough yet."""
+    """The endpoint answers with an empty body, but not for long enough yet."""
     RESET = "reset"
-    """Documents that do not follow the last one do not list it, not for long enough
-    yet."""
+    """The incarnation was reset and no document lists the event, but not for long
+    enough yet."""
     GONE = "gone"
-    """It is believed to be gone."""
+    """The agent treats the event as ended."""
     RETURNING = "returning"
-    """It was gone, and one document lists it again."""
+    """The agent treated it as ended, and then one document listed it again."""
 
 
 class Consent(enum.Enum):
-    """How this agent's approval of an event stands."""
+    """The state of this agent's approval of an event."""
 
     NONE = "none"
     WANTED = "wanted"
-    """It is being sent, or was and nobody answered."""
+    """It is being sent, or was sent and not confirmed."""
     GIVEN = "given"
-    """The endpoint took it."""
+    """The endpoint accepted it."""
     REFUSED = "refused"
-    """The endpoint has refused it so often that it is not sent again."""
+    """The endpoint refused it so often that the agent stopped sending it."""
 
 
 @frozen_dataclass
@@ -90,95 +90,95 @@ class Step:
     handler: str
     phase: Phase
     round: int = 1
-    """The round of its task in which it began."""
+    """The round of its task in which it started."""
     attempt: int
-    """From 1 on, in its round."""
+    """Counts from 1 in each round."""
     state: StepState
     began: Micros
     stop_at: Micros
-    """When it is asked to stop: the deadline that it is told."""
+    """When the handler is asked to stop: the deadline that it receives."""
     kill_at: Micros
     ended: Micros = 0
     detail: str = ""
-    """Why it failed, for a person."""
+    """The reason for a failure, for a person."""
     kind: str = ""
-    """What kind of handler it was; empty: not known."""
+    """The kind of the handler at the time of the run; empty: unknown."""
 
 
 @frozen_dataclass
 class Task:
-    """One event, and what was done about it."""
+    """One event, and the work that was done for it."""
 
     event_id: str
     """In upper case, as IDs are compared (clause 2.3)."""
     runs: str = ""
-    """What the names of its runs begin with: unique in all journals of this VM. Empty:
-    its EventId, as in journals of older versions."""
+    """Prefix of the names of its runs, unique in all journals of this VM. Empty: the
+    EventId is the prefix, as in journals of older versions."""
     round: int = 1
-    """Raised when an event comes back after it had gone."""
+    """Increases when the event returns after it had ended."""
     notice: Notice
-    """As last seen; Started never falls back to Scheduled."""
+    """The last notice seen; Started never falls back to Scheduled."""
     mine: bool
-    """Whether it named this VM."""
+    """Whether it names or named this VM."""
     is_confirmed: bool = True
-    """A document has shown it since the agent began; before that it may have gone."""
+    """A document has listed it since the agent started."""
     rule: str = ""
-    """The rule that decided; empty: none matches."""
+    """The name of the rule that decided; empty: no rule matches."""
     rule_sum: int = 0
-    """What the rule said when preparation began (`rules.sum_of`); 0: it has not."""
+    """Checksum of the rule when preparation began (`rules.sum_of`); 0: not begun."""
     required: tuple[str, ...] = ()
-    """The handlers that were required then: an edit of the settings excuses none."""
+    """The handlers that were required then. A change of the settings removes none."""
     stage: Stage = Stage.SEEN
     seen: Micros = 0
     started: Micros = 0
-    """When it was first seen Started; 0: not yet."""
+    """When it was first seen as Started; 0: not yet."""
     gone: Micros = 0
     over: Micros = 0
     presence: Presence = Presence.LISTED
     incarnation: int | None = None
-    """Of the last document that listed it; None: it had none."""
+    """The incarnation of the last document that listed it; None: it had none."""
     absent_at: Micros = 0
-    """Since when answers have been without it; 0: they are not."""
+    """Since when answers have not listed it; 0: they list it."""
     absent_from: Micros = 0
-    """The same, counted as `Polled.heard` counts."""
+    """The same instant on the scale of `Polled.heard`."""
     steps: tuple[Step, ...] = ()
     begun: Micros = 0
     """When its preparation began; 0: not yet."""
     prepared: Micros = 0
-    """When there was nothing left to prepare."""
+    """When preparation was complete."""
     withheld: str = ""
-    """Why there is no approval, for a person; empty: nothing stands in its way."""
+    """Why the approval is withheld, for a person; empty: it is not withheld."""
     consent: Consent = Consent.NONE
     tries: int = 0
     """How often the approval was sent."""
     asked: Micros = 0
     """When it was last sent."""
     retry_at: Micros = 0
-    """When to send it again, where nobody answered."""
+    """When to send it again if it is not confirmed."""
     refusals: int = 0
     """How often the endpoint has refused it."""
     troubles: tuple[str, ...] = ()
-    """Why nobody knows whether it was taken, as was told; each is told once."""
+    """Reasons for failed approvals that were already logged; each is logged once."""
     is_forced: bool = False
-    """An operator has ordered to approve it now."""
+    """An operator requested the approval."""
     needs_lock: bool = False
-    """It waits for the lock that limits approvals, or was approved under it."""
+    """It waits for the lock, or was approved under it."""
     peers_asked: Micros = 0
-    """When they were last asked; 0: not yet by this agent."""
+    """When the peers were last asked; 0: not yet by this agent."""
     peers_from: Micros = 0
-    """When this agent began to ask them."""
+    """When this agent first asked them."""
     peers_ready: tuple[str, ...] = ()
-    """Named VMs whose agents say that they are prepared, by `names.key_of`."""
+    """The named VMs whose agents report that they are prepared (`names.key_of`)."""
     peers_alive: tuple[tuple[str, Micros], ...] = ()
-    """When each other named VM's agent last answered, by the same."""
+    """When the agent of each other named VM last answered (`names.key_of`)."""
 
     @property
     def is_live(self) -> bool:
-        """Tell whether the event is there still, as far as is known."""
+        """Tell whether the event still exists, as far as the agent knows."""
         return self.stage not in {Stage.RECOVERING, Stage.FINISHED}
 
     def latest(self, handler: str, phase: Phase) -> Step | None:
-        """Return the last run of a handler in a phase of this round; None: none."""
+        """Return the last run of a handler in a phase of this round, or None."""
         for step in reversed(self.steps):
             if (step.handler, step.phase) == (handler, phase):
                 return step if step.round == self.round else None
@@ -187,32 +187,32 @@ class Task:
 
 @frozen_dataclass
 class Memory:
-    """Everything that decisions remember; the journal keeps it."""
+    """Everything that decisions depend on besides the policy; the journal stores it."""
 
     tasks: tuple[Task, ...] = ()
-    """In the order in which they were first seen."""
+    """In the order in which the events were first seen."""
     name: str = ""
-    """This VM's name in Resources; empty: not known yet."""
+    """This VM's name in Resources; empty: not yet known."""
     has_polled: bool = False
-    """A good document was read since the start."""
+    """A valid document was read since the start."""
     lost_journal: bool = False
-    """The journal was empty at the start: what is `always` is owed."""
+    """The journal was empty at the start, so `always` handlers must recover once."""
     restored: tuple[Step, ...] = ()
-    """The recoveries that were run for that reason."""
+    """The recoveries that ran for that reason."""
     quiet_from: Micros | None = None
-    """With a lost journal: since when answers have shown no event that this VM may be
-    under, counted as `Polled.heard` counts; None: the last one did, or there was
-    none."""
+    """With a lost journal: since when answers have listed no event that may affect
+    this VM, on the scale of `Polled.heard`. None: the last answer listed one, or there
+    was no answer."""
     is_quiet: bool = False
-    """With a lost journal: they have for long enough, and what is `always` may run."""
+    """With a lost journal: that was so for long enough; `always` recoveries may run."""
     journal: str = ""
-    """A random name of the journal, so that runs of another are told apart."""
+    """A random name of the journal, which tells its runs from those of others."""
     tasks_made: int = 0
-    """Tasks ever made in this journal."""
+    """The number of tasks ever created in this journal."""
     lock: Lock = NO_LOCK
-    """The lock that limits approvals, where the settings have one."""
+    """The lock that limits approvals, if the settings have one."""
     gate: Gate = NO_GATE
-    """What the alert server said. No journal keeps it."""
+    """The last answer of the alert server. It is not stored in the journal."""
 
     def find(self, event_id: str) -> Task | None:
         """Return the task of an event."""
@@ -222,7 +222,7 @@ class Memory:
         return None
 
     def put(self, task: Task) -> Memory:
-        """Return the memory with another state of a task that it has."""
+        """Return the memory with a new state of one of its tasks."""
         return replace(
             self,
             tasks=tuple(
@@ -232,15 +232,15 @@ class Memory:
         )
 
 
-# What is to be done.
+# Commands.
 
 
 @frozen_dataclass
 class Run:
-    """Start a handler; its end comes back as `Finished`."""
+    """Start a handler; its result comes back as `Finished`."""
 
     run_id: str
-    """Unique in the life of the journal; safe as a file's name."""
+    """Unique for the journal, and safe as a file name."""
     handler: str
     phase: Phase
     attempt: int
@@ -249,13 +249,13 @@ class Run:
     stop_at: Micros
     kill_at: Micros
     is_again: bool = False
-    """It was begun before the agent was: it is to be watched on, and is `LOST` if it
-    is not there any more. It is not begun anew."""
+    """The run started before this agent did. It is watched but never started again. If
+    it no longer exists, it ends as `LOST`."""
 
 
 @frozen_dataclass
 class Stop:
-    """Ask a running handler to stop now, and kill it after the grace."""
+    """Ask a running handler to stop now, and kill it after the grace period."""
 
     run_id: str
     kill_at: Micros
@@ -263,7 +263,7 @@ class Stop:
 
 @frozen_dataclass
 class Tighten:
-    """Give a running handler less time: it ends as one whose time was up."""
+    """Give a running handler an earlier deadline, after which it times out."""
 
     run_id: str
     stop_at: Micros
@@ -272,7 +272,7 @@ class Tighten:
 
 @frozen_dataclass
 class Send:
-    """Send one approval; its end comes back as `Answered`."""
+    """Send one approval; its result comes back as `Answered`."""
 
     event_id: str
     attempt: int
@@ -280,7 +280,7 @@ class Send:
 
 @frozen_dataclass
 class AskPeers:
-    """Ask the agents of the other named VMs how they stand; see `PeerSaid`."""
+    """Ask the agents of the other named VMs for their state; see `PeerSaid`."""
 
     event_id: str
     names: tuple[str, ...]
@@ -290,7 +290,7 @@ Command = Union[Run, Stop, Tighten, Send, AskPeers, TakeLock, ReleaseLock, AskGa
 
 
 class NoteKind(enum.Enum):
-    """What happened, as notifications and the history call it."""
+    """The kinds of history entries and notifications."""
 
     SEEN = "seen"
     PREPARING = "preparing"
@@ -306,17 +306,17 @@ class NoteKind(enum.Enum):
     RECOVERING = "recovering"
     RECOVERED = "recovered"
     FAILED = "failed"
-    """Something that should have worked did not; the detail says what."""
+    """Something failed that should have worked; the detail names it."""
     LOCK = "lock"
-    """The lock that limits approvals: waited for, taken, not had in time, released."""
+    """The lock that limits approvals: waiting, taken, not had in time, released."""
     GATE = "gate"
-    """The gate on active alerts: alerts fire, none fires any more, and an approval that
-    was given up at NotBefore."""
+    """The gate on active alerts: alerts fire, no alert fires any longer, or NotBefore
+    came while an approval was held back."""
 
 
 @frozen_dataclass
 class Note:
-    """One thing to tell: to the log, the history, and whoever wants to hear."""
+    """One entry for the log, the history and the receivers of notifications."""
 
     at: Micros
     kind: NoteKind
@@ -324,12 +324,12 @@ class Note:
     handler: str = ""
     detail: str = ""
     ended: StepState | None = None
-    """How the run of a handler ended; None: it is about no such end."""
+    """The result of a handler's run; None: the note is not about one."""
     notice: Notice | None = None
-    """The event as it was then."""
+    """The event at that time."""
     about: str = ""
-    """What failed, where that is no handler: `gate`, `lock`, `approval` or
-    `preparation`. The event itself never is."""
+    """The part that failed, unless it is a handler: `gate`, `lock`, `approval` or
+    `preparation`."""
 
 
 def note_of(
@@ -342,7 +342,7 @@ def note_of(
     ended: StepState | None = None,
     about: str = "",
 ) -> Note:
-    """Return a note about an event, or about none."""
+    """Return a note, about an event if `task` is given."""
     return Note(
         at=now,
         kind=kind,
@@ -357,7 +357,7 @@ def note_of(
 
 @frozen_dataclass
 class Change:
-    """What one part of a decision makes of the memory."""
+    """The result of one part of a decision."""
 
     memory: Memory
     commands: tuple[Command, ...] = ()
@@ -365,27 +365,27 @@ class Change:
     wake: Micros | None = None
 
 
-# What can come in, besides time.
+# Inputs.
 
 
 @frozen_dataclass
 class Polled:
-    """The endpoint gave a good answer: a document, or 200 with an empty body."""
+    """A valid answer of the endpoint: a document, or 200 with an empty body."""
 
     notices: tuple[Notice, ...]
     name: str = ""
-    """The VM's name; empty: not known."""
+    """The VM's name; empty: unknown."""
     incarnation: int | None = None
     """None: the document has none."""
     is_partial: bool = False
-    """An entry could not be read: that an event is not listed says nothing."""
+    """An entry was unreadable, so an event that is not listed may still exist."""
     vague: frozenset[str] = frozenset()
-    """The events of which it is not known which VMs they name."""
+    """The events whose list of VMs was unreadable."""
     is_empty: bool = False
-    """There was no document, only an empty body."""
+    """The answer was an empty body."""
     heard: Micros = 0
-    """For how long the endpoint has answered since the agent began. It does not grow
-    while answers fail or do not come."""
+    """How long the endpoint has answered since the agent started. It does not increase
+    while answers fail or are missing."""
 
 
 @frozen_dataclass
@@ -399,19 +399,19 @@ class Finished:
 
 @frozen_dataclass
 class Answered:
-    """What became of an approval that was sent."""
+    """The result of sending an approval."""
 
     event_id: str
     consent: Consent
-    """GIVEN, REFUSED, or WANTED where nobody answered."""
+    """GIVEN, REFUSED, or WANTED if there was no usable answer."""
     retry_after: Micros = 0
-    """What the endpoint asked to wait, where it did."""
+    """The pause that the endpoint asked for; 0: it asked for none."""
     detail: str = ""
 
 
 @frozen_dataclass
 class PeerSaid:
-    """How the agent of another named VM stands with an event."""
+    """The answer of another named VM's agent about an event."""
 
     event_id: str
     name: str
@@ -420,7 +420,7 @@ class PeerSaid:
 
 @frozen_dataclass
 class Ordered:
-    """An operator orders to approve an event now, whatever stands in the way."""
+    """An operator's request to approve an event now, whatever else delays it."""
 
     event_id: str
 
@@ -430,16 +430,16 @@ Input = Union[Polled, Finished, Answered, PeerSaid, LockSaid, GateSaid, Ordered]
 
 @frozen_dataclass
 class Decision:
-    """What follows: the memory to be made durable, and then what to do."""
+    """A decision: the memory to store, and then the commands to carry out."""
 
     memory: Memory
     commands: tuple[Command, ...] = ()
     notes: tuple[Note, ...] = ()
     wake: Micros | None = None
-    """When to decide again although nothing comes in; None: never."""
+    """When to decide again even if there is no input; None: never."""
     waits: tuple[tuple[str, str], ...] = field(default=())
-    """Of each event that is not approved yet: why, as `agent status` shows it."""
+    """The events that are not yet approved, each with the reason for `agent status`."""
     doubts: tuple[tuple[str, str], ...] = field(default=())
-    """Of each event that may be gone, or back: why that is not believed yet."""
+    """The events that may have ended or returned, each with the reason for doubt."""
     wants_answers: bool = False
-    """The next answer is wanted even if it says what the last one said."""
+    """The next answer is needed even if it is the same as the last one."""

@@ -1,7 +1,7 @@
-"""Whose event it is: names are compared whole (clause 2.5). Pure.
+"""Compare the names of VMs as whole names (clause 2.5). Pure.
 
-Azure Resource Manager keeps the case of a name as somebody wrote it, and ignores it
-when it compares: `Web_0` and `web_0` are one VM.
+Azure Resource Manager keeps the case of a name as entered, and ignores case when it
+compares names: `Web_0` and `web_0` are the same VM.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from forewarn.protocol.notices import Notice
 
 BASE = 36
 SUFFIX = 6
-"""Digits at the end of the computer name of a scale set's VM, in base 36."""
+"""Base-36 digits at the end of the computer name of a scale set's VM."""
 
 
 def key_of(name: str) -> str:
-    """Return what names of the same VM have in common."""
+    """Return a key that is equal for all spellings of a VM's name."""
     return name.casefold()
 
 
@@ -26,32 +26,32 @@ def keys_of(several: Iterable[str]) -> frozenset[str]:
 
 
 def is_same(name: str, other: str) -> bool:
-    """Tell whether two names are of one VM."""
+    """Tell whether two names mean the same VM."""
     return key_of(name) == key_of(other)
 
 
 def is_named(notice: Notice, name: str) -> bool:
-    """Tell whether the event names the VM, and not one whose name is like it."""
+    """Tell whether the event names exactly this VM."""
     return bool(name) and key_of(name) in keys_of(notice.resources)
 
 
 def place_of(name: str, among: Sequence[str]) -> int:
-    """Return the place of a VM among several; behind them all where it is not there."""
+    """Return the index of a VM in a list, or the list's length if it is not there."""
     keys = [key_of(each) for each in among]
     key = key_of(name)
     return keys.index(key) if key in keys else len(keys)
 
 
 def others(among: Iterable[str], name: str) -> list[str]:
-    """Return all of several VMs but one, as they are written."""
+    """Return all names except those of one VM, in their original spelling."""
     return [each for each in among if not is_same(each, name)]
 
 
 def scale_set_name(computer_name: str) -> str:
-    """Return `x_18` for the computer name `x00000i`; empty: it is of another form.
+    """Return `x_18` for the computer name `x00000i`; empty: it has another form.
 
-    The platform names the VMs of a scale set by a decimal number in Resources, and
-    their operating systems by the same number in base 36, with six digits.
+    In Resources, the platform names the VMs of a scale set by a decimal number. Their
+    computer names have the same number in base 36, with six digits.
     """
     prefix, suffix = computer_name[:-SUFFIX], computer_name[-SUFFIX:].lower()
     if not prefix or len(suffix) < SUFFIX or not suffix.isascii():

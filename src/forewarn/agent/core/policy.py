@@ -1,7 +1,7 @@
-"""What the settings want, as values: handlers, rules, margins, windows.
+"""The settings that decisions depend on, as values: handlers, rules, margins, windows.
 
-`forewarn.agent.settings` makes them of agent.toml and has checked them. How a
-handler does its work is not known here: only its time and its weight are. Pure.
+`forewarn.agent.settings` creates them from agent.toml and has checked them. Decisions
+know the timeouts and priorities of handlers, but not how they work. Pure.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from forewarn.instants import HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
 PEERS_EVERY: Micros = 2 * SECOND
-"""Between two questions to the same agents."""
+"""Pause between two requests to the same peer."""
 
 
 class Approve(enum.Enum):
-    """When a rule wants an event approved; the value is what settings say."""
+    """When a rule approves an event; the values are those of the settings."""
 
     AT_ONCE = "at once"
     PREPARED = "when prepared"
@@ -25,95 +25,97 @@ class Approve(enum.Enum):
 
 
 class Approver(enum.Enum):
-    """Who of the VMs that an event names approves it (clause 8.6)."""
+    """Which of the named VMs approves the event (clause 8.6)."""
 
     ANY = "any"
-    """Each for itself; the first approval counts."""
+    """Each of them; the first approval counts."""
     LEADER = "leader"
-    """The first in Resources; the others take over, in their order. Not while another
-    named VM says that it is not prepared; one that says nothing is not waited for."""
+    """The first in Resources; the others take over in their order. It waits while
+    another named VM reports that it is not prepared. It does not wait for silent
+    VMs."""
     ALL = "all"
-    """As LEADER, and only when every named VM says that it is prepared."""
+    """Like LEADER, but only when every named VM reports that it is prepared."""
 
 
 @frozen_dataclass
 class Handler:
-    """What decisions need to know of a handler."""
+    """The properties of a handler that decisions depend on."""
 
     name: str
     kind: str = ""
-    """Its word in the settings; another kind cannot undo what it did."""
+    """Its kind in the settings. A handler of another kind cannot undo its work."""
     timeout: Micros = 5 * MINUTE
-    """For one preparation, where NotBefore leaves so much."""
+    """For one preparation, if NotBefore leaves enough time."""
     recover_timeout: Micros = 5 * MINUTE
     required: bool = True
-    """Its failure withholds the approval."""
+    """If it fails, the approval is withheld."""
     retries: int = 0
-    """Further attempts of a preparation that failed, while there is time."""
+    """Further attempts of a failed preparation, while there is time."""
     priority: int = 0
-    """In a hurry the handlers of highest priority come first, and one after the other."""
+    """For urgent events, handlers run in the order of priority, highest first."""
     prepares: bool = True
-    """It has something to do before an event."""
+    """It prepares for events."""
     recovers: bool = True
-    """It has something to do after one."""
+    """It recovers after events."""
     always: bool = False
-    """Its recovery runs once where the journal was lost, as after a redeploy."""
+    """It recovers once after a lost journal, such as after a redeploy."""
 
 
 @frozen_dataclass
 class Rule:
-    """What to do with the events that match; every condition given must hold."""
+    """The actions for matching events; every condition that is set must hold."""
 
     name: str
-    """How logs and `agent try` call it: `rule 2`, or its own name."""
+    """Its name in logs and in `agent try`: set in the settings, or `rule 2`."""
     types: frozenset[str] = frozenset()
     """Empty: any, as with all sets here."""
     statuses: frozenset[str] = frozenset()
     sources: frozenset[str] = frozenset()
     min_duration: int | None = None
-    """Seconds; an unknown duration (-1) has no least and no most (clause 8.4)."""
+    """Seconds. An unknown duration (-1) counts as longer than any (clause 8.4)."""
     max_duration: int | None = None
     description: str = ""
-    """A glob over the description, in any case; empty: any."""
+    """A glob for the description, ignoring case; empty: any."""
     min_lead: Micros | None = None
-    """Of the time until NotBefore, now; an event without NotBefore has none."""
+    """Minimum time left until NotBefore; an event without NotBefore has none."""
     max_lead: Micros | None = None
     min_resources: int | None = None
     max_resources: int | None = None
     mine: bool = True
-    """Whether events that name this VM, or those that do not, are meant."""
+    """True: events that name this VM. False: events that do not."""
     groups: tuple[tuple[str, ...], ...] = ()
-    """Names of handlers: those of a group side by side, then the next group."""
+    """Names of handlers. Those in one group run in parallel, one group after
+    another."""
     start_before: Micros | None = None
-    """How long before NotBefore to begin; None: at once."""
+    """How long before NotBefore preparation begins; None: at once."""
     starts: tuple[tuple[str, Micros], ...] = ()
-    """Handlers that begin later than the others, each so long before NotBefore."""
+    """Handlers that start later than the others, each this long before NotBefore."""
     approve: Approve = Approve.PREPARED
     approver: Approver = Approver.ANY
     takeover: Micros = 30 * SECOND
-    """How long each of the others waits for the one before it."""
+    """How long each of the other VMs waits for the one before it."""
     lock: bool = True
-    """Whether it approves only with the lock, where the settings have one."""
+    """Whether it approves only with the lock, if the settings have one."""
     gate: bool = True
-    """Whether it approves only while no alert fires, where the settings have a gate."""
+    """Whether it approves only while no alert fires, if the settings have a gate."""
 
 
 @frozen_dataclass
 class Window:
-    """A time of the week, in a time zone."""
+    """A weekly interval in a time zone."""
 
     days: frozenset[int]
-    """0 is Monday; the day on which it begins."""
+    """The days on which it begins; 0 is Monday."""
     begins: int
     """Minutes after midnight."""
     ends: int
-    """Minutes after midnight; not after `begins`: on the next day."""
+    """Minutes after midnight. If not after `begins`, it ends on the next day."""
     zone: str = "UTC"
 
 
 @frozen_dataclass
 class Standby:
-    """Approving for a named VM that stays silent (clause 8.3)."""
+    """The settings for approving on behalf of a silent VM (clause 8.3)."""
 
     names: frozenset[str]
     after: Micros = 60 * SECOND
@@ -122,89 +124,89 @@ class Standby:
 
 @frozen_dataclass
 class LockTerms:
-    """The lock that limits how many VMs are approved at once."""
+    """The settings of the lock that limits how many VMs are approved at once."""
 
     label: str
-    """Which lock it is, for a person: `lock default (fleetlock at …)`."""
+    """Identifies the lock, for a person: `lock default (fleetlock at …)`."""
     holder: str = ""
-    """This VM's ID in it; empty: its name."""
+    """This VM's ID in the lock; empty: its name."""
     pause: Micros = 0
-    """How long it is held on to after the recovery."""
+    """How long it is held after the recovery."""
     margin: Micros = 10 * SECOND
-    """It is waited for until so long before NotBefore."""
+    """The agent waits for it until this long before NotBefore."""
     withholds: bool = False
-    """What happens then: nothing is approved any more; else it is, without the lock."""
+    """Without the lock at that time, the event is not approved. Otherwise it is."""
     ttl: Micros = 0
-    """How long after it was last confirmed another VM may have it; 0: never."""
+    """How long after its last confirmation it expires; 0: never."""
     timeout: Micros = 30 * SECOND
     """For one request."""
 
 
 @frozen_dataclass
 class GateTerms:
-    """The gate that holds approvals back while alerts fire."""
+    """The settings of the gate that holds approvals back while alerts fire."""
 
     label: str
-    """Which alert server it is, for a person: `Prometheus at …`."""
+    """Identifies the alert server, for a person: `Prometheus at …`."""
     every: Micros = 30 * SECOND
-    """Between two questions while an approval is held back."""
+    """Pause between two requests while an approval is held back."""
     clear_for: Micros = MINUTE
-    """How long no alert must have fired after one did, or after trouble."""
+    """How long no alert may fire after an alert or an unusable answer."""
     goes_unknown: bool = False
-    """Whether approvals go on where the server gives no usable answer."""
+    """Whether events are approved if the server gives no usable answer."""
     timeout: Micros = 5 * SECOND
-    """For one question."""
+    """For one request."""
 
 
 @frozen_dataclass
 class GoneAfter:
-    """For how long answers must be without an event until it is taken as gone.
+    """How long answers must not list an event until it counts as ended.
 
-    One more answer than the first is needed in any case. Of the lengths that apply,
-    the longest counts.
+    At least a second answer without it is always needed. If several of these times
+    apply, the longest counts.
     """
 
     scheduled: Micros = 5 * SECOND
-    """For an event that has not started: a recovery too early costs little, since it
-    is prepared for again if it returns."""
+    """For an event that has not started. A recovery that is too early does little harm:
+    if the event returns, the handlers prepare again."""
     started: Micros = 30 * SECOND
-    """For an event that may have started: a recovery in the middle of its impact puts
-    the VM back to work too early. Azure lists events ten minutes beyond the impact,
-    so half a minute more costs little."""
+    """For an event that may have started. A recovery during the impact puts the VM back
+    to work too early. Azure lists events for ten minutes after the impact, so another
+    half minute does little harm."""
     empty: Micros = MINUTE
-    """Where the answers are empty bodies. Some endpoints always answer so when there
-    are no events, others by mistake."""
+    """For answers with an empty body. Some endpoints always answer so when there are no
+    events, others by mistake."""
     reset: Micros = 5 * MINUTE
-    """After the incarnation was reset: a service that was enabled again may take five
-    minutes to list what is under way (clause 7.1)."""
+    """For documents after the incarnation was reset. A metadata service that is enabled
+    again may take five minutes to list current events (clause 7.1)."""
 
 
 @frozen_dataclass
 class Policy:
-    """All that decisions depend on besides the events."""
+    """Everything that decisions depend on besides the memory and the inputs."""
 
     handlers: tuple[Handler, ...] = ()
     rules: tuple[Rule, ...] = ()
     margin: Micros = 2 * SECOND
-    """Preparation ends so long before NotBefore."""
+    """Preparation ends this long before NotBefore."""
     urgent_time: Micros = 10 * SECOND
-    """What preparation may take where the impact may come at any moment."""
+    """Time for preparation if the impact can begin at any moment."""
     stop_grace: Micros = 5 * SECOND
-    """At most, between asking a handler to stop and killing it."""
+    """Maximum time between asking a handler to stop and killing it."""
     windows: tuple[Window, ...] = ()
-    """When early approvals may be given; none: at any time."""
+    """When early approvals are allowed; none: at any time."""
     blackouts: tuple[Window, ...] = ()
-    """When they may not."""
+    """When early approvals are not allowed."""
     standby: Standby | None = None
     has_peers: bool = False
     peers_every: Micros = PEERS_EVERY
     lock: LockTerms | None = None
     gate: GateTerms | None = None
     is_observer: bool = False
-    """Nothing is run and nothing approved: it only tells."""
+    """The agent only observes: it runs no handler and approves nothing."""
     gone_after: GoneAfter = GoneAfter()
     forget_after: Micros = 24 * HOUR
-    """A task that is over leaves the memory then; the history keeps it."""
+    """When a finished task is removed from the memory. The history keeps it longer."""
 
     by_name: dict[str, Handler] = field(init=False, compare=False, repr=False)
 

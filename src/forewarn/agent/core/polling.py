@@ -1,8 +1,8 @@
-"""When to ask the endpoint again, and how long to wait for it: values in, values out.
+"""Decide when to poll the endpoint again, and how long to wait for its answer. Pure.
 
-The measure of everything here is a Preempt, which gives thirty seconds: whatever goes
-wrong with an endpoint that has answered before, it is asked again so soon, and waited
-for so briefly, that two failures in a row cost it a few seconds (clause 8.1). Pure.
+Everything here is designed for a Preempt, which gives 30 seconds. If an endpoint that
+has answered before fails, the agent polls again so soon, and with such short timeouts,
+that two failures in a row cost only a few seconds (clause 8.1).
 """
 
 from __future__ import annotations
@@ -11,98 +11,99 @@ from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
 STEPS: tuple[Micros, ...] = (1 * SECOND, 1 * SECOND, 2 * SECOND, 3 * SECOND)
-"""From the beginning of a failed poll to the next, while the endpoint is known to be
-there; the last is kept to. The first two are no longer than where nothing failed: of a
-Preempt that begins with two errors, 24 s stay with the handlers."""
+"""From the start of a failed poll to the next one, for an endpoint that answered
+recently; the last value repeats. The first two equal the normal interval: after a
+Preempt that begins with two errors, the handlers still have 24 s."""
 
 STEPS_UNKNOWN: tuple[Micros, ...] = (
     *(1 * SECOND, 2 * SECOND, 4 * SECOND, 8 * SECOND, 16 * SECOND),
     30 * SECOND,
 )
-"""The same for one that has never answered, or not for long."""
+"""The same for an endpoint that has never answered, or not recently."""
 
 KNOWN_FOR: Micros = 10 * MINUTE
-"""How long after its last answer an endpoint counts as one that is there."""
+"""How long after its last answer an endpoint counts as recently available."""
 
 RETRY_AFTER_MAX: Micros = 5 * SECOND
-"""Nobody waits longer because an endpoint says so: it would miss a Preempt."""
+"""Maximum pause that an endpoint can ask for. A longer one would miss a Preempt."""
 
 JITTER = 0.2
-"""Part of a pause that chance takes away, so that agents of one host do not come
-together after an outage. It never adds to one."""
+"""Maximum fraction of a pause that is randomly left out, so that the agents of a host
+do not poll at the same time after an outage. It never makes a pause longer."""
 
 TIMEOUT_LEAST: Micros = 2 * SECOND
-"""For an answer, of an endpoint whose last answer was quick."""
+"""Minimum timeout for an answer if the last answer was fast."""
 
 TIMEOUT_STEP: Micros = SECOND
-"""What each failure in a row adds to it: one that has become slow is heard at last."""
+"""Added to the timeout for each failure in a row, so that a slow endpoint succeeds."""
 
 WAIT_MARGIN: Micros = 3 * SECOND
-"""Beyond a wait that the endpoint has offered (docs/reference/extensions.md)."""
+"""Added to a wait that the endpoint offered (see "Extensions of the protocol")."""
 
 WAIT: Micros = MINUTE
-"""The longest wait for a change that is asked for, where the endpoint can wait."""
+"""The longest wait for a change that the agent asks for."""
 
 FULL_EVERY: Micros = MINUTE
-"""How often the document is asked for without a tag: an endpoint whose tags lie
-cannot hide an event for longer."""
+"""How often the document is requested without a tag, so that an endpoint with wrong
+tags cannot hide an event for longer."""
 
 TAG_LASTS: Micros = 5 * MINUTE
-"""After a longer gap an endpoint may be another one: it is asked anew, for the newest
-version and without a tag."""
+"""After a longer gap, another endpoint may answer. The agent then asks for the newest
+version, without a tag."""
 
 NAME_EVERY: Micros = 10 * MINUTE
-"""How often the VM's name is read again: it changes hardly ever."""
+"""How often the VM's name is read again. It hardly ever changes."""
 
 NAME_STEPS: tuple[Micros, ...] = (SECOND, 5 * SECOND, 15 * SECOND, MINUTE)
-"""The same while the instance endpoint does not tell it."""
+"""The same while the instance endpoint does not return it."""
 
 NAME_TIMEOUT: Micros = 2 * SECOND
-"""For the name: nothing waits for it longer."""
+"""Timeout for reading the name."""
 
 
 @frozen_dataclass
 class Pace:
-    """What the settings say about polling."""
+    """The settings for polling."""
 
     interval: Micros = SECOND
-    """From the beginning of a good poll to the next."""
+    """From the start of a successful poll to the next."""
     timeout: Micros = 5 * SECOND
-    """For an answer, at most, once there was one."""
+    """Maximum timeout for an answer after the first one."""
     first_timeout: Micros = 130 * SECOND
-    """For the first answer: it may take two minutes (clause 7.1)."""
+    """Timeout for the first answer, which can take two minutes (clause 7.1)."""
     wait: Micros = WAIT
-    """The longest wait for a change that is asked for; 0: plain polling."""
+    """The longest wait for a change that the agent asks for; 0: it does not ask."""
 
 
 @frozen_dataclass
 class Course:
-    """How polling has gone so far."""
+    """The results of polling so far."""
 
     failures: int = 0
-    """In a row, up to now."""
+    """Failures in a row."""
     since_answer: Micros | None = None
-    """Since the last good answer; None: there was none yet."""
+    """Time since the last good answer; None: there was none."""
     took: Micros = 0
-    """What the last good answer took, without a wait that was asked for."""
+    """Duration of the last good answer, without a wait that was asked for."""
 
     @property
     def is_known(self) -> bool:
-        """Tell whether the endpoint counts as one that is there."""
+        """Tell whether the endpoint answered recently."""
         return self.since_answer is not None and self.since_answer <= KNOWN_FOR
 
 
 def heard(pace: Pace, gap: Micros) -> Micros:
-    """Return how much of the time between two good answers counts as listened to.
+    """Return how much of the gap between two good answers counts as listening.
 
-    The poll after a good one is an interval later, and its answer takes a timeout at
-    most. What is beyond is silence, of the endpoint or of a machine that stood still.
+    After a good answer, the next poll starts one interval later and takes at most the
+    timeout. Any further time is silence: the endpoint did not answer, or the machine
+    was suspended.
     """
     return min(gap, pace.interval + pace.timeout)
 
 
 def timeout(pace: Pace, course: Course, *, wait: Micros = 0) -> Micros:
-    """Return how long to wait for a whole answer, with the wait that is asked for."""
+    """Return the timeout for a whole answer, including the requested wait."""
     if course.since_answer is None:
         return max(pace.first_timeout, pace.timeout) + wait
     quick = max(TIMEOUT_LEAST, 2 * course.took) + course.failures * TIMEOUT_STEP
@@ -118,12 +119,12 @@ def pause(
     jitter: float,
     retry_after: Micros = 0,
 ) -> Micros:
-    """Return how long to pause before the next poll; `took` is what the last took.
+    """Return the pause before the next poll; `took` is the duration of the last one.
 
-    `jitter` is chance, from 0 to 1. What the endpoint asks to wait counts from its
-    answer, and only after a failure.
+    `jitter` is a random number from 0 to 1. A pause that the endpoint asked for applies
+    only after a failure, and counts from its answer.
     """
-    assert 0 <= jitter <= 1, "a part of a pause"
+    assert 0 <= jitter <= 1, "a fraction of a pause"
     if not course.failures:
         return max(pace.interval - took, 0)
     steps = STEPS if course.is_known else STEPS_UNKNOWN
@@ -133,7 +134,7 @@ def pause(
 
 
 def name_pause(*, failures: int) -> Micros:
-    """Return when to read the VM's name again."""
+    """Return the pause until the VM's name is read again."""
     if not failures:
         return NAME_EVERY
     return NAME_STEPS[min(failures, len(NAME_STEPS)) - 1]

@@ -1,7 +1,7 @@
 """Preparation: which handlers to start now, and when it has ended (clause 8.5).
 
-Groups follow one another, also after a failure: the impact will come in any case,
-and what can be done should be. Only the approval is withheld. Pure.
+The groups run one after another, even after a failure: the impact comes in any case, so
+the agent prepares as much as it can. A failure only withholds the approval. Pure.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from forewarn.instants import SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
 RETRY_PAUSE: Micros = SECOND
-"""Between a failed attempt and the next: what failed at once may need a moment."""
+"""Pause between a failed attempt and the next one."""
 
 LATE_GRACE: Micros = SECOND
-"""For a run whose deadline has been moved to where no time is left at all."""
+"""Grace period for a run whose deadline has moved into the past."""
 
 LOST_MAX = 3
-"""Attempts that may be lost to the agent's own end without counting as failures."""
+"""Attempts that may be lost to restarts of the agent without counting as failures."""
 
 
 @frozen_dataclass
 class Progress:
-    """What preparation does now."""
+    """The next step of a preparation."""
 
     task: Task
     commands: tuple[Command, ...] = ()
     notes: tuple[Note, ...] = ()
     wake: Micros | None = None
     needed: tuple[str, ...] = ()
-    """Handlers that are busy, and for which a hurried preparation waits."""
+    """Busy handlers that an urgent preparation waits for."""
 
 
 def advance(
     task: Task, rule: Rule, policy: Policy, *, busy: Collection[str], now: Micros
 ) -> Progress:
-    """Return how preparation of a live task goes on; `busy` handlers must wait."""
+    """Return the next step for a live task; handlers in `busy` must wait."""
     if not task.is_confirmed or policy.is_observer:
         return Progress(task=task)
     if task.stage is Stage.SEEN:
@@ -73,7 +73,7 @@ def _begin(task: Task, rule: Rule, policy: Policy, now: Micros) -> Progress:
         task = replace(task, rule=rule.name)
     if not groups:
         if rule.approve is Approve.NEVER or not task.mine:
-            # Another rule may match as NotBefore comes nearer.
+            # Another rule may match closer to NotBefore.
             return Progress(task=task)
         task = replace(
             table.step(task, Given.NOTHING), prepared=now, rule_sum=rules.sum_of(rule)
@@ -126,7 +126,7 @@ def _go_on(
                 needed=tuple(name for each in taken for name in each.needed),
             )
     if any(_is_preparing(step) for step in task.steps):
-        # A handler that the settings have no longer still works.
+        # A handler that the settings no longer have is still running.
         return Progress(task=task, commands=tightened)
     return _conclude(task, groups, now)
 
@@ -134,9 +134,9 @@ def _go_on(
 def _tighten(
     task: Task, groups: Sequence[Sequence[Handler]], policy: Policy, now: Micros
 ) -> tuple[Task, tuple[Command, ...]]:
-    """Give less time to what runs, where the deadline has come nearer since it began.
+    """Shorten the deadlines of running handlers if NotBefore has come closer.
 
-    As long as it has not, whoever began now would end later.
+    If it has not, a new calculation would only give later deadlines.
     """
     until = budget.ready_by(task, policy)
     if until is None:
@@ -162,10 +162,10 @@ def _span(
     policy: Policy,
     now: Micros,
 ) -> tuple[Micros, Micros] | None:
-    """Return when a run is to stop, and to be killed, now; None: it is as it was."""
+    """Return the new deadlines of a run; None: they do not change."""
     if not _is_preparing(step):
         return None
-    # One that no group has any more is alone.
+    # A handler that is in no group has one of its own.
     remaining = [[Handler(name=step.handler)]]
     for index, group in enumerate(groups):
         if step.handler in {handler.name for handler in group}:
@@ -194,9 +194,9 @@ def _take(
     busy: Collection[str],
     now: Micros,
 ) -> Progress | None:
-    """Start a handler, or see when it is to be started; None: it is over.
+    """Start a handler, or return when to start it; None: it has ended or has no time.
 
-    Whatever is not over holds up the groups after its own.
+    A handler that has not ended delays the groups after its own.
     """
     last = task.latest(handler.name, Phase.PREPARE)
     if is_ended(task, handler):
@@ -205,7 +205,7 @@ def _take(
         return Progress(task=task)
     if last is not None and last.state is StepState.FAILED:
         again = last.ended + RETRY_PAUSE
-        # A clock that was set back must not make the pause longer.
+        # If the clock was set back, the pause must not become longer.
         if last.ended <= now < again:
             return Progress(task=task, wake=again)
     at = budget.handler_at(task, rule, handler)
@@ -218,7 +218,8 @@ def _take(
     if span is None:
         return None
     if handler.name in busy:
-        # Its end comes in; if our own time is over first, this wakes us.
+        # The end of the other run is an input. This wakes the agent if time runs out
+        # first.
         needed = (handler.name,) if is_hurried else ()
         return Progress(task=task, wake=until, needed=needed)
     task, command = steps.begun(
@@ -238,9 +239,9 @@ def _is_preparing(step: Step) -> bool:
 
 
 def is_ended(task: Task, handler: Handler) -> bool:
-    """Tell whether a handler's preparation will not be tried again.
+    """Tell whether a handler's preparation has ended for good.
 
-    One that was stopped is: its event had gone, and is there again.
+    A stopped one has not: its event had ended and has returned.
     """
     states = [
         step.state
@@ -271,7 +272,8 @@ def _conclude(task: Task, groups: list[list[Handler]], now: Micros) -> Progress:
     task = replace(task, withheld=withheld, prepared=0 if faults else now)
     kind, about = NoteKind.WITHHELD if faults else NoteKind.PREPARED, ""
     if faults and task.consent in {Consent.WANTED, Consent.GIVEN}:
-        # Somebody had it approved before it was prepared: nothing is held back.
+        # The event was approved before it was prepared, so the approval is not
+        # withheld.
         kind, about = NoteKind.FAILED, "preparation"
         withheld = f"it is approved, and not prepared: {withheld}"
     note = note_of(task, kind, now, withheld, about=about)

@@ -1,13 +1,13 @@
-"""Whether an event is still there, judged by every answer of the endpoint.
+"""Decide from the endpoint's answers whether an event still exists.
 
-An event that is gone is recovered from, and a recovery in the middle of an impact does
-harm. So an answer without the event has to be repeated for some time. How long depends
-on what the answer is worth and on how far the event had come.
+When an event has ended, its handlers recover. A recovery during the impact does harm,
+so answers without the event must repeat for some time. That time depends on the kind of
+answer and on how far the event had come.
 
-Only time in which the endpoint answers counts. An error, a timeout and an answer that
-cannot be read say nothing: they are no input here, and no time passes during them.
+Only time in which the endpoint answers counts. Errors, timeouts and unreadable answers
+are no evidence: they are not inputs, and their time does not count.
 
-`TABLE` has every step. Pure.
+`TABLE` has every transition. Pure.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from forewarn.protocol.notices import STARTED, Notice
 
 
 class Answer(enum.Enum):
-    """What one answer of the endpoint says about one event."""
+    """The evidence of one answer about one event."""
 
     LISTED = "listed"
-    """A document lists the event, and does not say that it no longer names this VM.
-    Whatever else of it cannot be read, it is there."""
+    """A document lists the event, and does not show that it no longer names this VM.
+    Unreadable members do not matter."""
     MISSING = "not listed"
-    """A document with a higher incarnation than the last that listed the event does
+    """A document with a higher incarnation than the last one that listed the event does
     not list it. Only such a document can follow that one (clause 2.10)."""
     RESET = "not listed after a reset"
     """A document does not list the event, and its incarnation is not higher: the
     metadata server was restarted, or another one answers."""
     EMPTY = "empty"
-    """Status 200 with an empty body: no events, and no incarnation to judge it by."""
+    """Status 200 with an empty body: no events, and no incarnation to compare."""
     UNREADABLE = "not readable"
-    """A document does not list the event, and has an entry that cannot be read: it may
-    be this one."""
+    """A document does not list the event, and has an unreadable entry that may be this
+    event."""
     RENAMED = "another ID"
-    """A document lists the same maintenance under an EventId that it did not have."""
+    """A document lists the same maintenance under a new EventId."""
     LONG_ENOUGH = "long enough"
-    """The answer before this one said the same, and has been repeated long enough."""
+    """Answers have said the same for long enough."""
 
 
 TABLE: Mapping[tuple[Presence, Answer], Presence] = {
@@ -58,7 +58,7 @@ TABLE: Mapping[tuple[Presence, Answer], Presence] = {
     (Presence.MISSING, Answer.LISTED): Presence.LISTED,
     (Presence.MISSING, Answer.MISSING): Presence.MISSING,
     (Presence.MISSING, Answer.RESET): Presence.RESET,
-    # A document has said more than an empty body can.
+    # A document is better evidence than an empty body.
     (Presence.MISSING, Answer.EMPTY): Presence.MISSING,
     (Presence.MISSING, Answer.UNREADABLE): Presence.MISSING,
     (Presence.MISSING, Answer.RENAMED): Presence.LISTED,
@@ -70,7 +70,7 @@ TABLE: Mapping[tuple[Presence, Answer], Presence] = {
     (Presence.EMPTY, Answer.UNREADABLE): Presence.EMPTY,
     (Presence.EMPTY, Answer.RENAMED): Presence.LISTED,
     (Presence.EMPTY, Answer.LONG_ENOUGH): Presence.GONE,
-    # After a reset a higher number proves nothing: it counts from the beginning.
+    # After a reset, a higher number is no evidence until an event is listed again.
     (Presence.RESET, Answer.LISTED): Presence.LISTED,
     (Presence.RESET, Answer.MISSING): Presence.RESET,
     (Presence.RESET, Answer.RESET): Presence.RESET,
@@ -78,7 +78,7 @@ TABLE: Mapping[tuple[Presence, Answer], Presence] = {
     (Presence.RESET, Answer.UNREADABLE): Presence.RESET,
     (Presence.RESET, Answer.RENAMED): Presence.LISTED,
     (Presence.RESET, Answer.LONG_ENOUGH): Presence.GONE,
-    # One document may be an old one that somebody has kept.
+    # One document may be an old copy.
     (Presence.GONE, Answer.LISTED): Presence.RETURNING,
     (Presence.GONE, Answer.MISSING): Presence.GONE,
     (Presence.GONE, Answer.RESET): Presence.GONE,
@@ -100,12 +100,12 @@ def step(presence: Presence, answer: Answer) -> Presence:
 
 
 def is_absent(presence: Presence) -> bool:
-    """Tell whether the last answer was without the event, and not yet believed."""
+    """Tell whether answers lack the event, but not for long enough yet."""
     return presence in _ABSENT
 
 
 def classify(task: Task, notice: Notice | None, polled: Polled) -> Answer:
-    """Return what an answer says about a task's event; `notice` is its entry."""
+    """Return the evidence of an answer about a task's event; `notice` is its entry."""
     if polled.is_empty:
         return Answer.EMPTY
     if notice is not None:
@@ -121,9 +121,9 @@ def classify(task: Task, notice: Notice | None, polled: Polled) -> Answer:
 def judged(
     task: Task, answer: Answer, gone_after: GoneAfter, *, heard: Micros, now: Micros
 ) -> Task:
-    """Return the task after an answer; nothing but its presence and times changes.
+    """Return the task after an answer; only its presence and its times change.
 
-    `heard` is for how long the endpoint has answered in all (`Polled.heard`).
+    `heard` is the time for which the endpoint has answered in all (`Polled.heard`).
     """
     presence = step(task.presence, answer)
     if presence is not task.presence:
@@ -143,7 +143,7 @@ def judged(
 
 
 def patience(task: Task, gone_after: GoneAfter, now: Micros) -> Micros:
-    """Return for how long answers must be without the event to be believed."""
+    """Return how long answers must lack the event until it counts as ended."""
     by_status = gone_after.scheduled
     if may_have_started(task, now):
         by_status = max(by_status, gone_after.started)
@@ -155,7 +155,7 @@ def patience(task: Task, gone_after: GoneAfter, now: Micros) -> Micros:
 
 
 def may_have_started(task: Task, now: Micros) -> bool:
-    """Tell whether the impact may be under way, whatever the last document said."""
+    """Tell whether the impact may be in progress, even if the event is Scheduled."""
     not_before = task.notice.not_before
     return (
         task.notice.has_started
@@ -165,23 +165,24 @@ def may_have_started(task: Task, now: Micros) -> bool:
 
 
 class Renamed:
-    """Finds events that a document lists under another EventId than the one before.
+    """Finds events that a document lists under a new EventId.
 
-    The protocol forbids it (clause 2.3), and servers do it: an event that starts under
-    a new ID would be unknown, and the old one recovered from while the impact lasts.
+    The protocol forbids new IDs (clause 2.3), but some servers assign them. Without
+    this class, an event that starts under a new ID would be unknown, and the agent
+    would recover from the old one during the impact.
     """
 
     def __init__(self, unknown: Iterable[Notice]) -> None:
-        """Look among the events that no task is about."""
+        """Search among the events that have no task."""
         self._found: dict[object, deque[Notice]] = {}
         for notice in unknown:
             self._found.setdefault(_maintenance(notice), deque()).append(notice)
 
     def take(self, task: Task) -> Notice | None:
-        """Return the notice that the event of a task goes on under; None: none.
+        """Return the notice under which the event of a task continues, or None.
 
-        The type, source and resources are the same. It has started, which is never
-        taken back, or both wait and are due at the same time.
+        Type, source and resources must be the same. Either the notice has started, or
+        both are Scheduled with the same NotBefore.
         """
         before = task.notice
         if not before.resources:
@@ -194,7 +195,7 @@ class Renamed:
 
 
 def _maintenance(notice: Notice) -> object:
-    """Return what two notices of the same maintenance have in common."""
+    """Return a key that is equal for two notices of the same maintenance."""
     return (
         notice.event_type,
         notice.source,
@@ -205,13 +206,14 @@ def _maintenance(notice: Notice) -> object:
 
 
 def explain(task: Task, gone_after: GoneAfter, now: Micros) -> str:
-    """Return why it is not certain that the event is there, for a person; or empty."""
+    """Return why the event may have ended or returned, for a person; empty: no
+    doubt."""
     if task.presence is Presence.RETURNING:
         return "the last document lists it again; the next one decides"
     if not is_absent(task.presence):
         return ""
     long = patience(task, gone_after, now)
-    # It may be listed, and name others only (clause 4.6).
+    # A document may list it with other VMs only (clause 4.6).
     has_others = task.mine and task.presence is not Presence.EMPTY
     since, until = (
         format_instant(cut_to_second(at))

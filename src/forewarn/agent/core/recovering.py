@@ -1,8 +1,8 @@
-"""Recovery: what prepare did is undone when the last event has gone (8.7, 8.8).
+"""Recovery: undo the preparation after the last event ended (clauses 8.7 and 8.8).
 
-It waits while another event of this VM is prepared for or stands prepared; an event of
-other VMs holds the handlers that prepared for it, and no more. What fails is tried
-again for ever, ever more rarely: nothing stays owed. Pure.
+It waits while another event of this VM is being prepared or is prepared. An event of
+other VMs delays only the handlers that prepared for it. Failed recoveries are retried
+without limit, with growing pauses. Pure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from forewarn.agent.core.table import Given
 from forewarn.instants import SECOND, Micros
 
 GIVE_WAY_GRACE: Micros = SECOND
-"""For what is stopped since a hurried preparation wants its handler."""
+"""Grace period for a run that is stopped because an urgent event needs its handler."""
 
 
 GAVE_WAY = "it gave way to an event that leaves no time"
@@ -39,10 +39,10 @@ GAVE_WAY = "it gave way to an event that leaves no time"
 def advance(
     memory: Memory, policy: Policy, now: Micros, *, needed: Collection[str] = ()
 ) -> Change:
-    """Return how the recovery of all that has gone goes on.
+    """Return the next recoveries of all ended events.
 
-    It gives way to a hurried preparation, which waits for the `needed` handlers; so
-    does a preparation that has time.
+    Runs that an urgent preparation needs the handlers of (`needed`) are stopped, unless
+    they are urgent as well.
     """
     tasks = list(memory.tasks)
     commands: list[Command] = []
@@ -55,7 +55,7 @@ def advance(
         task, stops = _stop_preparing(gone, policy, now)
         commands += stops
         if _is_clear(task, policy):
-            # Who renames a handler by mistake has time to bring its name back.
+            # There is time to restore a handler that was renamed by mistake.
             until = task.gone + policy.forget_after
             if now < until and strangers(task, policy):
                 wakes.append(until)
@@ -92,7 +92,7 @@ def _holds(task: Task) -> bool:
 
 
 def _kept(memory: Memory) -> set[str]:
-    """Return the handlers that have prepared for an event that is not over."""
+    """Return the handlers that have prepared for an event that has not ended."""
     return {
         step.handler
         for task in memory.tasks
@@ -105,7 +105,7 @@ def _kept(memory: Memory) -> set[str]:
 def _give_way(
     memory: Memory, needed: Collection[str], now: Micros
 ) -> tuple[Memory, list[Command]]:
-    """Stop what holds the needed handlers and has time; it begins anew later."""
+    """Stop runs that block needed handlers and are not urgent; they restart later."""
     commands: list[Command] = []
     if not needed:
         return memory, []
@@ -148,7 +148,7 @@ def _give_way(
 def _stop_preparing(
     task: Task, policy: Policy, now: Micros
 ) -> tuple[Task, list[Command]]:
-    """Stop what still prepares for an event that has gone."""
+    """Stop the preparation for an event that has ended."""
     stops: list[Command] = []
     kept: list[Step] = []
     for step in task.steps:
@@ -162,7 +162,7 @@ def _stop_preparing(
 
 
 def _owed(task: Task, policy: Policy) -> list[Handler]:
-    """Return whose recovery is owed and can be run, in the order to run them."""
+    """Return the handlers with a pending recovery that can run, in their order."""
     known = policy.by_name
     return [
         known[name]
@@ -172,9 +172,9 @@ def _owed(task: Task, policy: Policy) -> list[Handler]:
 
 
 def strangers(task: Task, policy: Policy) -> list[str]:
-    """Return the handlers that owe a recovery and are not in the settings any more.
+    """Return the handlers with a pending recovery that the settings no longer have.
 
-    Also those whose name has become another kind's, which cannot undo what they did.
+    A handler whose name now has another kind counts, since it cannot undo the work.
     """
     known = policy.by_name
     return [
@@ -211,9 +211,9 @@ def _has_recovered(task: Task) -> bool:
 
 
 def _start(memory: Memory, policy: Policy, now: Micros) -> Change:
-    """Start the recoveries whose turn it is: the last that prepared is the first.
+    """Start the next recoveries, in the reverse order of the preparations.
 
-    Where several events owe the same handler, it runs once, for the latest of them.
+    If several events need the same handler, it recovers once, for the latest of them.
     """
     busy, kept = steps.busy(memory), _kept(memory)
     commands: list[Command] = []
@@ -226,10 +226,10 @@ def _start(memory: Memory, policy: Policy, now: Micros) -> Change:
         if task.stage is not Stage.RECOVERING:
             continue
         mine = [each for each in _owed(task, policy) if each.name not in claimed]
-        # Also those whose turn comes later: an older event does not run ahead.
+        # Handlers that start later count, so that an older event does not overtake.
         claimed.update(each.name for each in mine)
         if _is_busy(task):
-            # One after the other, in the opposite order of the preparation.
+            # One after another, in the reverse order of the preparation.
             continue
         for handler in mine:
             if handler.name in kept:
@@ -238,7 +238,7 @@ def _start(memory: Memory, policy: Policy, now: Micros) -> Change:
                 break
             due = restoring.due(task.latest(handler.name, Phase.RECOVER), now)
             if due > now:
-                # It failed: those after it need not wait for the next attempt.
+                # It failed. The handlers after it need not wait for its next attempt.
                 wakes.append(due)
                 continue
             if not _has_recovered(task):
@@ -270,7 +270,7 @@ def _is_busy(task: Task) -> bool:
 
 
 def settle(memory: Memory, handler: str, now: Micros) -> Memory:
-    """Return the memory where a recovery that is done is done for all it was owed for."""
+    """Mark a recovery as done for all events that needed it, and return the memory."""
     return replace(
         memory,
         tasks=tuple(

@@ -1,8 +1,8 @@
-"""Recovery after a lost journal, as after a redeploy: what is `always` runs once.
+"""Recovery after a lost journal, such as after a redeploy: `always` handlers run once.
 
-Nobody knows then what was prepared. It waits until the endpoint's answers have shown for
-some time that this VM is under no event: the VM may be in the middle of one that is not
-listed yet. Pure.
+Without the journal, the agent does not know what was prepared. The VM may also be in
+the middle of an event that is not listed yet. The recovery therefore waits until the
+endpoint's answers have shown for some time that no event affects this VM. Pure.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from forewarn.instants import MINUTE, SECOND, Micros
 
 RETRY_FIRST: Micros = SECOND
 RETRY_MOST: Micros = 5 * MINUTE
-"""The pause before a failed recovery is tried again doubles from one to the other."""
+"""The pause before a failed recovery is retried doubles from RETRY_FIRST to this."""
 
 
 def listened(memory: Memory, polled: Polled, gone_after: GoneAfter) -> Memory:
-    """Return the memory with what an answer says about the events of this VM."""
+    """Return the memory after an answer, with its evidence about events of this VM."""
     if not memory.lost_journal:
         return memory
     if any(_may_be_under(task, memory.name) for task in memory.tasks):
         return replace(memory, quiet_from=None, is_quiet=False)
     if memory.quiet_from is None:
         return replace(memory, quiet_from=polled.heard)
-    # As after an event that may have started: there may have been one.
+    # An unknown event may have started.
     long = gone_after.started
     if polled.is_empty:
         long = max(long, gone_after.empty)
@@ -49,7 +49,7 @@ def listened(memory: Memory, polled: Polled, gone_after: GoneAfter) -> Memory:
 
 
 def waits(memory: Memory) -> bool:
-    """Tell whether something is to run once the answers have been quiet long enough."""
+    """Tell whether a recovery waits for answers without events."""
     is_listening = memory.lost_journal and memory.quiet_from is not None
     return is_listening and not memory.is_quiet
 
@@ -57,13 +57,13 @@ def waits(memory: Memory) -> bool:
 def advance(
     memory: Memory, policy: Policy, now: Micros, *, kept: Collection[str]
 ) -> Change:
-    """Run what is `always` once; return what to do, and when to look again.
+    """Run each `always` recovery once.
 
-    The handlers in `kept` have prepared for an event that is not over.
+    The handlers in `kept` have prepared for an event that has not ended.
     """
     if not memory.lost_journal or not memory.has_polled:
         return Change(memory=memory)
-    # In the opposite order of a preparation, as with all recoveries.
+    # All recoveries run in the reverse order of the preparation.
     wanted = [each for each in policy.handlers[::-1] if each.always and each.recovers]
     is_running = any(step.state is StepState.RUNNING for step in memory.restored)
     if is_running or (wanted and not memory.is_quiet):
@@ -110,18 +110,18 @@ def advance(
 
 
 def _may_be_under(task: Task, name: str) -> bool:
-    """Tell whether the VM, so it is called, may be in the midst of this event."""
+    """Tell whether this event may affect the VM with this name now."""
     return (
         task.is_live
-        # An event whose names cannot be read may name this VM.
+        # An event with an unreadable list of VMs may name this VM.
         and (task.mine or not name or not task.notice.resources)
         and (task.notice.has_started or task.stage is not Stage.SEEN)
     )
 
 
 def due(last: Step | None, now: Micros) -> Micros:
-    """Return when a recovery is to be tried again; 0: now."""
-    # A clock that was set back must not make the pause longer.
+    """Return when a recovery is due; 0: now."""
+    # If the clock was set back, the pause must not become longer.
     if last is None or last.state is StepState.LOST or last.ended > now:
         return 0
     pause = RETRY_FIRST << min(last.attempt - 1, RETRY_MOST.bit_length())
@@ -129,13 +129,13 @@ def due(last: Step | None, now: Micros) -> Micros:
 
 
 def run_id(memory: Memory, step: Step) -> str:
-    """Return the name of such a run: unique in all journals of this VM."""
+    """Return the name of such a run, which is unique in all journals of this VM."""
     journal = f"{memory.journal}." if memory.journal else ""
     return f"restore.{journal}{step.began}.{step.attempt}.{step.handler}"
 
 
 def command_of(memory: Memory, step: Step) -> Run:
-    """Return the command that starts such a run, or takes it up again."""
+    """Return the command that starts or resumes such a run."""
     return Run(
         run_id=run_id(memory, step),
         handler=step.handler,
@@ -148,7 +148,7 @@ def command_of(memory: Memory, step: Step) -> Run:
 
 
 def find(memory: Memory, name: str) -> Iterator[Step]:
-    """Yield the run of that name that is under way."""
+    """Yield the running step with this name, if any."""
     for step in memory.restored:
         if step.state is StepState.RUNNING and run_id(memory, step) == name:
             yield step

@@ -1,4 +1,4 @@
-"""Which rule decides about an event: the first whose conditions all hold. Pure."""
+"""Find the rule for an event: the first one whose conditions all hold. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SHORT_FREEZE_SECONDS = 8
 """The longest pause that is approved at once: `0 <= duration < 9` (clause 8.4)."""
 
 OBSERVER = Rule(name="observe", approve=Approve.NEVER)
-"""The one rule of an agent that only tells."""
+"""The only rule of an agent that observes."""
 
 NO_RULE = Rule(name="", approve=Approve.NEVER)
-"""What holds for an event that no rule matches: it is told, and no more."""
+"""The rule for an event that no rule matches: it is only logged."""
 
 UNSAFE_UNPREPARED = frozenset({"Preempt", "Terminate"})
-"""Types of which nothing is left afterwards: never approved unprepared."""
+"""Types that destroy the VM or its state: they are never approved unprepared."""
 
 
 def rule_for(policy: Policy, task: Task, now: Micros) -> Rule:
@@ -36,8 +36,8 @@ def rule_for(policy: Policy, task: Task, now: Micros) -> Rule:
 def rule_kept(policy: Policy, task: Task, now: Micros) -> Rule:
     """Return the rule that decided when preparation began.
 
-    It is known by what it says: `rule 1` may be another one since the settings were
-    edited. Where it is gone, the task is matched anew.
+    The rule is identified by its content, since a change of the settings can make
+    another rule `rule 1`. If that rule no longer exists, the task is matched again.
     """
     if policy.is_observer:
         return OBSERVER
@@ -47,11 +47,11 @@ def rule_kept(policy: Policy, task: Task, now: Micros) -> Rule:
 
 @cache
 def sum_of(rule: Rule) -> int:
-    """Return a number that tells a rule from any other, whatever it is called."""
+    """Return a checksum of the rule's content without its name."""
     said: list[tuple[str, object]] = []
     for field in fields(rule):
         value: object = getattr(rule, field.name)
-        # A condition that a later version adds must not make another rule of it.
+        # A condition that a later version adds must not change old checksums.
         if field.name == "name" or value == field.default:
             continue
         if isinstance(value, frozenset):
@@ -90,13 +90,13 @@ def _is_short_enough(most: int | None, seconds: int) -> bool:
 
 
 def _describes(glob: str, description: str) -> bool:
-    # Brackets stand for themselves: a description may have them.
+    # Brackets have no special meaning: a description may contain them.
     pattern = glob.casefold().replace("[", "[[]")
     return not glob or fnmatchcase(description.casefold(), pattern)
 
 
 def next_change(policy: Policy, task: Task, now: Micros) -> Micros | None:
-    """Return when another rule may match, since NotBefore has come nearer."""
+    """Return when another rule may match, because NotBefore is closer."""
     if task.notice.not_before is None:
         return None
     edges = [
@@ -111,14 +111,14 @@ def next_change(policy: Policy, task: Task, now: Micros) -> Micros | None:
 def default_rules(
     handlers: tuple[Handler, ...], *, has_peers: bool = False
 ) -> tuple[Rule, ...]:
-    """Return the documented policy (clause 8.4), for settings that have no rule.
+    """Return the documented default policy (clause 8.4) for settings without rules.
 
-    Started is logged; short freezes and what users ordered are approved, everything
-    else is not. Where there are handlers, preparation comes first, whatever the event
-    is: they run one after the other, and what was prepared is approved. One approval
-    covers all VMs of an event (clause 3.4), so that of several is approved when its
-    peers say that all are prepared, and is left to NotBefore where nobody asks them.
-    Who would rather not be disturbed by a short freeze writes a rule.
+    Started events are logged. Short freezes and events that a user requested are
+    approved. All others are not. If there are handlers, they prepare for every event,
+    one after the other, and prepared events are approved. One approval covers all VMs
+    of an event (clause 3.4). An event of several VMs is therefore approved only if its
+    peers report that all are prepared. Without peers, it is left to NotBefore. To
+    exclude short freezes, write a rule.
     """
     groups = tuple((handler.name,) for handler in handlers)
     started = Rule(

@@ -1,4 +1,4 @@
-"""Runs of handlers: how they are called, begun and ended in a task. Pure."""
+"""Runs of handlers: create, find and end them in a task. Pure."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from forewarn.instants import Micros
 _SAFE = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 
 HEX_CHARACTERS = 64
-"""Of an id that is no file's name; what is longer differs by its sum."""
+"""Hexadecimal characters of an ID that is not a file name; a checksum is added."""
 
 
 def name_runs(event_id: str, journal: str, number: int) -> str:
-    """Return what the names of a task's runs begin with.
+    """Return the prefix for the names of a task's runs.
 
-    An event may come back after its task was forgotten, and another journal may have
-    known it, with its runs' folders still there: the task's number in its journal
-    tells them apart.
+    An event may return after its task was removed, and another journal may have had the
+    same event. Directories of those runs may still exist, so the prefix has the task's
+    number in its journal.
     """
     tag = f"{journal}-{number}" if journal else f"{number}"
     return f"{_safe(event_id)}.{tag}"
 
 
 def run_id(task: Task, step: Step) -> str:
-    """Return the name of a run: unique, and safe as a file's name."""
+    """Return the name of a run, which is unique and safe as a file name."""
     runs = task.runs or _safe(task.event_id)
     return f"{runs}.{step.round}.{step.phase.value}.{step.attempt}.{step.handler}"
 
@@ -45,8 +45,8 @@ def run_id(task: Task, step: Step) -> str:
 def _safe(event_id: str) -> str:
     if _SAFE.fullmatch(event_id):
         return event_id
-    # What an endpoint calls an event may have any characters. A digest would do, too,
-    # but the module for it takes 4 MiB in every VM.
+    # An endpoint's ID may have any characters. A digest would need a module that takes
+    # 4 MiB in every VM.
     data = event_id.encode("utf-8", "surrogatepass")
     return f"{data.hex()[:HEX_CHARACTERS]}-{zlib.crc32(data):08x}"
 
@@ -61,7 +61,7 @@ def begun(
     now: Micros,
     kind: str = "",
 ) -> tuple[Task, Run]:
-    """Return the task with one run more, and the command to start it."""
+    """Return the task with one more run, and the command that starts it."""
     last = task.latest(handler, phase)
     step = Step(
         handler=handler,
@@ -76,14 +76,14 @@ def begun(
     )
     kept = task.steps
     if last is not None and (phase is Phase.RECOVER or last.state is StepState.STOPPED):
-        # There is no end to these, and only the last is worth remembering.
+        # Their number is unlimited, and only the last one matters.
         kept = tuple(other for other in kept if other is not last)
     task = replace(task, steps=(*kept, step))
     return task, command_of(task, step)
 
 
 def command_of(task: Task, step: Step) -> Run:
-    """Return the command that starts a run, or takes it up again."""
+    """Return the command that starts or resumes a run."""
     return Run(
         run_id=run_id(task, step),
         handler=step.handler,
@@ -96,7 +96,7 @@ def command_of(task: Task, step: Step) -> Run:
 
 
 def find(task: Task, name: str) -> Step | None:
-    """Return the run of that name that is under way; None: the task has none."""
+    """Return the running step with this name, or None."""
     for step in task.steps:
         if step.state is StepState.RUNNING and run_id(task, step) == name:
             return step
@@ -104,14 +104,14 @@ def find(task: Task, name: str) -> Step | None:
 
 
 def ended(task: Task, step: Step, finished: Finished, now: Micros) -> Task:
-    """Return the task with one of its runs ended."""
+    """Return the task after one of its runs ended."""
     new = replace(step, state=finished.state, detail=finished.detail, ended=now)
     steps = tuple(new if each is step else each for each in task.steps)
     return replace(task, steps=steps)
 
 
 def running(memory: Memory) -> Iterator[tuple[Task, Step]]:
-    """Yield every run that is under way."""
+    """Yield every run in progress."""
     for task in memory.tasks:
         for step in task.steps:
             if step.state is StepState.RUNNING:
@@ -119,7 +119,7 @@ def running(memory: Memory) -> Iterator[tuple[Task, Step]]:
 
 
 def busy(memory: Memory) -> set[str]:
-    """Return the handlers that run now: one is never run twice at once."""
+    """Return the handlers that are running. A handler never runs twice at once."""
     names = {step.handler for _, step in running(memory)}
     names.update(
         step.handler for step in memory.restored if step.state is StepState.RUNNING
@@ -130,7 +130,7 @@ def busy(memory: Memory) -> set[str]:
 def owed(task: Task) -> list[str]:
     """Return the handlers that prepared and did not recover, latest first.
 
-    Also a preparation that failed or was lost may have done something.
+    A preparation that failed or was lost counts, since it may have had an effect.
     """
     found: dict[str, None] = {}
     for step in task.steps:
@@ -143,7 +143,7 @@ def owed(task: Task) -> list[str]:
 
 
 def is_same(task: Task, handler: Handler) -> bool:
-    """Tell whether a handler is still of the kind that prepared under its name."""
+    """Tell whether a handler still has the kind that prepared under its name."""
     kinds = [
         step.kind
         for step in task.steps

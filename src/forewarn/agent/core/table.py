@@ -1,7 +1,7 @@
-"""The stages of a task, the states of the lock, and what follows what.
+"""The transition tables for the stages of a task and the states of the lock.
 
-Only here does one follow another. What a table lacks cannot happen, and raises
-IllegalStepError. Pure.
+Only here does a stage or state change. A transition that a table lacks cannot happen,
+and raises IllegalStepError. Pure.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ G = TypeVar("G", bound=enum.Enum)
 
 
 class Given(enum.Enum):
-    """What moves a task on."""
+    """The inputs of a task's stage."""
 
     BEGIN = "begin"
     """Its preparation begins."""
     NOTHING = "nothing to prepare"
-    """No handler has anything to do before it."""
+    """No handler has to prepare for it."""
     READY = "ready"
-    """All that is required was prepared."""
+    """Every required handler has prepared."""
     FALL_SHORT = "fall short"
-    """Something required was not, and will not be."""
+    """A required handler has not prepared, and will not."""
     LEAVE = "leave"
-    """The event is gone."""
+    """The event ended."""
     CLEAR = "clear"
-    """Nothing is owed any more."""
+    """No recovery is pending."""
     REAPPEAR = "reappear"
-    """It had not gone after all: nothing was recovered yet."""
+    """The event had not ended, and no recovery has started."""
     COME_BACK = "come back"
-    """It is there again after its recovery began: a new round."""
+    """The event returned after its recovery started: a new round."""
     CONCERN = "concern"
-    """It names this VM after all: a new round, by the rules for its own events."""
+    """The event now names this VM: a new round, by the rules for its own events."""
 
 
 TABLE: Mapping[tuple[Stage, Given], Stage] = {
@@ -61,24 +61,24 @@ TABLE: Mapping[tuple[Stage, Given], Stage] = {
 
 
 class LockGiven(enum.Enum):
-    """What moves the lock on."""
+    """The inputs of the lock's state."""
 
     NEED = "need"
-    """An event is to be approved with it."""
+    """An event needs it for its approval."""
     SPARE = "spare"
     """No event needs it any longer."""
     TAKEN = "taken"
-    """The lock's server gave it to this VM, or confirmed that it has it."""
+    """The server granted it to this VM, or confirmed that this VM holds it."""
     REFUSED = "refused"
-    """Others have all its places."""
+    """Other VMs hold all its slots."""
     TROUBLE = "trouble"
-    """There was no usable answer: the server may have done what it was asked."""
+    """There was no usable answer. The request may have taken effect."""
     RELEASED = "released"
-    """The server has it back."""
+    """The server confirmed the release."""
     EXPIRE = "expire"
-    """It was not confirmed for so long that another VM may have it."""
+    """It was not confirmed in time, so another VM may hold it."""
     DUE = "due"
-    """The pause is over."""
+    """The pause ended."""
     MOVE = "move"
     """The settings name another lock, or another ID in it."""
 
@@ -92,7 +92,7 @@ LOCK_TABLE: Mapping[tuple[LockState, LockGiven], LockState] = {
     (LockState.WANTED, LockGiven.TAKEN): LockState.HELD,
     (LockState.WANTED, LockGiven.REFUSED): LockState.WANTED,
     (LockState.WANTED, LockGiven.TROUBLE): LockState.WANTED,
-    # It was needed again while it was given back.
+    # It was needed again while it was being released.
     (LockState.WANTED, LockGiven.RELEASED): LockState.WANTED,
     (LockState.WANTED, LockGiven.SPARE): LockState.RELEASING,
     (LockState.WANTED, LockGiven.MOVE): LockState.UNKNOWN,
@@ -112,7 +112,7 @@ LOCK_TABLE: Mapping[tuple[LockState, LockGiven], LockState] = {
     (LockState.RELEASING, LockGiven.NEED): LockState.WANTED,
     (LockState.RELEASING, LockGiven.RELEASED): LockState.FREE,
     (LockState.RELEASING, LockGiven.TROUBLE): LockState.RELEASING,
-    # Answers to what was asked before it was to be given back.
+    # Answers to requests from before the release.
     (LockState.RELEASING, LockGiven.TAKEN): LockState.RELEASING,
     (LockState.RELEASING, LockGiven.REFUSED): LockState.RELEASING,
     (LockState.RELEASING, LockGiven.MOVE): LockState.UNKNOWN,
@@ -120,13 +120,13 @@ LOCK_TABLE: Mapping[tuple[LockState, LockGiven], LockState] = {
 
 
 class IllegalStepError(Exception):
-    """A state met what cannot happen in it: a bug of ours."""
+    """A state got an input that cannot occur in it: a bug in the agent."""
 
 
 def follow(table: Mapping[tuple[S, G], S], state: S, given: G, sentence: str) -> S:
-    """Return the state that a table has next; raises IllegalStepError.
+    """Return the next state in a table; raises IllegalStepError.
 
-    `sentence` has places for the state and for what cannot happen in it.
+    `sentence` has placeholders for the state and for the impossible input.
     """
     try:
         return table[state, given]
@@ -143,7 +143,7 @@ def step(task: Task, given: Given) -> Task:
 def lock_step(state: LockState, given: LockGiven) -> LockState:
     """Return the next state of the lock.
 
-    The lock limits how many VMs are approved at the same time. This agent has one place
-    in it, whatever the number of its events.
+    The lock limits how many VMs are approved at the same time. This agent has one slot
+    in it, for any number of events.
     """
     return follow(LOCK_TABLE, state, given, "a lock that is {} cannot meet {}")

@@ -1,4 +1,4 @@
-"""What an agent has under way, which must not be forgotten. Pure."""
+"""The work in progress that an agent must not forget. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from forewarn.agent.core.model import Consent, Memory, Stage, StepState, Task
 
 
 def is_idle(memory: Memory) -> bool:
-    """Tell whether nothing would be lost with this memory."""
+    """Tell whether the memory can be discarded without losing any work."""
     return not what(memory)
 
 
@@ -17,7 +17,7 @@ def what(memory: Memory) -> str:
         if said := _of(task):
             return said
     if any(step.state is StepState.RUNNING for step in memory.restored):
-        return "the recovery after a lost journal runs"
+        return "the recovery after a lost journal is running"
     if memory.lock.state not in {LockState.UNKNOWN, LockState.FREE}:
         return f"{memory.lock.label or 'the lock'} is {memory.lock.state.value}"
     return ""
@@ -28,7 +28,7 @@ def _of(task: Task) -> str:
     if task.stage is Stage.FINISHED:
         return ""
     if task.stage is Stage.RECOVERING:
-        return f"the recovery from {event} is owed"
+        return f"the recovery from {event} is pending"
     if task.consent is not Consent.NONE:
         return f"the approval of {event} is {task.consent.value}"
     if task.stage is Stage.SEEN and not task.steps:

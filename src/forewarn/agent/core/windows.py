@@ -1,7 +1,7 @@
-"""When early approvals may be given: windows and blackouts of the week. Pure.
+"""Decide when early approvals are allowed: weekly windows and blackouts. Pure.
 
-A window of `22:00-06:00` on a Friday ends on Saturday. Times are those of the wall
-clock in the window's zone, so a change to summer time makes a night shorter.
+A window of `22:00-06:00` on a Friday ends on Saturday. Times are local times in the
+window's time zone, so a change to daylight saving time makes a night shorter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from forewarn.agent.core.policy import Policy, Window
 from forewarn.instants import DAY, MINUTE, Micros
 
 DAYS_AHEAD = 8
-"""A week and a day: whatever recurs weekly comes again within them."""
+"""Days to search ahead: a week and a day include every weekly time at least once."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -28,7 +28,7 @@ def allows(policy: Policy, now: Micros) -> bool:
 
 
 def next_allowed(policy: Policy, now: Micros) -> Micros | None:
-    """Return when approvals may be given again; None: not in the next week."""
+    """Return when approvals are allowed again; None: not in the next week."""
     edges = {
         edge
         for window in (*policy.windows, *policy.blackouts)
@@ -51,7 +51,7 @@ def _is_within(window: Window, now: Micros) -> bool:
 
 
 def _edges(window: Window, now: Micros) -> Iterator[Micros]:
-    """Yield when the window opens and shuts, from the day before `now` on."""
+    """Yield when the window opens and closes, from the day before `now` on."""
     zone = zone_of(window.zone)
     today = _local(now, zone).date()
     for offset in range(-1, DAYS_AHEAD):
@@ -67,8 +67,8 @@ def _local(now: Micros, zone: tzinfo) -> datetime:
 
 
 def _instants(day: date, minutes: int, zone: tzinfo) -> Iterator[Micros]:
-    """Yield when the wall clock shows a time: twice where an hour comes again."""
-    # 24:00 is midnight of the day after.
+    """Yield the instants of a local time: two if a clock change repeats the hour."""
+    # 24:00 is midnight at the end of the day.
     days, minutes = divmod(minutes, DAY // MINUTE)
     hour, minute = divmod(minutes, 60)
     at = datetime.combine(day + timedelta(days=days), time(hour, minute), tzinfo=zone)
@@ -77,7 +77,7 @@ def _instants(day: date, minutes: int, zone: tzinfo) -> Iterator[Micros]:
     )
     yield first
     yield second
-    # Where an hour is left out, a time within it has come when the clock jumps over it.
+    # If the local time is skipped, the jump over it counts as that time.
     for instant in range(second + MINUTE, first, MINUTE):
         if _local(instant, zone).utcoffset() != _local(second, zone).utcoffset():
             yield instant
@@ -85,10 +85,10 @@ def _instants(day: date, minutes: int, zone: tzinfo) -> Iterator[Micros]:
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return a time zone by its name; raises ValueError for one that is not there."""
+    """Return a time zone by its name; raises ValueError if it is unknown."""
     if name == "UTC":
         return timezone.utc
-    # Its tables are wanted by few, and take memory in every VM.
+    # Few agents need it, and its tables take memory.
     from zoneinfo import ZoneInfo  # noqa: PLC0415
 
     try:

@@ -1,6 +1,6 @@
-"""The agent's memory on disk: what it decided, before anything of it is done.
+"""The journal: the agent's durable memory, written before a decision is carried out.
 
-`port` is what the main loop knows; `sqlite` and `memory` keep its contract; `opening`
-chooses between them; `gateway` is for other processes, which order and read. Nothing
-here decides.
+`port` is the interface that the main loop uses. `sqlite` and `memory` implement it, and
+`opening` chooses between them. `client` is for other processes, which read the journal
+and request approvals. Nothing here makes decisions.
 """

@@ -1,6 +1,6 @@
-"""The journal as other processes use it: they read, and order approvals.
+"""Access to the journal for other processes: read it, and request approvals.
 
-The agent may run meanwhile or not. Nothing but an order is written.
+The agent may be running or not. Only approval requests are written.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from forewarn.instants import Micros
 
 
 def order_approval(path: Place, event_id: str, *, now: Micros) -> None:
-    """Order the agent to approve an event, whatever stands in the way.
+    """Request the agent to approve an event, regardless of its rules.
 
-    When this returns, the order is durable: an agent that runs sees it within a
-    second, another one when it starts. Raises JournalError.
+    When this returns, the request is durable. A running agent sees it within a second,
+    and a stopped one when it starts. Raises JournalError.
     """
     with _opened(path, read_only=False) as file:
         file.run("PRAGMA synchronous = FULL")
@@ -30,7 +30,7 @@ def order_approval(path: Place, event_id: str, *, now: Micros) -> None:
 
 
 def read_memory(path: Place) -> Memory:
-    """Return what the agent remembered last; raises JournalError."""
+    """Return the last memory that the agent stored; raises JournalError."""
     with _opened(path, read_only=True) as file:
         _, _, memory = sqlite.read_memory(file)
         return memory or Memory(lost_journal=True)
@@ -39,7 +39,7 @@ def read_memory(path: Place) -> Memory:
 def read_notes(
     path: Place, *, limit: int = PAGE_ROWS, event_id: str = ""
 ) -> Sequence[Note]:
-    """Return what was told, the latest first; raises JournalError."""
+    """Return the history, the latest entry first; raises JournalError."""
     with _opened(path, read_only=True) as file:
         return sqlite.read_history(file, limit=limit, event_id=event_id)
 

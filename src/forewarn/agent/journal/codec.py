@@ -1,7 +1,7 @@
-"""Frozen values as JSON and back: what the journal's rows have in them. Pure.
+"""Convert frozen values to the JSON of the journal's rows and back. Pure.
 
-A member that is missing has its default and one that is not known is passed over, so
-that an agent reads what the version before it wrote, and the one after it.
+Missing members get their default, and unknown members are ignored. An agent can
+therefore read the rows of the previous and of the next version.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 
 def dump(value: object) -> str:
-    """Return a frozen value as JSON; members that have their default are left out."""
+    """Return a frozen value as JSON, without the members that have their default."""
     return json.dumps(_plain(value), separators=(",", ":"))
 
 
 def load(kind: type[T], text: str) -> T:
-    """Return the value of that kind; raises JournalDamagedError."""
+    """Return the value of this kind; raises JournalDamagedError."""
     try:
         return _made(kind, json.loads(text))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -36,7 +36,7 @@ def load(kind: type[T], text: str) -> T:
 
 @cache
 def _fields(kind: type[Any]) -> tuple[tuple[str, Any, Any], ...]:
-    """Return name, type and default of each member."""
+    """Return the name, type and default of each member."""
     names = vars(sys.modules[kind.__module__])
     return tuple(
         (field.name, _type_of(field.type, names), field.default)
@@ -46,9 +46,9 @@ def _fields(kind: type[Any]) -> tuple[tuple[str, Any, Any], ...]:
 
 
 def _type_of(annotation: Any, names: dict[str, Any]) -> Any:
-    """Return the type that an annotation of ours writes: `X` or `X | None`.
+    """Return the type of an annotation in forewarn: `X` or `X | None`.
 
-    The library's own `get_type_hints` reads no `|` before Python 3.10.
+    `typing.get_type_hints` cannot read `|` before Python 3.10.
     """
     text, bar, _ = annotation.partition(" | None")
     kind = eval(text, names)  # noqa: S307 - it is in our source

@@ -1,7 +1,6 @@
-"""One connection to the journal's file, and the door for its errors.
+"""One connection to the journal's file, and the translation of its errors.
 
-Nothing else calls `sqlite3`, so every error leaves here as a JournalError that says
-what to do next.
+Only this module calls `sqlite3`. Every error becomes a JournalError with a hint.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ Row = tuple[Any, ...]
 Parameters = Union[Sequence[Any], dict[str, Any]]
 
 BUSY_SECONDS = 2.0
-"""How long to wait for another's write: an order's, or a notification's that is done.
-Each is one small commit; on a disk where that takes longer nothing else goes well."""
+"""How long to wait for another connection's write. Each is one small commit, for an
+approval request or a delivered notification."""
 
 BUSY_SECONDS_AGAIN = 0.1
-"""The same after a wait in vain, until a write has succeeded: who holds the file so
-long may go on, and each decision that could not be kept is to be carried out now."""
+"""The same after a timeout, until a write succeeds: the lock may be held for long, and
+decisions must be carried out without delay."""
 
 CACHE_KIBIBYTES = 256
-"""Pages that a connection keeps: what an agent asks again and again is a few."""
+"""Page cache of a connection: the agent reads only a few pages repeatedly."""
 
 LOG_PAGES_MAX = 256
-"""Pages of the write-ahead log before a commit brings them into the file: 1 MiB."""
+"""Pages in the write-ahead log before a commit moves them to the file: 1 MiB."""
 
 _READABLE = 0o600
-"""Events and what handlers said are for the agent's user."""
+"""Only the agent's user may read events and the output of handlers."""
 
-# SQLite's own numbers, for which Python has no names before 3.11.
+# SQLite's error codes, which Python names only since 3.11.
 FULL = 13
 IOERR = 10
 READONLY = 8
@@ -62,7 +61,7 @@ HINTS = {
     BUSY: "Something else keeps the file locked: find it and stop it.",
 }
 _DAMAGED = frozenset({CORRUPT, NOTADB})
-"""Whether a file with such a fault is ours at all, only `opening` can tell."""
+"""Only `opening` can tell whether a file with such an error is a journal."""
 
 _REFUSED = frozenset({CANTOPEN, PERM})
 
@@ -76,11 +75,11 @@ _TEXTS = (
     ("malformed", CORRUPT),
     ("database is locked", BUSY),
 )
-"""What SQLite writes of each: before 3.11, Python tells nothing else of an error."""
+"""The texts of these errors: before 3.11, Python has no error codes."""
 
 
 def translate(error: Exception, path: str) -> JournalError:
-    """Return what an error means for the agent."""
+    """Return the JournalError for an error of SQLite."""
     code = code_of(error)
     kind = JournalError
     if code in _DAMAGED:
@@ -94,17 +93,17 @@ def translate(error: Exception, path: str) -> JournalError:
 
 
 def code_of(error: Exception) -> int:
-    """Return SQLite's number for an error; 1, as SQLite, where it is any other."""
+    """Return SQLite's code for an error; 1: any other error."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     if code is not None:
-        # The low byte is the kind, the rest is which of its kind.
+        # The low byte is the primary code.
         return code & 0xFF
     text = str(error)
     return next((code for part, code in _TEXTS if part in text), 1)
 
 
 class File:
-    """An open file. It may go from thread to thread, but serves one at a time."""
+    """An open file. Any thread may use it, but only one at a time."""
 
     def __init__(
         self,
@@ -114,10 +113,10 @@ class File:
         may_make: bool = False,
         without_log: bool = False,
     ) -> None:
-        """Open it, and make it where it `may_make` it; raises JournalError.
+        """Open the file, or create it if `may_make` is set; raises JournalError.
 
-        `without_log`, for reading: as if nobody wrote, so that nothing is made beside
-        it; what only a write-ahead log has is not seen.
+        With `without_log`, the file is read as if it was never written: nothing is
+        created next to it, and the content of a write-ahead log is not seen.
         """
         self._path = path = os.fspath(path)
         mode = "ro" if read_only or without_log else "rw"
@@ -148,13 +147,13 @@ class File:
         self._opened = _identity(path)
 
     def is_in_place(self) -> bool:
-        """Tell whether its path still leads to the file that is open."""
+        """Tell whether the path still leads to the open file."""
         return _identity(self._path) == self._opened
 
     def set_up(self) -> None:
-        """Make or bring up the schema, and have commits durable from now on."""
-        # First of all: another program's file must not be changed, and to have a
-        # write-ahead log is a change that stays.
+        """Create or upgrade the schema, and make commits durable."""
+        # This comes first, since another program's file must not change, and switching
+        # on a write-ahead log is a permanent change.
         done = self.version()
         [(mode,)] = self.rows("PRAGMA journal_mode = WAL")
         if mode != "wal":
@@ -172,17 +171,17 @@ class File:
                 self.run(f"PRAGMA application_id = {schema.APPLICATION_ID}")
 
     def tune(self) -> None:
-        """Keep it small."""
+        """Limit its memory and its log."""
         self.run(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
         self.run(f"PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX}")
         self.run(f"PRAGMA journal_size_limit = {LOG_PAGES_MAX * 4096}")
 
     def wait_for_others(self, seconds: float) -> None:
-        """Have writes wait so long from now on for another's."""
+        """Set how long writes wait for other connections."""
         self.run(f"PRAGMA busy_timeout = {round(seconds * 1_000)}")
 
     def version(self) -> int:
-        """Return how many steps of the schema were done; raises JournalRefusedError."""
+        """Return the number of schema steps done; raises JournalRefusedError."""
         [(made_by,)] = self.rows("PRAGMA application_id")
         [(done,)] = self.rows("PRAGMA user_version")
         [(tables,)] = self.rows("SELECT count(*) FROM sqlite_master")
@@ -208,7 +207,7 @@ class File:
             raise translate(error, self._path) from error
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        """Return all rows that a statement finds."""
+        """Return all rows of a query."""
         try:
             return self._sqlite.execute(sql, parameters).fetchall()
         except sqlite3.Error as error:
@@ -216,7 +215,7 @@ class File:
 
     @contextlib.contextmanager
     def transaction(self) -> Generator[None]:
-        """Make what is written inside durable at the end, or none of it."""
+        """Commit the writes of the block, or roll them back after an error."""
         self.run("BEGIN IMMEDIATE")
         try:
             yield
@@ -233,7 +232,7 @@ class File:
 
 
 def _uri(path: str) -> str:
-    """Return a file's name as SQLite takes it with a mode."""
+    """Return a file's path as a URI for SQLite."""
     whole = os.fsencode(os.path.abspath(path))
     if os.name != "posix":  # pragma: no cover
         whole = b"/" + whole.replace(b"\\", b"/")
@@ -249,7 +248,7 @@ def _identity(path: Place) -> tuple[int, int] | None:
 
 
 def _make(path: str) -> None:
-    """Make an empty file, for our eyes only; an existing one is left as it is."""
+    """Create an empty file that only its user can read; keep an existing one."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, _READABLE))
 
 

@@ -1,11 +1,11 @@
-"""One agent per journal: a lock of the operating system beside the file.
+"""One agent per journal: an operating system lock on a file next to it.
 
-It belongs to the open file, so it goes with the process, however that ends; handlers
-that outlive the agent do not inherit it. The lock's file stays: to delete it would
-let two agents lock two files of the same name.
+The lock belongs to the open file, so it ends with the process in any case. Handlers
+that outlive the agent do not inherit it. The lock file is never deleted: otherwise two
+agents could lock two files of the same name.
 
-It also keeps, from one agent to the next, whether an agent has had a journal here: that
-tells a damaged journal from somebody's file that the settings name by mistake.
+The lock file also records whether an agent has had a journal here. This distinguishes a
+damaged journal from another file that the settings name by mistake.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from forewarn.agent.journal.port import JournalError, JournalRefusedError, Place
 from forewarn.settings import files
 
 _TEXT_BYTES = 64
-"""Of the lock: the process of its holder, and the word below."""
+"""Maximum size of the lock file: its holder's process, and the word below."""
 
 _HAS_JOURNAL = "journal"
-"""On the second line, once an agent has worked with the journal beside it."""
+"""The second line, after an agent has worked with the journal."""
 
 _NEVER = (
     PermissionError,
@@ -28,17 +28,17 @@ _NEVER = (
     NotADirectoryError,
     files.UnreadError,
 )
-"""What does not pass by itself, as a full disk may."""
+"""Errors that do not pass by themselves, unlike a full disk."""
 
 _FAR = 1 << 30
-"""Where Windows locks a byte: a locked one cannot be read, and the number can."""
+"""Position of the locked byte on Windows, where a locked byte cannot be read."""
 
 
 class AgentLock:
-    """Holds `FILE.lock` from its making until `release`."""
+    """The lock `FILE.lock`, held until `release`."""
 
     def __init__(self, path: Place) -> None:
-        """Lock it; raises JournalRefusedError with the other agent's process."""
+        """Take the lock; raises JournalRefusedError with the other agent's process."""
         file = f"{os.fspath(path)}.lock"
         try:
             self._descriptor = files.claimed(file, 0o644)
@@ -52,7 +52,7 @@ class AgentLock:
         try:
             _lock(self._descriptor)
             self.had_journal = _HAS_JOURNAL in self._words()
-            """An agent had a journal here before."""
+            """An agent has had a journal here before."""
             self._write()
         except (BlockingIOError, PermissionError) as error:
             holder = (*self._words(), "unknown")[0]
@@ -66,14 +66,15 @@ class AgentLock:
             raise _unusable(file, error) from error
 
     def note_journal(self) -> None:
-        """Keep for later agents that there was a journal; a full disk may forget it."""
+        """Record for later agents that there was a journal; a full disk may prevent
+        it."""
         if not self.had_journal:
             self.had_journal = True
             with contextlib.suppress(OSError):
                 self._write()
 
     def release(self) -> None:
-        """Let go of it; may be called twice."""
+        """Release the lock; may be called twice."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -83,7 +84,8 @@ class AgentLock:
         return os.read(self._descriptor, _TEXT_BYTES).decode("ascii", "replace").split()
 
     def _write(self) -> None:
-        """Write who holds it; what an earlier agent noted is never away meanwhile."""
+        """Write the holder; the record of an earlier agent is never missing
+        meanwhile."""
         words = (str(os.getpid()), *((_HAS_JOURNAL,) if self.had_journal else ()), "")
         text = "\n".join(words)
         os.lseek(self._descriptor, 0, os.SEEK_SET)
@@ -92,12 +94,12 @@ class AgentLock:
 
 
 def had_journal(path: Place) -> bool:
-    """Tell whether an agent noted beside a journal that it had one; takes no lock."""
+    """Tell whether an agent has had this journal before; takes no lock."""
     return _HAS_JOURNAL in _noted(path)
 
 
 def last_holder(path: Place) -> int:
-    """Return the process that has the lock, or had it last; 0: none is known."""
+    """Return the process that holds or last held the lock; 0: unknown."""
     first = (*_noted(path), "")[0]
     return int(first) if first.isdecimal() else 0
 

@@ -1,4 +1,4 @@
-"""A journal that is gone with its process: for dry runs, tests, and full disks."""
+"""A journal without a file: for dry runs, tests, and full disks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from forewarn.agent.journal.port import (
 
 
 class MemoryJournal:
-    """The port without a disk."""
+    """An implementation of the port in memory."""
 
     def __init__(
         self, *, teller: Teller = tell_nobody, limits: Limits | None = None
     ) -> None:
-        """Begin empty."""
+        """Start with an empty journal."""
         self._teller = teller
         self._limits = limits or Limits()
         self._lock = threading.Lock()
@@ -40,7 +40,7 @@ class MemoryJournal:
         return self._memory
 
     def save(self, memory: Memory, notes: Sequence[Note] = ()) -> None:
-        """Keep the memory, and what was told."""
+        """Store the memory and the notes."""
         with self._lock:
             self._memory = memory
             self._history.extend(notes)
@@ -52,12 +52,12 @@ class MemoryJournal:
                     self._put(note, outgoing)
 
     def order(self, event_id: str) -> None:
-        """Order an approval, as another process would."""
+        """Request an approval, as another process would."""
         with self._lock:
             self._orders.append(event_id)
 
     def take_orders(self) -> Sequence[str]:
-        """Return the orders that have come."""
+        """Return the new approval requests."""
         if not self._orders:
             return ()
         with self._lock:
@@ -65,7 +65,7 @@ class MemoryJournal:
         return taken
 
     def history(self, *, limit: int = PAGE_ROWS, event_id: str = "") -> Sequence[Note]:
-        """Return what was told, the latest first."""
+        """Return the history, the latest entry first."""
         with self._lock:
             found = [
                 note
@@ -75,12 +75,12 @@ class MemoryJournal:
         return found[:limit]
 
     def queued(self, sink: str, *, limit: int) -> Sequence[Queued]:
-        """Return the notifications that wait for a sink, the oldest first."""
+        """Return the notifications that wait for a receiver, the oldest first."""
         with self._lock:
             return list(self._queues.get(sink, ()))[:limit]
 
     def delivered(self, numbers: Sequence[int]) -> None:
-        """Forget notifications."""
+        """Remove notifications."""
         gone = set(numbers)
         with self._lock:
             for sink, queue in self._queues.items():
@@ -89,7 +89,7 @@ class MemoryJournal:
                 )
 
     def drop_others(self, sinks: Collection[str]) -> int:
-        """Forget what waits for any sink but these; return how much that was."""
+        """Remove the notifications for all other receivers, and return their number."""
         with self._lock:
             gone = self._queues.keys() - set(sinks)
             return sum(len(self._queues.pop(sink)) for sink in gone)

@@ -1,12 +1,12 @@
-"""Which journal an agent works with, and which boot of the VM this is.
+"""Open the agent's journal, and find out whether the VM was rebooted.
 
-A file that is not for this agent is refused: somebody must look at the settings. For
-a disk that does not do its work nobody will come in time, so the agent works without
-memory, and says so; a damaged file is set aside, and is as one that was lost.
+A file that cannot be this agent's journal is refused, so that an operator checks the
+settings. If the disk fails, no operator may come in time, so the agent works without
+memory and reports it. A damaged journal is set aside and counts as lost.
 
-Whose a file is, is looked at before anything is written: nothing of the file is changed,
-and nothing is left beside it, so that `check` may look too, and an agent that is refused
-has left somebody else's file as it was.
+The owner of a file is checked before anything is written. The check changes nothing and
+leaves no files behind, so that `check` can use it too, and a refused agent leaves
+another program's file unchanged.
 """
 
 from __future__ import annotations
@@ -37,36 +37,37 @@ logger = logging.getLogger("forewarn.agent.journal")
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 HEAD_BYTES = 4_096
-"""Of a file that is no database, to see whose it is: a page of SQLite's."""
+"""Size of the part that is checked in a file that is not a database: one SQLite
+page."""
 
 _DATABASE = b"SQLite format 3\0"
-"""How each file of SQLite's begins."""
+"""The first bytes of every SQLite file."""
 
 _IN_TEXTS = b"\t\n\f\r\x1b"
-"""Control characters that texts have; what is binary has others."""
+"""Control characters that occur in text files."""
 
 
 @frozen_dataclass
 class Opened:
-    """A journal to work with."""
+    """An open journal."""
 
     journal: Journal
     lock: AgentLock | None
-    """Keep it until the agent ends."""
+    """Held until the agent ends."""
     fault: str = ""
-    """Why it is in memory only; empty: it is not."""
+    """Why the journal is in memory only; empty: it is in the file."""
     was_rebooted: bool = False
-    """It was last written during another boot of the VM."""
+    """The VM was rebooted since the journal was last written."""
 
     def close(self) -> None:
-        """Let go of both."""
+        """Close the journal and release its lock."""
         self.journal.close()
         if self.lock is not None:
             self.lock.release()
 
 
 def boot_id(file: Place = BOOT_ID) -> str:
-    """Return what names this boot of the VM; empty where the system does not tell."""
+    """Return the ID of this boot of the VM; empty: unknown."""
     try:
         with open(file, encoding="ascii") as opened:
             return opened.read().strip()
@@ -83,10 +84,10 @@ def open_journal(
 ) -> Opened:
     """Return the journal of a file, locked for this process.
 
-    Raises JournalRefusedError for a file that is not for this agent.
+    Raises JournalRefusedError for a file that cannot be this agent's journal.
     """
     lock: AgentLock | None = None
-    # By whatever name it is called, it is one journal with one lock.
+    # All names of a file mean the same journal, with one lock.
     whole = os.path.realpath(path)
     try:
         _make_folder(os.path.dirname(whole))
@@ -119,9 +120,9 @@ def open_journal(
 
 
 def can_be_opened(path: Place, opened: Opened) -> bool:
-    """Tell whether the journal that was at fault at the start is no more so.
+    """Tell whether a journal that failed at the start can be opened now.
 
-    `opened` is what there is in its place; its lock is kept, if it was taken.
+    `opened` is its substitute. The lock in it, if any, is still held.
     """
     whole = os.path.realpath(path)
     try:
@@ -146,7 +147,7 @@ def _loaded(
 
 
 def _make_room(path: str, error: JournalDamagedError, *, had_journal: bool) -> None:
-    """Set a damaged journal aside; raises JournalRefusedError for somebody's file."""
+    """Set a damaged journal aside; raises JournalRefusedError for another file."""
     if not was_ours(path, noted=had_journal):
         raise no_journal(path) from error
     aside = set_aside(path)
@@ -170,7 +171,8 @@ def _make_folder(folder: str) -> None:
         if not os.path.isdir(folder):
             raise _unmakable(folder, error) from error
     except FileNotFoundError:
-        # Whole paths are not made: the name may be wrong. The lock says so.
+        # Missing parents are not created, since the path may be wrong. The lock reports
+        # it.
         return
     except (PermissionError, NotADirectoryError) as error:
         raise _unmakable(folder, error) from error
@@ -190,10 +192,10 @@ def _unmakable(folder: str, error: OSError) -> JournalRefusedError:
 
 
 def refuse_others(path: str) -> None:
-    """Raise JournalRefusedError for what is there and is no journal for this agent.
+    """Raise JournalRefusedError for a file that cannot be this agent's journal.
 
-    What is not there, is empty, or was a journal and is damaged passes; so does what
-    cannot be looked at, since whoever opens it is told why.
+    A missing file, an empty file and a damaged journal are accepted. So is a file that
+    cannot be read, since opening it gives a better error.
     """
     try:
         found = os.stat(path)
@@ -221,9 +223,9 @@ def refuse_others(path: str) -> None:
 
 
 def was_ours(path: str, *, noted: bool) -> bool:
-    """Tell whether a file that cannot be read was a journal of the agent's.
+    """Tell whether an unreadable file was a journal of the agent.
 
-    A text never was, whatever stands beside it. `noted` is what the lock's file says.
+    A text file never was. `noted` is what the lock file says.
     """
     try:
         with open(path, "rb") as opened:
@@ -235,15 +237,15 @@ def was_ours(path: str, *, noted: bool) -> bool:
         return False
     if all(byte >= ord(" ") or byte in _IN_TEXTS for byte in head):
         return False
-    # Whoever wrote the head may have left its number, or only zeros as a disk does
-    # that lost its power; otherwise, what an agent keeps beside it speaks for it.
+    # A damaged head may still have the application ID, or only zeros after a power
+    # failure. Otherwise, files of the agent next to it are evidence.
     is_marked = head[68:72] == APPLICATION_ID.to_bytes(4, "big")
     kept = (f"{path}{ending}" for ending in ("-wal", ".runs"))
     return is_blank or is_marked or noted or any(map(os.path.exists, kept))
 
 
 def no_journal(path: str) -> JournalRefusedError:
-    """Return the refusal of a file that nothing says to have been a journal."""
+    """Return the error for a file without any evidence that it was a journal."""
     return JournalRefusedError(
         f"{path} is not a database that can be read, and no journal of the agent's",
         hint="It is left as it is. Name another file in `state`.",
@@ -251,9 +253,9 @@ def no_journal(path: str) -> JournalRefusedError:
 
 
 def _look_into(path: str) -> None:
-    """Read what a database says of itself; raises JournalError."""
-    # What is only in a log cannot be read past it; to look there leaves at most the
-    # index of that log, which is SQLite's own and made anew by whoever opens it.
+    """Read the version of a database; raises JournalError."""
+    # Rows may exist only in the write-ahead log. Reading it leaves at most its index
+    # file, which SQLite recreates.
     file = File(path, read_only=True, without_log=not _has_log(path))
     try:
         file.version()

@@ -1,18 +1,18 @@
 """The journal port: a memory that is durable when `save` has returned.
 
-What every implementation promises (one contract suite asks them all):
+Every implementation keeps these promises, which one contract suite tests:
 
-* What `save` is given becomes durable together or not at all: the memory, what was
-  told, the notifications that it makes, and the removal of the orders it answers.
-* `load` returns the memory as last saved. Before the first save there is none, and
-  what is returned says so (`Memory.lost_journal`), as often as it is asked. It has a
-  random name (`Memory.journal`), which no other journal has.
-* A `save` that failed has changed nothing, and the next may succeed: it writes all
-  that differs from what is durable.
-* History and notifications are bounded, the oldest go first, and a save removes only
-  a few at a time.
-* `load`, `save` and `take_orders` are for the main loop's thread alone; everything
-  else may be called from any thread.
+* `save` makes all of its input durable or nothing: the memory, the notes, their
+  notifications, and the removal of the approval requests that it answers.
+* `load` returns the memory as last saved. Before the first save, it returns an empty
+  memory with `lost_journal` set, however often it is called. That memory has a random
+  name (`Memory.journal`), which no other journal has.
+* A `save` that failed has changed nothing. The next one may succeed, and writes every
+  difference from the durable state.
+* The history and the notifications are bounded. The oldest entries are removed first,
+  and each save removes only a few.
+* Only the main loop's thread calls `load`, `save` and `take_orders`. Any thread may
+  call the other methods.
 
 Nothing above this port may know of files or SQL.
 """
@@ -29,27 +29,29 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
 
 Place = Union[str, os.PathLike[str]]
-"""Where a file is."""
+"""The path of a file."""
 
 HISTORY_ROWS_MAX = 50_000
-"""Things told that are kept: some 6,000 events, and 20 MiB on the disk."""
+"""Maximum number of history entries: about 6,000 events, and 20 MiB on the disk."""
 
 HISTORY_AGE_MAX: Micros = 400 * DAY
-"""How long they are kept: more than a year, so that two can be compared."""
+"""How long history entries are kept: more than a year, so that years can be
+compared."""
 
 PURGE_ROWS = 50
-"""What one save removes of the history at most: it must not hold up a decision, and a
-save that tells three things more than keeps pace."""
+"""Maximum number of history entries that one save removes. A save must not delay a
+decision, and one that adds three entries still keeps up."""
 
 QUEUE_ROWS_MAX = 1_000
-"""Notifications that wait for one sink: some 500 KiB. Then the oldest are dropped."""
+"""Maximum number of notifications that wait for one receiver, about 500 KiB. The oldest
+are dropped first."""
 
 PAGE_ROWS = 200
-"""Of the history, unless more are asked for: what a person may look through."""
+"""Default number of history entries to return."""
 
 
 NAME_BYTES = 5
-"""Of a journal's random name: two of one VM have the same once in a million millions."""
+"""Length of a journal's random name. Two of a VM are equal once in 10^12 cases."""
 
 
 def new_name() -> str:
@@ -58,16 +60,16 @@ def new_name() -> str:
 
 
 class JournalError(ForewarnError):
-    """The disk does not do its work; the agent goes on from what it knows."""
+    """The journal cannot be read or written. The agent continues without it."""
 
 
 class JournalDamagedError(JournalError):
-    """What is in the file cannot be read; another must be begun."""
+    """The file's content is unreadable, so a new file is needed."""
 
 
 class JournalRefusedError(JournalError):
-    """The file is not for this agent, and somebody must do something about it: it is
-    in use, newer than this program, another's, or where we may not write."""
+    """The file cannot be this agent's journal, and an operator must act: it is in use,
+    from a newer version, another program's, or not writable."""
 
 
 @frozen_dataclass
@@ -75,35 +77,35 @@ class Outgoing:
     """A notification for one sink."""
 
     sink: str
-    """The sink's name in the settings."""
+    """The receiver's name."""
     body: str
-    """What it is to get: a JSON object on one line, in ASCII."""
+    """Its content: a JSON object on one line, in ASCII."""
 
 
 @frozen_dataclass
 class Queued:
-    """A notification that waits."""
+    """A notification that waits for delivery."""
 
     number: int
-    """Never used twice in the life of the file: receivers know repetitions by it."""
+    """Never reused in the file, so that receivers can recognize duplicates."""
     at: Micros
     sink: str
     body: str
 
 
 Teller = Callable[[Note, Memory], Sequence[Outgoing]]
-"""Makes the notifications of a thing that is told, while it is made durable."""
+"""Creates the notifications of a note, within the same transaction."""
 
 
 def tell_nobody(note: Note, memory: Memory) -> Sequence[Outgoing]:
-    """Make no notification."""
+    """Create no notification."""
     del note, memory
     return ()
 
 
 @frozen_dataclass
 class Limits:
-    """How much is kept."""
+    """The limits of the history and of the notifications."""
 
     history_rows: int = HISTORY_ROWS_MAX
     history_age: Micros = HISTORY_AGE_MAX
@@ -111,41 +113,42 @@ class Limits:
 
 
 class Journal(Protocol):
-    """Durable memory of one agent."""
+    """The durable memory of one agent."""
 
     def load(self) -> Memory:
         """Return the memory as last saved; raises JournalError."""
         ...
 
     def save(self, memory: Memory, notes: Sequence[Note] = ()) -> None:
-        """Make the memory durable, with what was told; raises JournalError.
+        """Make the memory and the notes durable; raises JournalError.
 
-        The orders that were taken are gone then. Where nothing differs from what is
-        durable, nothing is written.
+        This also removes the approval requests that were taken. If nothing has changed,
+        nothing is written.
         """
         ...
 
     def take_orders(self) -> Sequence[str]:
-        """Return the events that an operator has ordered to approve, each once.
+        """Return the events that an operator requested to approve, each once.
 
-        A crash before the next `save` has them returned again. Raises JournalError.
+        After a crash before the next `save`, they are returned again. Raises
+        JournalError.
         """
         ...
 
     def history(self, *, limit: int = PAGE_ROWS, event_id: str = "") -> Sequence[Note]:
-        """Return what was told, of one event or of all, the latest first."""
+        """Return the history of one event or of all events, the latest entry first."""
         ...
 
     def queued(self, sink: str, *, limit: int) -> Sequence[Queued]:
-        """Return the notifications that wait for a sink, the oldest first."""
+        """Return the notifications that wait for a receiver, the oldest first."""
         ...
 
     def delivered(self, numbers: Sequence[int]) -> None:
-        """Forget notifications; a failure of the power may bring them back."""
+        """Remove notifications; after a power failure, they may be there again."""
         ...
 
     def drop_others(self, sinks: Collection[str]) -> int:
-        """Forget what waits for any sink but these; return how much that was."""
+        """Remove the notifications for all other receivers, and return their number."""
         ...
 
     def dropped(self) -> int:
@@ -153,5 +156,5 @@ class Journal(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it; may be called twice."""
+        """Close the journal; may be called twice."""
         ...

@@ -1,13 +1,13 @@
-"""Every statement that the journal's file is given, each under its name.
+"""All SQL statements of the journal, each under its name.
 
-The schema has a number (`user_version`): a file of a lower one is brought up step by
-step, one of a higher one is refused. A step that was released is never changed.
+The schema has a version number (`user_version`). A file with a lower number is upgraded
+step by step, and one with a higher number is refused. Released steps never change.
 """
 
 from __future__ import annotations
 
 APPLICATION_ID = 0x46574A31
-"""In the file's head: `FWJ1`. It tells our files from another program's."""
+"""The application ID in the file's head: `FWJ1`."""
 
 STEPS = (
     """
@@ -69,7 +69,7 @@ LATEST = "SELECT body FROM history ORDER BY number DESC LIMIT ?"
 LATEST_OF_EVENT = """
 SELECT body FROM history WHERE event_id = ? ORDER BY number DESC LIMIT ?
 """
-# Only the oldest rows are looked at, never the whole table.
+# Only the oldest rows are read, never the whole table.
 PURGE_HISTORY = """
 DELETE FROM history WHERE number IN (
     SELECT number FROM (SELECT number, at FROM history ORDER BY number LIMIT :few)

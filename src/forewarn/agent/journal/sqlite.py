@@ -1,8 +1,8 @@
-"""The journal in an SQLite file with a write-ahead log: one sync of the disk a save.
+"""The journal in an SQLite file with a write-ahead log: one disk sync per save.
 
-A crash during `save` leaves all of it or nothing; SQLite sees to it at the next
-opening. A file that turns out to be damaged is set aside under another name, and what
-is remembered is written into a new one: the history is lost, the work goes on.
+A crash during `save` leaves all of it or nothing, which SQLite ensures when it opens
+the file again. A damaged file is set aside under another name, and the memory is
+written to a new file. The history is then lost, but the work continues.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from forewarn.instants import Micros
 logger = logging.getLogger("forewarn.agent.journal")
 
 MEMORY, BOOT, DROPPED = "memory", "boot", "dropped"
-"""The facts that are kept."""
+"""The names of the stored facts."""
 
 ASIDE_MAX = 9
-"""Damaged files that are kept; then the last is replaced."""
+"""Maximum number of damaged files that are kept; then the last one is replaced."""
 
 
 class SqliteJournal:
-    """The port over a file."""
+    """An implementation of the port in a file."""
 
     def __init__(
         self,
@@ -54,34 +54,35 @@ class SqliteJournal:
         teller: Teller = tell_nobody,
         limits: Limits | None = None,
     ) -> None:
-        """Open or make the file; raises JournalError. `boot` names the VM's boot.
+        """Open or create the file; raises JournalError. `boot` is the ID of the VM's
+        boot.
 
-        That nobody else does is seen to by whoever opens it (`opening`).
+        `opening` ensures that no other agent has the file open.
         """
         self._path = os.fspath(path)
         self._boot = boot
         self._name = new_name()
-        """Of the journal, if it is a new one."""
+        """The name of the journal, if it is new."""
         self._teller = teller
         self._limits = limits or Limits()
         self._file = File(path, may_make=True)
         self._side: File | None = None
         self._side_lock = threading.Lock()
         self._memory: Memory | None = None
-        """What the file has, as far as this process knows; None: nothing."""
+        """The memory in the file, as far as this process knows; None: unknown."""
         self._durable: dict[str, tuple[int, Task]] = {}
         """The place and state of each task in the file."""
         self._facts: dict[str, str] = {}
         self._is_patient = True
-        """Whether the last save succeeded, and the next may wait."""
+        """Whether the last save succeeded, so that the next one may wait longer."""
         self._changes = -1
         self._last_order = 0
-        """The last order that was taken."""
+        """The last approval request that was taken."""
         self._last_done = 0
-        """The last order that is gone from the file."""
+        """The last approval request that was removed from the file."""
         self._dropped = 0
         self.boot_before = ""
-        """During which boot of the VM it was last written; empty: never, or unknown."""
+        """The boot of the VM in which the file was last written; empty: unknown."""
         try:
             self._file.set_up()
         except BaseException:
@@ -99,7 +100,7 @@ class SqliteJournal:
         return found
 
     def save(self, memory: Memory, notes: Sequence[Note] = ()) -> None:
-        """Make the memory durable, with what was told; raises JournalError."""
+        """Make the memory and the notes durable; raises JournalError."""
         self._see_to_its_place()
         try:
             self._save(memory, notes)
@@ -113,11 +114,11 @@ class SqliteJournal:
         self._memory = memory
 
     def take_orders(self) -> Sequence[str]:
-        """Return the orders that have come; raises JournalError."""
+        """Return the new approval requests; raises JournalError."""
         self._see_to_its_place()
         try:
-            # As cheap as can be, since it is asked every second: it changes only when
-            # another connection has committed something.
+            # This runs every second, so it is cheap: the version changes only when
+            # another connection has committed.
             [(changes,)] = self._file.rows("PRAGMA data_version")
             if changes == self._changes:
                 return ()
@@ -131,12 +132,12 @@ class SqliteJournal:
         return [json.loads(event_id) for _, event_id in found]
 
     def history(self, *, limit: int = PAGE_ROWS, event_id: str = "") -> Sequence[Note]:
-        """Return what was told, the latest first; raises JournalError."""
+        """Return the history, the latest entry first; raises JournalError."""
         with self._beside() as side:
             return read_history(side, limit=limit, event_id=event_id)
 
     def queued(self, sink: str, *, limit: int) -> Sequence[Queued]:
-        """Return the notifications that wait for a sink, the oldest first."""
+        """Return the notifications that wait for a receiver, the oldest first."""
         with self._beside() as side:
             rows = side.rows(schema.OUTGOING_OF_SINK, (sink, limit))
         return [
@@ -145,13 +146,13 @@ class SqliteJournal:
         ]
 
     def delivered(self, numbers: Sequence[int]) -> None:
-        """Forget notifications; a failure of the power may bring them back."""
+        """Remove notifications; after a power failure, they may be there again."""
         with self._beside() as side, side.transaction():
             for number in numbers:
                 side.run(schema.DROP_OUTGOING, (number,))
 
     def drop_others(self, sinks: Collection[str]) -> int:
-        """Forget what waits for any sink but these; return how much that was."""
+        """Remove the notifications for all other receivers, and return their number."""
         with self._beside() as side, side.transaction():
             known = [sink for (sink,) in side.rows(schema.SINKS_OF_OUTGOING)]
             return sum(
@@ -165,19 +166,19 @@ class SqliteJournal:
         return self._dropped
 
     def close(self) -> None:
-        """Let go of it; may be called twice."""
+        """Close the file; may be called twice."""
         with self._side_lock:
             if self._side is not None:
                 self._side.close()
                 self._side = None
         self._file.close()
 
-    # Writing
+    # Write
 
     def _save(self, memory: Memory, notes: Sequence[Note]) -> None:
         durable = self._placed(memory)
         facts = {
-            # What the alert server said is asked anew at each start.
+            # The alert server is asked again after each start.
             MEMORY: codec.dump(replace(memory, tasks=(), gate=NO_GATE)),
             BOOT: self._boot,
             DROPPED: str(self._dropped),
@@ -208,7 +209,7 @@ class SqliteJournal:
                 if self._facts.get(name) != value:
                     self._file.run(schema.PUT_FACT, (name, value))
             self._file.run(schema.DROP_ORDERS, (self._last_order,))
-        # Only now is it so.
+        # The commit has succeeded.
         self._last_done = self._last_order
         self._durable, self._facts = durable, facts
         self._dropped += dropped
@@ -221,7 +222,8 @@ class SqliteJournal:
             self._is_patient = is_patient
 
     def _placed(self, memory: Memory) -> dict[str, tuple[int, Task]]:
-        """Return the tasks with places that are in their order, old ones if possible."""
+        """Return the tasks with increasing places, which change as little as
+        possible."""
         placed: dict[str, tuple[int, Task]] = {}
         highest = max((place for place, _ in self._durable.values()), default=0)
         last = 0
@@ -248,7 +250,7 @@ class SqliteJournal:
         )
 
     def _queue(self, outgoing: Sequence[tuple[Micros, Outgoing]]) -> int:
-        """Write notifications; return how many of the oldest were dropped for them."""
+        """Write notifications; return how many old ones were dropped for them."""
         for at, each in outgoing:
             self._file.run(schema.ADD_OUTGOING, (at, each.sink, each.body))
         dropped = 0
@@ -259,12 +261,12 @@ class SqliteJournal:
                 dropped += self._file.run(schema.PURGE_OUTGOING, (sink, excess))
         return dropped
 
-    # A file that is damaged, or not there any more
+    # Damaged, deleted or replaced files
 
     def _see_to_its_place(self) -> None:
-        """Write all of it anew where the file was deleted or exchanged.
+        """Write a new file if the old one was deleted or replaced.
 
-        Otherwise it would be kept in a file that nobody finds again. Raises
+        Otherwise the agent would write to a file that no other process can open. Raises
         JournalError.
         """
         if self._file.is_in_place():
@@ -278,13 +280,13 @@ class SqliteJournal:
         )
 
     def _rewrite(self, error: JournalError) -> None:
-        """Begin another file, and write what is remembered into it."""
+        """Create a new file, and write the memory to it."""
         self._restart(error)
         if self._memory is not None:
             self._save(self._memory, ())
 
     def _restart(self, error: JournalError) -> None:
-        """Set the file aside and begin another; raises JournalError."""
+        """Set the file aside and create a new one; raises JournalError."""
         self.close()
         aside = set_aside(self._path)
         if os.path.exists(aside):
@@ -301,16 +303,16 @@ class SqliteJournal:
         self._durable, self._facts = {}, {}
         self._changes, self._last_order, self._last_done = -1, 0, 0
 
-    # Reading beside the main loop
+    # Read in parallel with the main loop
 
     @contextlib.contextmanager
     def _beside(self) -> Generator[File]:
-        """Yield a connection for the other threads, which use it in turn."""
+        """Yield the connection that the other threads share, one at a time."""
         with self._side_lock:
             if self._side is None:
                 side = File(self._path)
-                # What it writes may be lost with the power; the main loop must not
-                # wait for the disk to write that something was posted.
+                # A power failure may undo its writes. The main loop must not wait for a
+                # disk sync of a delivered notification.
                 side.run("PRAGMA synchronous = NORMAL")
                 side.tune()
                 self._side = side
@@ -320,7 +322,7 @@ class SqliteJournal:
 def read_memory(
     file: File,
 ) -> tuple[dict[str, str], dict[str, tuple[int, Task]], Memory | None]:
-    """Return the facts, the tasks with their places, and the memory of both, if any."""
+    """Return the facts, the tasks with their places, and the memory, if any."""
     facts = dict(file.rows("SELECT name, value FROM facts"))
     durable: dict[str, tuple[int, Task]] = {}
     for place, body in file.rows(schema.ALL_TASKS):
@@ -334,7 +336,7 @@ def read_memory(
 
 
 def read_history(file: File, *, limit: int, event_id: str) -> list[Note]:
-    """Return what was told, the latest first."""
+    """Return the history, the latest entry first."""
     if event_id:
         rows = file.rows(schema.LATEST_OF_EVENT, (json.dumps(event_id), limit))
     else:
@@ -343,7 +345,7 @@ def read_history(file: File, *, limit: int, event_id: str) -> list[Note]:
 
 
 def set_aside(path: Place) -> str:
-    """Give the file another name, with its log; return it. Raises JournalError."""
+    """Rename the file and its log; return the new name. Raises JournalError."""
     path = os.fspath(path)
     names = [f"{path}.damaged-{number}" for number in range(1, ASIDE_MAX + 1)]
     aside = next((name for name in names if not os.path.exists(name)), names[-1])

@@ -1,4 +1,4 @@
-"""What the agent says and hears over sockets: its HTTP client, and the endpoint.
+"""The agent's network connections: its HTTP client, and the endpoint.
 
-Nothing here decides what is done about an event.
+Nothing here decides what to do about an event.
 """

@@ -1,8 +1,8 @@
-"""Reads one HTTP/1.1 answer from bytes: pieces in, an `Answer` or an `HttpError` out.
+"""Parse one HTTP/1.1 answer: bytes in, an `Answer` or an `HttpError` out.
 
-It knows no socket and no time. It is stricter than the library's: two lengths, a
-folded header or a bare line feed are no answer, since two readers of them may see
-two different ones.
+This module knows no sockets and no time. It is stricter than the standard library: it
+rejects two lengths, folded headers and bare line feeds, since another parser may read
+such an answer differently.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
 
 HEAD_BYTES_MAX = 16_384
-"""Of the lines before the body, those of interim answers too: the usual head has
-200 bytes, and a proxy's cookies do not concern us."""
+"""Maximum size of the lines before the body, including interim answers. A usual head
+has 200 bytes."""
 
 BODY_BYTES_MAX = 1 << 20
-"""Of a body, unless somebody says otherwise: sixteen times a useful document."""
+"""Default maximum size of a body: sixteen times a useful document."""
 
 INTERIM_MAX = 8
-"""Interim answers (1xx) before the one that counts."""
+"""Maximum number of interim answers (1xx) before the final one."""
 
 _CHUNK_LINE_MAX = 256
-"""Bytes of the line before a chunk: a size, and an extension that nobody sends."""
+"""Maximum size of the line before a chunk: its length, and rarely an extension."""
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?")
 _HEADER = re.compile(
@@ -41,46 +41,46 @@ _FINAL = 200
 
 
 class Trouble(enum.Enum):
-    """Why an exchange gave no answer; the value is a metric's label."""
+    """Why an exchange gave no answer; the value is a metric label."""
 
     TIMEOUT = "timeout"
     REFUSED = "refused"
-    """Nobody listens there."""
+    """The connection was refused."""
     RESET = "reset"
-    """The connection ended in the middle."""
+    """The connection ended during the exchange."""
     UNREACHABLE = "unreachable"
-    """There is no way to the host, or no host of that name."""
+    """There is no route to the host, or its name is unknown."""
     MALFORMED = "malformed"
-    """What came is no HTTP/1.1."""
+    """The answer is not valid HTTP/1.1."""
     TOO_LARGE = "too_large"
-    """What came is longer than what is read."""
+    """The answer exceeds a size limit."""
     TLS = "tls"
-    """The certificate is not trusted, or there is no TLS."""
+    """The certificate is not trusted, or the server has no TLS."""
     REQUEST = "request"
-    """What should have been sent cannot be written as HTTP: our own fault."""
+    """The request cannot be written as HTTP: a bug in the agent or its settings."""
     STOPPED = "stopped"
-    """We ended it ourselves."""
+    """The agent itself ended the exchange."""
 
 
 class HttpError(ForewarnError):
-    """An exchange gave no whole answer: the only error of `http.Client`."""
+    """An exchange gave no complete answer: the only error of `http.Client`."""
 
     def __init__(self, trouble: Trouble, message: str) -> None:
-        """Say which kind of trouble, and a sentence."""
+        """Store the kind of trouble and the message."""
         super().__init__(message)
         self.trouble = trouble
 
 
 @frozen_dataclass
 class Answer:
-    """One whole answer."""
+    """One complete answer."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
-    """Names in lower case."""
+    """With names in lower case."""
     body: bytes = b""
     keeps: bool = False
-    """The connection may be used again."""
+    """The connection can be used again."""
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header, by its name in lower case."""
@@ -95,30 +95,31 @@ def _malformed(sentence: str) -> HttpError:
 
 
 class Reader:
-    """Takes an answer piece by piece, however it is cut."""
+    """Parses an answer piece by piece."""
 
     def __init__(self, *, body_max: int = BODY_BYTES_MAX) -> None:
-        """Wait for the status line."""
+        """Start before the status line."""
         self._body_max = body_max
         self._buffer = bytearray()
         self._framing = 0
-        """Bytes of heads and trailers so far, which have a bound together."""
+        """Size of the heads and trailers so far, which share a limit."""
         self._endless: Answer | None = None
         """The head of an answer whose body ends with the connection."""
         self._reading = self._read()
-        """Goes on with each piece, as far as it can."""
+        """The parser; each piece advances it as far as possible."""
         self.has_begun = False
-        """Whether anything has come."""
+        """Whether any bytes were received."""
         self.answer: Answer | None = None
 
     def feed(self, piece: bytes) -> None:
-        """Take a piece; `answer` is there once it is whole. Raises HttpError."""
+        """Parse a piece; sets `answer` when it is complete. Raises HttpError."""
         self.has_begun = self.has_begun or bool(piece)
         self._buffer += piece
         next(self._reading, None)
 
     def end(self) -> None:
-        """Take the connection's end; raises HttpError where something is missing."""
+        """Handle the end of the connection; raises HttpError for an incomplete
+        answer."""
         if self.answer is not None:
             return
         if self._endless is None:
@@ -127,7 +128,7 @@ class Reader:
         self.answer = replace(self._endless, body=bytes(self._buffer), keeps=False)
 
     def _read(self) -> Generator[None, None, None]:
-        """Read one answer; each `yield` waits for the next piece."""
+        """Parse one answer; each `yield` waits for the next piece."""
         for _ in range(INTERIM_MAX + 1):
             head = yield from self._read_head()
             if head.status >= _FINAL:
@@ -135,14 +136,14 @@ class Reader:
         else:
             raise _malformed("there are too many interim answers")
         body = yield from self._read_body(head)
-        # What comes behind the answer was not asked for: nobody knows what it is.
+        # Bytes after the answer were not requested, so the connection is not reused.
         keeps = head.keeps and not self._buffer
         self.answer = replace(head, body=body, keeps=keeps)
 
     def _read_head(self) -> Generator[None, None, Answer]:
         while (size := self._buffer.find(b"\r\n\r\n")) < 0:
             self._bound_framing(len(self._buffer))
-            # A line feed alone never ends a line: say so before time is up.
+            # A line never ends with a bare line feed: report it before the timeout.
             if re.search(rb"(?<!\r)\n", self._buffer):
                 raise _malformed("a line of the answer ends without CR LF")
             yield
@@ -216,7 +217,7 @@ class Reader:
         return bytes(body)
 
     def _read_line(self) -> Generator[None, None, bytes]:
-        """Read a line between chunks, without its end."""
+        """Parse a line between chunks, and return it without its end."""
         while (size := self._buffer.find(b"\r\n", 0, _CHUNK_LINE_MAX + 2)) < 0:
             if len(self._buffer) > _CHUNK_LINE_MAX:
                 raise _malformed("a chunk of the answer has no size")

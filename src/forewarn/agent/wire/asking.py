@@ -1,8 +1,8 @@
-"""Asks the DHCP servers of this network for the endpoint's address (clause 8.2).
+"""Ask the DHCP servers of this network for the endpoint's address (clause 8.2).
 
-A question is broadcast, and what is offered is not taken: the machine's own client and
-its lease are not touched. Every wait is bounded. Linux only; elsewhere, and without the
-right to it, a sentence says that it cannot be done.
+The agent broadcasts a request and accepts no offer, so the machine's DHCP client and
+its lease are not affected. Every wait is bounded. This works on Linux only. Elsewhere,
+or without the needed privileges, the result says so.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ CARDS = "/sys/class/net"
 ROUTES = "/proc/net/route"
 
 CARDS_MAX = 4
-"""Cards that are asked on: the endpoint is reached by the first one."""
+"""Maximum number of network interfaces to ask on: the first one usually leads to the
+endpoint."""
 
 TRY_SECONDS = (1.0, 2.0, 4.0)
-"""How long each question on a card is waited for; one may be lost."""
+"""How long to wait for an answer to each attempt on an interface; one may be lost."""
 
 PACKETS_MAX = 200
-"""That are looked at for one question: a busy network has a few, a flood has more."""
+"""Maximum number of packets to read per attempt, in case of a flood."""
 
 _ETHERNET = "1"
 _UP = 1
-"""The bit of a card's flags."""
+"""The bit of an interface's flags."""
 
 _DEFAULT_ROUTE = "00000000"
 
 
 @frozen_dataclass
 class Card:
-    """A network card of this machine."""
+    """A network interface of this machine."""
 
     name: str
     mac: bytes
@@ -52,9 +53,9 @@ def ask(
     clock: Clock,
     cards: Callable[[], list[Card]] | None = None,
 ) -> Heard:
-    """Ask on each card, until one tells. Raises nothing.
+    """Ask on each interface, until one answer has the address. Raises nothing.
 
-    It takes seven seconds for each card on which nobody answers.
+    This takes seven seconds for each interface without an answer.
     """
     if not sys.platform.startswith("linux"):
         return Heard(told=("a DHCP request is sent on Linux only",))
@@ -79,13 +80,15 @@ def ask(
 
 
 def usable_cards(cards: str = CARDS, routes: str = ROUTES) -> list[Card]:
-    """Return the Ethernet cards that are up: those of default routes, or else all."""
+    """Return the Ethernet interfaces that are up, preferably those of default
+    routes."""
     metrics = dict(_default_routes(routes))
     found: list[Card] = []
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir(cards)):
             folder = os.path.join(cards, name)
-            # Who is behind a bridge is ours, unless our own way out leads over it.
+            # Machines behind a bridge belong to this host, unless its default route
+            # uses it.
             is_bridge = os.path.exists(os.path.join(folder, "bridge"))
             if is_bridge and name not in metrics:
                 continue
@@ -104,7 +107,7 @@ def usable_cards(cards: str = CARDS, routes: str = ROUTES) -> list[Card]:
 
 
 def _default_routes(path: str) -> Iterator[tuple[str, int]]:
-    """Yield the cards of default routes with their metrics, the best last."""
+    """Yield the interfaces of default routes with their metrics, the best last."""
     found: list[tuple[int, str]] = []
     with contextlib.suppress(OSError), open(path, encoding="ascii") as lines:
         for line in lines:
@@ -126,14 +129,14 @@ def _line(folder: str, name: str) -> str:
 
 
 def _asked_on(card: Card, clock: Clock) -> dhcp.Reply | None:
-    """Return an answer, the first that names an endpoint; raises OSError."""
+    """Return the best answer: the first with an endpoint; raises OSError."""
     best: dhcp.Reply | None = None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         bound = card.name.encode() + b"\0"
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, bound)
-        # Answers come to all, or to an address that the card may not even have.
+        # Answers are broadcast, or sent to an address that the interface does not have.
         wire.bind(("", dhcp.CLIENT_PORT))
         for seconds in TRY_SECONDS:
             xid = os.urandom(dhcp.XID_BYTES)
@@ -155,7 +158,7 @@ def _replies(
     monotonic: Callable[[], float],
     seconds: float,
 ) -> Iterator[dhcp.Reply]:
-    """Yield the sound answers to one question; what else comes is passed over."""
+    """Yield the valid answers to one request, and ignore other packets."""
     ends = monotonic() + seconds
     for _ in range(PACKETS_MAX):
         left = ends - monotonic()

@@ -1,8 +1,8 @@
-"""A connection to one host, with one deadline for everything that waits on it.
+"""A connection to one host, with one deadline for all of its waits.
 
-Each wait ends in time whatever the other side does, drips included. All that goes
-wrong is an `HttpError`, or what a subclass makes of it. TLS is imported where it is
-wanted. A connection belongs to one thread; only `interrupt` may be called from another.
+Every wait ends in time, even if the other side sends single bytes. Every failure is an
+`HttpError`, or the error of a subclass. TLS is imported only when it is needed. A
+connection belongs to one thread; other threads may only call `interrupt`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     import ssl
 
 TIMEOUTS = (TimeoutError, socket.timeout)
-"""How a socket says that its time is over: in two ways before Python 3.10."""
+"""The timeout errors of sockets: before Python 3.10, there are two."""
 
 PIECE_BYTES = 65_536
-"""Read at once: a usual document in one piece."""
+"""Maximum number of bytes per read: a usual document fits."""
 
 ADDRESSES_MAX = 4
-"""Of a name that are tried: each gets its share of the time."""
+"""Maximum number of a host's addresses to try; each gets a share of the time."""
 
 KEEPALIVE_SECONDS = (4, 2, 3)
-"""When a silent connection is probed, how often, and how many probes may be lost:
-a connection whose other side vanished is known after ten seconds, well inside the
-half minute that a Preempt gives."""
+"""Idle seconds before the first keep-alive probe, seconds between probes, and number of
+lost probes. A dead connection is detected after ten seconds, well within the 30 seconds
+of a Preempt."""
 
 _SLEEP_MIN_SECONDS = 0.001
-"""A socket's time-out of 0 would mean that it does not wait at all."""
+"""Minimum socket timeout: 0 would make the socket non-blocking."""
 
 _UNREACHABLE = frozenset(
     {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN}
@@ -62,14 +62,15 @@ class Connection:
         key_file: str = "",
         kind: socket.SocketKind = socket.SOCK_STREAM,
     ) -> None:
-        """Connect nowhere yet; `ca_file` has the only authorities that are trusted.
+        """Store the parameters, without connecting.
 
-        Or `ca_text` has them, as PEM; without both, the machine's are. `cert_file` is
-        shown to a server that wants to know us; its key may be in the same file.
+        Only the authorities in `ca_file`, or those in `ca_text` as PEM, are trusted;
+        without both, the system's. `cert_file` is the client certificate, whose key may
+        be in the same file.
         """
         self.url = url
         self.where = url.base
-        """What messages call the other side."""
+        """The name of the other side in messages."""
         self._clock = clock
         self._ca_file = ca_file
         self._ca_text = ca_text
@@ -84,13 +85,13 @@ class Connection:
         self._is_stopped = False
 
     def close(self) -> None:
-        """Close the connection, if any; another may follow."""
+        """Close the connection, if any. A new one can be opened later."""
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.close()
 
     def interrupt(self) -> None:
-        """End for good, also an exchange that another thread waits for."""
+        """End the connection for good, even if another thread waits on it."""
         self._is_stopped = True
         wire = self._wire
         if wire is not None:
@@ -98,7 +99,7 @@ class Connection:
                 wire.shutdown(socket.SHUT_RDWR)
 
     def left(self) -> float:
-        """Return the seconds until the deadline; raises an error where none are."""
+        """Return the seconds until the deadline; raises an error after it."""
         if self._is_stopped:
             raise self._fault(Trouble.STOPPED, "the exchange was ended by ourselves")
         left = self._ends - self._clock.monotonic()
@@ -107,7 +108,7 @@ class Connection:
         return max(left, _SLEEP_MIN_SECONDS)
 
     def _fault(self, trouble: Trouble, message: str) -> ForewarnError:
-        """Return the error for what went wrong."""
+        """Return the error for a failure."""
         return HttpError(trouble, message)
 
     def _allow(self, seconds: float) -> None:
@@ -115,7 +116,7 @@ class Connection:
         self._ends = self._clock.monotonic() + seconds
 
     def _connect(self, seconds: float) -> None:
-        """Connect within so many seconds, to the first address that answers."""
+        """Connect within this time, to the first address that answers."""
         whole = self._ends
         self._ends = min(whole, self._clock.monotonic() + seconds)
         try:
@@ -144,7 +145,7 @@ class Connection:
                 return
 
     def _ready(self) -> socket.socket:
-        """Return the socket, which waits no longer than there is time."""
+        """Return the socket, with its timeout set to the remaining time."""
         assert self._wire is not None, "it is connected"
         self._wire.settimeout(self.left())
         return self._wire
@@ -157,10 +158,10 @@ class Connection:
     def _read(self) -> bytes:
         return self._ready().recv(PIECE_BYTES)
 
-    # TLS, and words for what went wrong
+    # TLS and errors
 
     def _secure(self) -> None:
-        """Have TLS from now on, with a certificate for this host; raises OSError too."""
+        """Switch to TLS, with a certificate for this host; raises OSError too."""
         if self._context is None:
             try:
                 context = trusting(ca_file=self._ca_file, ca_text=self._ca_text)
@@ -181,7 +182,7 @@ class Connection:
         try:
             for file in filter(None, (self._cert_file, self._key_file)):
                 files.refuse_unreadable(file)
-            # A key with a passphrase would ask whoever sits there; nobody does.
+            # A key with a passphrase would prompt for it, but nobody can answer.
             context.load_cert_chain(
                 self._cert_file, self._key_file or None, password=str
             )
@@ -194,7 +195,7 @@ class Connection:
             ) from None
 
     def _told(self, error: OSError, doing: str) -> ForewarnError:
-        """Return the error for what a socket raised."""
+        """Return the error for an exception of a socket."""
         reason = error.strerror or str(error)
         if self._is_stopped:
             return self._fault(Trouble.STOPPED, "the exchange was ended by ourselves")
@@ -214,23 +215,23 @@ class Connection:
 
 
 class Lookup:
-    """Finds a host's addresses without waiting longer than there is time.
+    """Resolves a host name within a deadline.
 
-    The system's resolver knows no deadline, so a name is looked up in a thread; one
-    that hangs is waited for again by the next exchange, and no second is started.
+    The system's resolver has no deadline, so it runs in a thread. If it hangs, the next
+    exchange waits for the same thread, and no second one is started.
     """
 
     def __init__(self, url: Url) -> None:
-        """Look for nothing yet."""
+        """Store the host, without resolving it."""
         self._url = url
         self._found: list[Address] | None = None
         self._is_literal = False
-        """The host is an address, which stays."""
+        """The host is an address, which does not change."""
         self._error = ""
         self._thread: threading.Thread | None = None
 
     def addresses(self, left: Callable[[], float]) -> list[Address]:
-        """Return what to connect to; raises HttpError."""
+        """Return the addresses to connect to; raises HttpError."""
         if self._found is not None and self._is_literal:
             return self._found
         if self._thread is None:
@@ -264,19 +265,19 @@ class Lookup:
 
 
 def look_up(host: str, port: int, flags: int) -> list[Any]:
-    """Return what `socket.getaddrinfo` finds for a host in ASCII; raises OSError."""
-    # Bytes: for text, Python loads a codec of 0.2 MiB.
+    """Return the result of `socket.getaddrinfo` for an ASCII host; raises OSError."""
+    # Bytes, since for text Python loads a codec of 0.2 MiB.
     name = host.encode("ascii")
     return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)
 
 
 def _tune(wire: socket.socket) -> None:
-    """Send small requests at once, and notice when the other side has vanished."""
+    """Send small requests at once, and detect dead connections."""
     wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
     for name, value in zip(names, KEEPALIVE_SECONDS):
-        # Not every system has them; the deadline holds without them.
+        # Not every system has these options. The deadline works without them.
         option = getattr(socket, name, None)
         if option is not None:
             with contextlib.suppress(OSError):
@@ -284,21 +285,21 @@ def _tune(wire: socket.socket) -> None:
 
 
 def is_tls(error: OSError) -> bool:
-    """Tell whether it is an error of TLS, without importing it."""
+    """Tell whether an error comes from TLS, without importing it."""
     return any(each.__name__ == "SSLError" for each in type(error).__mro__)
 
 
 def trusting(*, ca_file: str = "", ca_text: str = "") -> ssl.SSLContext:
-    """Return a context that trusts these authorities, or else the system's.
+    """Return a TLS context that trusts these authorities, or the system's.
 
     Raises OSError and ValueError.
     """
-    # Six megabytes, which whoever needs no TLS does without.
+    # It takes 6 MiB, which an agent without TLS saves.
     import ssl  # noqa: PLC0415 - see above
 
     if ca_file:
         files.refuse_unreadable(ca_file)
     context = ssl.create_default_context(cafile=ca_file or None, cadata=ca_text or None)
-    # Python 3.9 would take older ones; a system may demand a newer one.
+    # Python 3.9 allows older versions. A system may require a newer one.
     context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
     return context

@@ -1,8 +1,7 @@
-"""DHCP packets, as far as the endpoint's address is in them: bytes in, values out. Pure.
+"""Parse DHCP packets for the endpoint's address: bytes in, values out. Pure.
 
-What comes from the network is from anybody. A packet with anything wrong about it is
-no packet, and of what a good one says only an address that an endpoint may have is
-believed (clause 8.2).
+Anyone can send packets. A packet with any error is rejected, and only an address that
+an endpoint may have is accepted (clause 8.2).
 """
 
 from __future__ import annotations
@@ -12,36 +11,36 @@ from collections.abc import Mapping
 from forewarn.protocol.frozen import frozen_dataclass
 
 ENDPOINT = 245
-"""The option that names the endpoint: four bytes of an address."""
+"""The option with the endpoint's address, in four bytes."""
 
 SERVER_PORT = 67
 CLIENT_PORT = 68
 
 PACKET_BYTES_MAX = 4096
-"""Of what is read as one packet; 576 are usual, and no card's frame has more than 9000."""
+"""Maximum size of a packet; 576 bytes are usual."""
 
 XID_BYTES = 4
 MAC_BYTES = 6
 
 AZURE = bytes((168, 63, 129, 16))
-"""Azure's own: the one public address that is believed."""
+"""Azure's address: the only public address that is accepted."""
 
 _HEAD_BYTES = 236
 _COOKIE = bytes((99, 130, 83, 99))
 _PACKET_BYTES_MIN = _HEAD_BYTES + len(_COOKIE)
 _BOOTP_BYTES = 300
-"""What old relays want a packet to have at least."""
+"""Minimum packet size that old relays require."""
 
 _REQUEST, _REPLY = 1, 2
 _ETHERNET = 1
 _BROADCAST = 0x8000
-"""The answer is to come to all: others on this machine may have the port too."""
+"""Ask for a broadcast answer, since other programs may use the port too."""
 
 _PAD, _END, _OVERLOAD, _MESSAGE, _SERVER, _WANTED = 0, 255, 52, 53, 54, 55
 _LASTS = 51
 _DISCOVER, _OFFER, _ACK = 1, 2, 5
 _FILE, _SNAME = 1, 2
-"""Which fields hold further options: bits of the option that says so."""
+"""Bits of the overload option: which fields hold further options."""
 
 _ADDRESS_BYTES = 4
 _SECONDS_BYTES = 4
@@ -55,30 +54,31 @@ _PRIVATE = (
     (bytes((172, 16)), 12),
     (bytes((192, 168)), 16),
 )
-"""Networks that nobody reaches from elsewhere, each with the length of its prefix."""
+"""Private networks, each with the length of its prefix."""
 
 
 class DhcpError(ValueError):
-    """These bytes are no answer; the sentence says why."""
+    """The bytes are not a valid answer; the message says why."""
 
 
 @frozen_dataclass
 class Reply:
-    """A sound packet of a server."""
+    """A valid packet of a server."""
 
     xid: bytes
     mac: bytes
-    """Of the card that it is for."""
+    """The address of the network interface that it is for."""
     options: Mapping[int, bytes]
 
     @property
     def endpoint(self) -> str:
-        """Return the address that it names; empty: none, or none that is believed."""
+        """Return the endpoint's address; empty: there is none, or it is not
+        accepted."""
         return endpoint_in(self.options.get(ENDPOINT, b""))
 
     @property
     def lasts(self) -> int | None:
-        """Return for how many seconds the lease is; None: for ever, or nobody says."""
+        """Return the lifetime of the lease in seconds; None: unlimited or unknown."""
         found = self.options.get(_LASTS, b"")
         seconds = int.from_bytes(found, "big")
         is_known = len(found) == _SECONDS_BYTES and seconds != _FOR_EVER
@@ -86,13 +86,13 @@ class Reply:
 
     @property
     def server(self) -> str:
-        """Return who says that; empty: it does not tell."""
+        """Return the server's address; empty: unknown."""
         found = self.options.get(_SERVER, b"")
         return _dotted(found) if len(found) == _ADDRESS_BYTES else ""
 
 
 def discover(*, xid: bytes, mac: bytes) -> bytes:
-    """Return the question for what a server would offer; nothing is taken of it."""
+    """Return a DISCOVER packet; no offer is ever accepted."""
     assert len(xid) == XID_BYTES
     assert len(mac) == MAC_BYTES
     packet = bytearray(_HEAD_BYTES)
@@ -108,7 +108,7 @@ def discover(*, xid: bytes, mac: bytes) -> bytes:
 
 
 def parse(packet: bytes) -> Reply:
-    """Return what an offer or an acknowledgement says; raises DhcpError."""
+    """Return the content of an offer or acknowledgement; raises DhcpError."""
     if not _PACKET_BYTES_MIN < len(packet) <= PACKET_BYTES_MAX:
         raise DhcpError(f"{len(packet)} bytes are no DHCP packet")
     if packet[0:3] != bytes((_REPLY, _ETHERNET, MAC_BYTES)):
@@ -131,7 +131,7 @@ def parse(packet: bytes) -> Reply:
 
 
 def answer_to(packet: bytes, *, xid: bytes, mac: bytes) -> Reply:
-    """Return the answer to our own question; raises DhcpError."""
+    """Return the answer to this agent's request; raises DhcpError."""
     reply = parse(packet)
     if reply.xid != xid or reply.mac != mac:
         raise DhcpError("it answers somebody else")
@@ -139,10 +139,10 @@ def answer_to(packet: bytes, *, xid: bytes, mac: bytes) -> Reply:
 
 
 def endpoint_in(address: bytes) -> str:
-    """Return the address that four bytes are, if an endpoint may have it.
+    """Return four bytes as an address, if an endpoint may have it; else an empty text.
 
-    Private and link-local ones, and Azure's. Anything else in a lease is a mistake, or
-    somebody who wants us to listen to a server of theirs.
+    Only private and link-local addresses and Azure's are accepted. Any other address is
+    a mistake or an attempt to redirect the agent.
     """
     if len(address) != _ADDRESS_BYTES:
         return ""

@@ -1,9 +1,9 @@
-"""Finds the endpoint where nobody has said where it is (clause 8.2).
+"""Find the endpoint if the settings do not name it (clause 8.2).
 
-It is at 169.254.169.254; outside a virtual network DHCP tells its address in option
-245. The leases of this machine's client are read for it; where nobody answers at what
-is known, NetworkManager is asked, and then the servers. That is done beside polling,
-which goes on and delays nothing.
+It is at 169.254.169.254 in a virtual network. Elsewhere, DHCP option 245 has its
+address. The agent reads the leases of this machine's DHCP client. If nothing answers at
+the addresses found, it asks NetworkManager and then the DHCP servers. This runs in
+parallel with polling and does not delay it.
 """
 
 from __future__ import annotations
@@ -20,39 +20,40 @@ from forewarn.instants import MINUTE, SECOND, Micros
 logger = logging.getLogger("forewarn.agent.discovery")
 
 DEFAULT = "http://169.254.169.254"
-"""Where it is in a virtual network."""
+"""Its address in a virtual network."""
 
 PORTS = (80, 8080)
-"""Where it may listen at an address that DHCP tells."""
+"""Its possible ports at an address from DHCP."""
 
 SEEK_AGAIN: Micros = MINUTE
 SEEK_AGAIN_MOST: Micros = 15 * MINUTE
-"""Between two requests while nobody answers; it doubles from one to the other."""
+"""The pause between two searches doubles from SEEK_AGAIN to this."""
 
 Leases = Sequence[tuple[str, str]]
 
 
 def places(clock: Clock, known: Leases = leases.LEASES) -> tuple[str, ...]:
-    """Return the URLs that need no question, the likeliest first. Raises nothing."""
+    """Return the URLs that are known without a search, best first. Raises nothing."""
     return _urls(leases.addresses(clock.now(), known))
 
 
 def seek(clock: Clock) -> Heard:
-    """Ask who may know the address, until one tells. Raises nothing.
+    """Search for the address, until one source has it. Raises nothing.
 
-    It takes seconds: NetworkManager is asked, and then the network's DHCP servers.
+    This takes seconds: it asks NetworkManager, and then the DHCP servers of the
+    network.
     """
     heard = seek_here(clock)
     if heard.addresses:
         return heard
-    # Few agents ever do, and none before nobody answered.
+    # Few agents need it, and only after the known addresses failed.
     from forewarn.agent.wire import asking  # noqa: PLC0415
 
     return asking.ask(clock=clock)
 
 
 def seek_here(clock: Clock) -> Heard:
-    """Ask only on this machine. Raises nothing."""
+    """Search on this machine only. Raises nothing."""
     del clock
     told = leases.networkmanager()
     if not told:
@@ -62,12 +63,12 @@ def seek_here(clock: Clock) -> Heard:
 
 
 def urls_of(heard: Heard) -> tuple[str, ...]:
-    """Return where the endpoint may be, by what was heard."""
+    """Return the possible URLs of the endpoint from the result of a search."""
     return _urls(heard.addresses)[1:]
 
 
 class Discovery:
-    """Where a running agent looks for its endpoint."""
+    """The search for the endpoint in a running agent."""
 
     def __init__(
         self,
@@ -76,30 +77,30 @@ class Discovery:
         seek: Callable[[Clock], Heard],
         known: Leases = leases.LEASES,
     ) -> None:
-        """Look nowhere yet; `seek` is for when nobody answers at what is known."""
+        """Store the parameters; `seek` is called when no known address answers."""
         self._clock = clock
         self._known = known
         self._seek = seek
         self._heard: tuple[str, ...] = ()
         self._told: tuple[str, ...] = ()
         self._tried: frozenset[str] = frozenset()
-        """What was returned last, and before that, since others are being asked."""
+        """The URLs returned last, and all before that during a search."""
         self._due = 0.0
         self._pause: Micros = SEEK_AGAIN
         self._thread: threading.Thread | None = None
 
     def places(self) -> tuple[str, ...]:
-        """Return the URLs to try, one after the other; never waits.
+        """Return the URLs to try, one after another; never waits.
 
-        To be called again says that nobody answered there: then others are asked, in a
-        thread. What has not been tried goes before what was, so that what they say is
-        next. A lease that led nowhere may be of another network, and keeps nobody from
-        being asked; one that has come meanwhile is tried first.
+        A second call means that nothing answered there, so it starts a search in a
+        thread. URLs that were not tried come first, so that a result of the search is
+        next. A lease of an old network must not prevent a search. A new lease is tried
+        first.
         """
         by_lease, heard = leases.addresses(self._clock.now(), self._known), self._heard
         tried = self._tried
         is_vain = tried.issuperset(_urls(by_lease))
-        # While they are asked, what a lease tells is not tried again and waited for.
+        # During a search, URLs from leases are not tried again.
         is_asking = self._is_asking() or (is_vain and self._begin())
         found = _urls(heard if is_asking else [*heard, *by_lease])
         self._tried = tried.union(found) if is_asking else frozenset(found)
@@ -109,7 +110,7 @@ class Discovery:
         return self._thread is not None and self._thread.is_alive()
 
     def _begin(self) -> bool:
-        """Ask, unless it is too early for that; return whether it was begun."""
+        """Start a search unless it is too early; tell whether it was started."""
         if self._clock.monotonic() < self._due:
             return False
         self._due = self._clock.monotonic() + self._pause / SECOND
@@ -125,7 +126,7 @@ class Discovery:
         try:
             heard = self._seek(self._clock)
         except Exception:
-            # Whatever it is: the endpoint may still answer where it should be.
+            # Whatever happened, the endpoint may still answer at its usual address.
             logger.exception("the endpoint could not be looked for")
             return
         self._heard = heard.addresses

@@ -1,8 +1,8 @@
-"""One endpoint, as Azure's protocol has it: ask for the document, approve, ask a name.
+"""One endpoint of Azure's protocol: get the document, approve, get the VM's name.
 
-Whatever happens is a value: nothing here raises for what an endpoint does. It keeps
-what belongs to the conversation (version, tag, the last document) and no task. One
-thread asks; `approve` and `interrupt` may be called from others.
+Every failure of an endpoint is a value, not an exception. The class keeps the state of
+the conversation (version, tag, last document), but no tasks. One thread polls; other
+threads may call `approve` and `interrupt`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ EVENTS_PATH = "/metadata/scheduledevents"
 INSTANCE_PATH = "/metadata/instance"
 
 INSTANCE_VERSION = "2021-02-01"
-"""Of the instance endpoint, whose list is its own; every version tells the name."""
+"""Version of the instance endpoint, which has its own list; every version works."""
 
 NAME_MAX = 200
-"""Characters of a VM's name; Azure's have 64 at most."""
+"""Maximum length of a VM's name; Azure's have at most 64 characters."""
 
 SHORT_TIMEOUT: Micros = 2 * SECOND
-"""What is left for an approval, at least, when its version was not the right one."""
+"""Minimum time for sending an approval again with another version."""
 
 _METADATA = ("Metadata", "true")
 _OK = 200
@@ -42,7 +42,7 @@ _BAD_REQUEST = 400
 _TOO_MANY = 429
 
 _SERVER = "forewarn"
-"""Who offers to wait for a change; nobody else is asked to (docs/reference/extensions.md)."""
+"""Only a server of this name is asked to wait (see "Extensions of the protocol")."""
 
 _EMPTY = Reading(incarnation=None, notices=(), is_empty=True)
 
@@ -51,23 +51,23 @@ _UNDERSCORED = frozenset(each.name for each in versions.VERSIONS if each.undersc
 
 
 class Result(enum.Enum):
-    """How one poll ended; the value is a metric's label."""
+    """The result of a poll; the value is a metric label."""
 
     OK = "ok"
-    """A document, in full."""
+    """A complete document."""
     UNCHANGED = "unchanged"
-    """304: the document is the one before."""
+    """304: the document has not changed."""
     EMPTY = "empty"
-    """200 with an empty body, as Azure has answered where there are no events."""
+    """200 with an empty body, which Azure has returned when there are no events."""
     UNREADABLE = "unreadable"
-    """200, and no document."""
+    """200 without a readable document."""
     REDIRECT = "http_3xx"
-    """Refused: nobody else may answer for the endpoint."""
+    """Not followed: no other server may answer for the endpoint."""
     CLIENT_ERROR = "http_4xx"
     TOO_MANY = "http_429"
     SERVER_ERROR = "http_5xx"
     STRANGE = "http_other"
-    """Another success than 200, or a 304 that nobody asked for."""
+    """Any other success status, or an unexpected 304."""
     TIMEOUT = "timeout"
     REFUSED = "refused"
     RESET = "reset"
@@ -77,27 +77,27 @@ class Result(enum.Enum):
     TLS = "tls"
     REQUEST = "request"
     STOPPED = "stopped"
-    """The agent itself ended it, as it does when it stops."""
+    """The agent itself ended the poll, such as when it stops."""
     FAULT = "fault"
-    """A fault of the agent's own; the log has it."""
+    """A bug in the agent; see its log."""
 
 
 @frozen_dataclass
 class Asked:
-    """What one poll gave."""
+    """The result of one poll, with its document."""
 
     result: Result
     reading: Reading | None = None
-    """The document, if it is known to be as it is now."""
+    """The current document, if it is known."""
     is_changed: bool = False
-    """The document is another one than the last that was read."""
+    """The document differs from the last one."""
     detail: str = ""
-    """What went wrong, for a person."""
+    """The problem, for a person."""
     retry_after: Micros = 0
 
 
 class Endpoint:
-    """A conversation with the endpoint, wherever it is found."""
+    """A conversation with the endpoint at any of its possible addresses."""
 
     def __init__(
         self,
@@ -106,10 +106,10 @@ class Endpoint:
         clock: Clock,
         ca_file: str = "",
     ) -> None:
-        """Ask at the URLs that `find` returns, one after the other until one answers.
+        """Poll the URLs that `find` returns, one after another until one answers.
 
-        `find` is called again when none did. It returns one URL at least, each of
-        which `parse_url` takes.
+        `find` is called again when none has answered. It returns at least one URL, and
+        `parse_url` accepts each of them.
         """
         self._find = find
         self._clock = clock
@@ -118,7 +118,7 @@ class Endpoint:
         self._at = 0
         self._place = ""
         self._answered: float | None = None
-        """When it last gave a document, in seconds of the monotonic clock."""
+        """When it last returned a document, in seconds of the monotonic clock."""
         self._is_stopped = False
         self._client = self._connect_next()
         self._version = versions.NEWEST.name
@@ -134,7 +134,7 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """Return where it is asked now."""
+        """Return the URL that is polled now."""
         return self._place
 
     @property
@@ -144,18 +144,18 @@ class Endpoint:
 
     @property
     def longest_wait(self) -> Micros:
-        """Return how long the endpoint offers to wait for a change; 0: it does not."""
+        """Return the longest wait for a change that the endpoint offers; 0: none."""
         return self._longest_wait if self._tag is not None else 0
 
     def ask(self, *, timeout: Micros, wait: Micros = 0, full: bool = False) -> Asked:
-        """Ask for the document once.
+        """Get the document once.
 
-        `wait` is for an endpoint that offers it, in whole seconds; `full` asks for
-        the document even where it has not changed. Where the endpoint does not know
-        the version, it is asked again at once with one that it knows.
+        `wait` is for an endpoint that offers it, in whole seconds. With `full`, the
+        document is returned even if it has not changed. If the endpoint does not know
+        the version, it is asked again at once with a common version.
         """
         if self._answered is not None and self._silence() > TAG_LASTS:
-            # Whoever answers after that may be another one.
+            # After this time, another endpoint may answer.
             self._restart(versions.NEWEST.name)
             self._answered = None
         try:
@@ -173,10 +173,10 @@ class Endpoint:
         return asked
 
     def approve(self, event_id: str, *, timeout: Micros) -> Answered:
-        """Send the approval of one event (clause 3.1), over a connection of its own.
+        """Send the approval of one event (clause 3.1) over a separate connection.
 
-        WANTED means that nobody knows whether it was taken: to send it again is
-        right and does no harm (3.2). REFUSED has the endpoint's own sentence.
+        WANTED means that the result is unknown. The approval must then be sent again,
+        which is harmless (clause 3.2). REFUSED has the endpoint's message.
         """
         spelled = self._spelled.get(event_id, event_id)
         body = json.dumps(
@@ -205,14 +205,14 @@ class Endpoint:
         return refusals.judge(event_id, answer)
 
     def instance_name(self, *, timeout: Micros = NAME_TIMEOUT) -> str | None:
-        """Return what the instance endpoint calls this VM; None: it does not tell."""
+        """Return this VM's name at the instance endpoint; None: unknown."""
         try:
             answer = self._get_instance(timeout)
             offered = refusals.newest_versions(answer)
             if answer.status == _BAD_REQUEST and offered:
                 if self._instance_version in offered:
                     return None
-                # The member is in each of them, so any that it knows will do.
+                # Every version has the name, so any version that it knows will do.
                 self._instance_version = offered[0]
                 answer = self._get_instance(timeout)
         except HttpError:
@@ -220,18 +220,18 @@ class Endpoint:
         return _name_in(answer)
 
     def interrupt(self) -> None:
-        """End for good, also a poll that another thread waits for."""
+        """Stop for good, even if another thread is waiting for a poll."""
         self._is_stopped = True
         self._client.interrupt()
 
     def close(self) -> None:
-        """Let go of the connection that is kept, when nobody polls any more."""
+        """Close the kept connection, after polling has ended."""
         self._client.close()
 
-    # Asking
+    # Requests
 
     def _get(self, *, timeout: Micros, wait: Micros, full: bool) -> Answer:
-        # Asked without a wait too, it tells whether it would.
+        # Even with a wait of 0, the endpoint reports the waits that it offers.
         query = f"&wait={0 if full else wait // SECOND}" if self._knows_push else ""
         headers: list[tuple[str, str]] = [_METADATA]
         if self._tag is not None and not full:
@@ -244,7 +244,7 @@ class Endpoint:
         return self._client.get(target, headers=(_METADATA,), timeout=timeout)
 
     def _take(self, answer: Answer) -> Asked:
-        """Return what an answer says, and keep it if it is a document."""
+        """Return the result of an answer, and keep its document, if any."""
         if answer.status == _NOT_MODIFIED and self._tag is not None:
             self._hear_offer(answer)
             return Asked(result=Result.UNCHANGED, reading=self._reading)
@@ -269,7 +269,8 @@ class Endpoint:
         return Asked(result=Result.OK, reading=self._reading, is_changed=is_changed)
 
     def _take_empty(self) -> Asked:
-        """Return what an empty body says: no events, and no tag to ask with next."""
+        """Return the result of an empty body: no events, and no tag for the next
+        poll."""
         was_empty = self._reading is not None and self._reading.is_empty
         self._tag = self._tagged = self._body = None
         self._longest_wait = 0
@@ -277,10 +278,10 @@ class Endpoint:
         return Asked(result=Result.EMPTY, reading=_EMPTY, is_changed=not was_empty)
 
     def _take_tag(self, answer: Answer) -> None:
-        """Keep the tag to ask with next, if this endpoint's tags can be trusted.
+        """Store the tag for the next poll, if the endpoint's tags are reliable.
 
-        One that has given two contents one tag may answer 304 for either. So may
-        whoever spoiled a document on its way, and left it its tag.
+        If two different documents had the same tag, a later 304 could mean either of
+        them. This also happens if a document was corrupted on its way and kept its tag.
         """
         is_odd = self._reading is not None and bool(self._reading.oddities)
         tag = answer.header("etag")
@@ -296,11 +297,11 @@ class Endpoint:
         seconds = refusals.seconds_in(offered) if self._knows_push else 0
         self._longest_wait = seconds * SECOND
 
-    # Going on
+    # State
 
     def _failed(self, result: Result, detail: str, retry_after: Micros = 0) -> Asked:
-        """Forget what the next answer must not be taken with; try the next place."""
-        # What it says next is wanted in full, even if it is what was there.
+        """Reset the state that depends on the last answer, and try the next address."""
+        # The next document is needed in full, even if it has not changed.
         self._tag = None
         self._longest_wait = 0
         if self._answered is None and result is not Result.STOPPED:
@@ -309,7 +310,7 @@ class Endpoint:
         return Asked(result=result, detail=detail, retry_after=retry_after)
 
     def _restart(self, version: str) -> None:
-        """Forget what was learned of an endpoint that spoke otherwise, or was away."""
+        """Reset the state after a change of the version or a long silence."""
         self._version = version
         self._tag = self._tagged = self._body = None
         self._trusts_tags = True
@@ -320,12 +321,13 @@ class Endpoint:
         return round((self._clock.monotonic() - self._answered) * SECOND)
 
     def _connect_next(self) -> Client:
-        """Return a client for the next place, or the first of those found anew."""
+        """Return a client for the next address, or for the first one of a new
+        search."""
         self._at += 1
         if self._at >= len(self._places):
             self._places = tuple(self._find())
             self._at = 0
-        # At once, since approvals look at it from other threads.
+        # Set at once, since other threads read it for approvals.
         self._place = self._places[self._at]
         client = Client(parse_url(self.url), clock=self._clock, ca_file=self._ca_file)
         if self._is_stopped:
@@ -334,7 +336,7 @@ class Endpoint:
 
 
 def _target(url: Url, path: str, version: str) -> str:
-    """Return one of the endpoint's own paths, which come after that of its URL."""
+    """Return the target of a request, relative to the path of the endpoint's URL."""
     prefix = url.target.partition("?")[0].rstrip("/")
     return f"{prefix}{path}?api-version={version}"
 
@@ -349,7 +351,7 @@ def _result_of(status: int) -> Result:
 
 
 def _name_in(answer: Answer) -> str | None:
-    """Return `compute.name` of an answer of the instance endpoint."""
+    """Return `compute.name` from an answer of the instance endpoint."""
     if answer.status != _OK:
         return None
     instance = json_members(answer.body) or {}

@@ -1,7 +1,7 @@
-"""A small HTTP/1.1 client on a socket: one exchange, one deadline.
+"""A small HTTP/1.1 client with one deadline per exchange.
 
-It follows no redirect and knows no proxy, since the endpoint must be asked by this
-machine itself. All that goes wrong is an `HttpError`.
+It follows no redirects and uses no proxy, since this machine itself must ask the
+endpoint. Every failure is an `HttpError`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from forewarn.instants import SECOND, Micros
 __all__ = ["Answer", "Client", "HttpError", "Trouble", "Url", "parse_url"]
 
 CONNECT_TIMEOUT: Micros = 5 * SECOND
-"""For the connection, where the answer may take longer: who is there says so soon."""
+"""Timeout for connecting, which is short even if the answer may take longer."""
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -32,7 +32,7 @@ _TARGET = re.compile(r"/[\x21-\x7e]*", re.ASCII)
 
 
 class Client(Connection):
-    """Talks to one server; keeps a connection between GETs."""
+    """A client of one server, which keeps a connection between GETs."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Client(Connection):
         key_file: str = "",
         body_max: int = BODY_BYTES_MAX,
     ) -> None:
-        """Connect nowhere yet; see `Connection` for the files."""
+        """Store the parameters, without connecting; see `Connection` for the files."""
         super().__init__(
             url,
             clock=clock,
@@ -66,7 +66,8 @@ class Client(Connection):
     ) -> Answer:
         """Return the answer to a GET; raises HttpError.
 
-        A kept connection that the server has closed meanwhile is made anew, once.
+        If the server has closed a kept connection, the request is sent once more over a
+        new one.
         """
         request = _written("GET", target, headers, None, self.url)
         self._allow(timeout / SECOND)
@@ -88,9 +89,10 @@ class Client(Connection):
         timeout: Micros,
         connect_timeout: Micros = CONNECT_TIMEOUT,
     ) -> Answer:
-        """Send a body once, over a connection of its own; raises HttpError.
+        """Send a body once over a new connection, and return the answer; raises
+        HttpError.
 
-        An error does not say that the server has not got it.
+        After an error, the server may still have received the body.
         """
         request = _written(method, target, headers, body, self.url)
         self._allow(timeout / SECOND)
@@ -102,7 +104,7 @@ class Client(Connection):
             self.close()
 
     def reach(self, *, timeout: Micros) -> None:
-        """Connect and say nothing, to see whether that can be; raises HttpError."""
+        """Test whether a connection can be opened; raises HttpError."""
         self.close()
         self._allow(timeout / SECOND)
         self._connect(timeout / SECOND)
@@ -111,25 +113,25 @@ class Client(Connection):
     # One exchange
 
     def _take_kept(self) -> bool:
-        """Tell whether a connection is kept and the server still has it."""
+        """Tell whether a connection is kept and still open."""
         if self._wire is None:
             return False
         try:
             self._wire.settimeout(0)
             self._wire.recv(1)
         except OSError as error:
-            # Nothing to read is as it should be; of TLS it has another name.
+            # There must be nothing to read, which TLS reports with another error.
             if isinstance(error, BlockingIOError) or _is_want_read(error):
                 return True
-        # It has ended, or says something that nobody asked for.
+        # It has ended, or the server sent bytes without a request.
         self.close()
         return False
 
     def _talk(self, request: bytes, *, may_be_stale: bool = False) -> Answer:
-        """Send a request and read its answer; raises HttpError.
+        """Send a request and return its answer; raises HttpError.
 
-        Where the connection was kept and ends before a byte of the answer has come,
-        it raises _StaleError: the server gave it up before it saw the request.
+        If a kept connection ends before the first byte of the answer, the server had
+        closed it before it saw the request, and _StaleError is raised.
         """
         reader = Reader(body_max=self._body_max)
         try:
@@ -156,7 +158,7 @@ class Client(Connection):
 
 
 class _StaleError(Exception):
-    """A kept connection had ended before the request was seen."""
+    """A kept connection had ended before the server saw the request."""
 
 
 def _written(
@@ -166,7 +168,7 @@ def _written(
     body: bytes | None,
     url: Url,
 ) -> bytes:
-    """Return a request as bytes; raises HttpError where it would be another one."""
+    """Return the bytes of a request; raises HttpError if a part is not valid HTTP."""
     if not _TOKEN.fullmatch(method) or not _TARGET.fullmatch(target):
         raise HttpError(
             Trouble.REQUEST, "the request has no method or path that is one"

@@ -1,10 +1,10 @@
-"""Reads what this machine's DHCP client has noted of the endpoint (clause 8.2).
+"""Read the endpoint's address from the leases of this machine's DHCP client.
 
-Each client has a form of its own: dhclient, systemd-networkd and older NetworkManagers
-write texts, dhcpcd keeps the server's packet, and a newer NetworkManager tells it only
-to those who ask it. Of a lease that has run out nothing is taken: it may be from another
-network, in an image that was cloned. Nothing is sent. On Windows and macOS there is
-nothing to read.
+See clause 8.2. The clients have different formats: dhclient, systemd-networkd and older
+versions of NetworkManager write text, dhcpcd stores the server's packet, and newer
+versions of NetworkManager must be asked. Expired leases are ignored, since they may
+come from another network if the image was cloned. This module sends no packets. On
+Windows and macOS, there is nothing to read.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ LEASES = (
     ("/var/lib/dhcpcd", "*lease*"),
     ("/var/lib/dhcpcd5", "*lease*"),
 )
-"""Folders and the files in them, `**/` also in the folders of those:
-systemd-networkd, NetworkManager, dhclient, dhcpcd."""
+"""Directories with patterns for the files in them, where `**/` includes their
+subdirectories: systemd-networkd, NetworkManager, dhclient, dhcpcd."""
 
 LEASE_BYTES_MAX = 1 << 20
-"""Of a lease file: dhclient appends for ever, and the newest is at its end."""
+"""Maximum size that is read at the end of a lease file, since dhclient only appends."""
 
 FILES_MAX = 100
-"""Lease files that are read: one for each network card, and some old ones."""
+"""Maximum number of lease files: one for each network interface, and some old ones."""
 
 NMCLI_SECONDS = 5.0
-"""For NetworkManager to answer: it is on this machine."""
+"""Timeout for NetworkManager, which runs on this machine."""
 
 NMCLI = (
     *("nmcli", "--terse", "--escape", "no"),
     *("--fields", "DHCP4", "device", "show"),
 )
 NMCLI_RUNS = "/run/NetworkManager"
-"""Is there where it runs."""
+"""This directory exists while NetworkManager is running."""
 
 _OPTION = re.compile(
     r"(?:unknown[-_]|OPTION_|option[_-]|private_?)245[\"']?\s*[=:\s]\s*"
@@ -58,14 +58,14 @@ _OPTION = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _LEASE_ENDS = re.compile(r"^[ \t]*\}", re.MULTILINE)
-"""Where a lease of dhclient ends; within a text it writes no line's end."""
+"""The end of a lease of dhclient, which never writes a line break within a text."""
 
 _EXPIRE = re.compile(
     r"^[ \t]*expire[ \t]+(?:epoch[ \t]+(\d{1,11})"
     r"|\d[ \t]+(\d{4})/(\d\d)/(\d\d)[ \t]+(\d\d:\d\d:\d\d))[ \t]*;",
     re.MULTILINE | re.ASCII,
 )
-"""How dhclient says when, in UTC; of one that lasts for ever it says `never`."""
+"""The expiry in a lease of dhclient, in UTC, or `never`."""
 
 _ESCAPED = re.compile(r"\\([0-7]{3}|.)", re.ASCII)
 _BYTE_MAX = 255
@@ -73,19 +73,20 @@ _BYTE_MAX = 255
 
 @frozen_dataclass
 class Heard:
-    """What came of the questions, to programs of this machine or to servers."""
+    """The result of a search, on this machine or at DHCP servers."""
 
     addresses: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
-    """How each question ended, one sentence each."""
+    """The result of each step, one sentence each."""
 
 
 def addresses(now: Micros, leases: Sequence[tuple[str, str]] = LEASES) -> list[str]:
-    """Return what leases tell that last at `now`, the newest first. Raises nothing."""
+    """Return the addresses in leases that are valid at `now`, the newest first. Raises
+    nothing."""
     files: list[tuple[float, str]] = []
     for folder, pattern in leases:
         for path in _files(folder, pattern):
-            # One that has gone meanwhile tells nothing.
+            # A file may disappear meanwhile.
             with contextlib.suppress(OSError):
                 files.append((os.path.getmtime(path), path))
     found: dict[str, None] = {}
@@ -98,9 +99,10 @@ def addresses(now: Micros, leases: Sequence[tuple[str, str]] = LEASES) -> list[s
 
 
 def address_in(leases: bytes, *, now: Micros, age: Micros = 0) -> str:
-    """Return the address that the last option 245 tells; empty: none that lasts.
+    """Return the address in the last option 245 of a valid lease; empty: none.
 
-    `age` is how long ago this was written: by it dhcpcd counts as well.
+    `age` is the time since the file was written, which determines the expiry for
+    dhcpcd.
     """
     with contextlib.suppress(dhcp.DhcpError):
         reply = dhcp.parse(leases)
@@ -114,9 +116,9 @@ def address_in(leases: bytes, *, now: Micros, age: Micros = 0) -> str:
 
 
 def networkmanager(runs: str = NMCLI_RUNS) -> str:
-    """Return what NetworkManager says that DHCP told it; empty: nothing.
+    """Return the address that NetworkManager has from DHCP; empty: none.
 
-    It takes five seconds at most, where NetworkManager hangs.
+    This takes at most five seconds, if NetworkManager hangs.
     """
     if not os.path.isdir(runs):
         return ""
@@ -140,7 +142,7 @@ def _named_in(text: str) -> str:
 
 
 def _has_expired(lease: str, now: Micros) -> bool:
-    """Tell whether a lease says itself that it is over."""
+    """Tell whether a lease has expired by its own text."""
     endings: list[tuple[str, ...]] = _EXPIRE.findall(lease)
     if not endings:
         return False
@@ -156,7 +158,7 @@ def _has_expired(lease: str, now: Micros) -> bool:
 
 def _address(text: str | None, letters: str | None) -> str:
     if text is None:
-        # dhclient writes bytes that all happen to be letters as a text.
+        # dhclient writes the bytes as text if all of them are letters.
         shown = _ESCAPED.sub(_unescaped, letters or "")
         numbers = [ord(letter) for letter in shown]
     elif "." in text:
@@ -176,7 +178,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _files(folder: str, pattern: str) -> Iterator[str]:
-    """Yield the files of a folder; of one that we may not read, or is not there, none."""
+    """Yield the files of a directory, or none if it cannot be read."""
     name = pattern.removeprefix("**/")
     for place, _, found in os.walk(folder):
         for file in found:

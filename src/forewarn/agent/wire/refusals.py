@@ -1,7 +1,7 @@
-"""What an endpoint's answer means where it is no document. Pure.
+"""Interpret an endpoint's answers that are not documents. Pure.
 
-Only an answer that says something of the approval itself refuses it; every other
-failure leaves it open, and it is sent again.
+Only an answer about the approval itself refuses it. After every other failure, the
+approval is sent again.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from forewarn.instants import SECOND, Micros
 from forewarn.protocol.decoder import BLANK
 
 SENTENCE_MAX = 300
-"""Characters of an endpoint's sentence that are repeated."""
+"""Maximum length of an endpoint's message in log lines and notes."""
 
 VERSIONS_MAX = 100
-"""Entries of `newest-versions` that are looked at; three are usual."""
+"""Maximum number of entries in `newest-versions` that are read; three are usual."""
 
 _OPEN = frozenset({404, 408, 410, 425, 429})
-"""Refusals that say nothing of the approval: there is no endpoint just now (404; 410
-while it is being updated), or it is too busy."""
+"""Statuses that do not refuse the approval: there is no endpoint at present (404, or
+410 during an update), or it is too busy."""
 
 _SUCCESS = range(200, 300)
 _REFUSAL = range(400, 500)
@@ -35,13 +35,13 @@ _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 def judge(event_id: str, answer: Answer) -> Answered:
-    """Return what became of an approval that was answered (clauses 3.2 and 3.3)."""
+    """Return the result of an approval from its answer (clauses 3.2 and 3.3)."""
     if answer.status in _SUCCESS and _is_page(answer):
-        # Whoever shows people a page has passed no approval on.
+        # A captive portal or similar has not passed the approval on.
         detail = "a page of HTML, which no endpoint answers with"
         return Answered(event_id=event_id, consent=Consent.WANTED, detail=detail)
     if answer.status in _SUCCESS:
-        # Any other body says nothing: clients must read nothing into it (clause 1.12).
+        # Clients must ignore any other body (clause 1.12).
         return Answered(event_id=event_id, consent=Consent.GIVEN)
     refuses = answer.status in _REFUSAL and answer.status not in _OPEN
     return Answered(
@@ -53,13 +53,13 @@ def judge(event_id: str, answer: Answer) -> Answered:
 
 
 def _is_page(answer: Answer) -> bool:
-    """Tell whether it is a page for people, whatever it calls itself."""
+    """Tell whether the answer is a web page, whatever its content type."""
     kind = (answer.header("content-type") or "").strip().lower()
     return kind.startswith(_PAGES) or answer.body.lstrip(BLANK).startswith(b"<")
 
 
 def sentence_of(answer: Answer) -> str:
-    """Return the status and what the endpoint says about it, for a person."""
+    """Return the status with the endpoint's message, for a person."""
     said = (json_members(answer.body) or {}).get("error")
     if isinstance(said, str) and said.strip():
         text = " ".join(said.split())[:SENTENCE_MAX]
@@ -72,12 +72,12 @@ def sentence_of(answer: Answer) -> str:
 
 
 def retry_after(answer: Answer) -> Micros:
-    """Return how long the endpoint wants to be left alone; 0: it does not say."""
+    """Return the pause that the endpoint asks for; 0: none."""
     return seconds_in(answer.header("retry-after")) * SECOND
 
 
 def seconds_in(header: str | None) -> int:
-    """Return the whole seconds that a header's value says; 0: none, or no number."""
+    """Return the whole seconds in a header's value; 0: there are none."""
     found = _SECONDS.fullmatch(header or "")
     return int(found[1]) if found else 0
 
@@ -96,7 +96,7 @@ def newest_versions(answer: Answer) -> tuple[str, ...]:
 def version_for(answer: Answer, *, refused: str, known: Sequence[str]) -> str | None:
     """Return the newest version that both sides know.
 
-    None where the answer is not about the version, or there is no such version.
+    None: the answer is not about the version, or there is no common version.
     """
     offered = newest_versions(answer)
     if refused in offered:

@@ -1,7 +1,8 @@
-"""Sends approvals beside everything else: in threads of their own, so that none waits.
+"""Send approvals in separate threads, so that nothing waits for them.
 
-A crash before an answer came leaves an approval that may have been taken: it is sent
-again, which does no harm (clause 3.2). It must not know what is approved, and why.
+After a crash before the answer, it is unknown whether the approval was accepted. It is
+sent again, which is harmless (clause 3.2). This module does not know why an event is
+approved.
 """
 
 from __future__ import annotations
@@ -17,22 +18,23 @@ from forewarn.instants import SECOND, Micros
 logger = logging.getLogger("forewarn.agent.sender")
 
 TIMEOUT: Micros = 5 * SECOND
-"""For an approval to be answered; then it is sent again."""
+"""Timeout for an approval, which is then sent again."""
 
 THREADS_MAX = 8
-"""Approvals at a time; a document may want hundreds, and an endpoint may hang."""
+"""Maximum number of parallel approvals: a document may have hundreds of events, and the
+endpoint may hang."""
 
 
 class Port(Protocol):
-    """Who takes approvals: `wire.endpoint.Endpoint`, or a fake of it."""
+    """The receiver of approvals: `wire.endpoint.Endpoint`, or a fake of it."""
 
     def approve(self, event_id: str, *, timeout: Micros) -> Answered:
-        """Send one approval, and return what became of it."""
+        """Send one approval, and return its result."""
         ...
 
 
 class Sender:
-    """Sends approvals, and tells what became of them."""
+    """Sends approvals, and reports their results."""
 
     def __init__(
         self,
@@ -41,13 +43,13 @@ class Sender:
         tell: Callable[[Answered], None],
         timeout: Micros = TIMEOUT,
     ) -> None:
-        """Send nothing yet; `tell` is called by any thread."""
+        """Store the parameters; `tell` is called from any thread."""
         self._endpoint = endpoint
         self._tell = tell
         self._timeout = timeout
         self._lock = threading.Lock()
         self._waiting: dict[str, None] = {}
-        """Events whose approval no thread has taken yet, in their order."""
+        """Events whose approval waits for a thread, in their order."""
         self._threads = 0
 
     def approve(self, send: Send) -> None:
@@ -55,7 +57,7 @@ class Sender:
         event_id = send.event_id
         with self._lock:
             if event_id in self._waiting:
-                # Its turn has not come yet: once is enough.
+                # It is already waiting.
                 return
             self._waiting[event_id] = None
             if self._threads >= THREADS_MAX:
@@ -70,7 +72,7 @@ class Sender:
             self._tell(_unsent(event_id, f"no thread could be started: {error}"))
 
     def _run(self) -> None:
-        """Send until nothing waits."""
+        """Send approvals until none is waiting."""
         while True:
             with self._lock:
                 if not self._waiting:
@@ -84,7 +86,7 @@ class Sender:
         try:
             answered = self._endpoint.approve(event_id, timeout=self._timeout)
         except Exception:
-            # Whatever it is: that nobody knows of the approval is the truth.
+            # Whatever happened, the result of the approval is unknown.
             logger.exception("an approval failed by a fault of the agent")
             answered = _unsent(event_id, "a fault of the agent: see its log")
         self._tell(answered)

@@ -1,4 +1,4 @@
-"""URLs and addresses, as far as the agent needs them: text in, parts out. Pure."""
+"""Parse URLs and listening addresses. Pure."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _PORT_MAX = 65_535
 
 @frozen_dataclass
 class Url:
-    """Where to connect, and what to ask for there."""
+    """The parts of a URL."""
 
     scheme: str
     """`http` or `https`."""
     host: str
-    """A name or an address; of IPv6 without brackets, with its zone if any."""
+    """A name or an address. An IPv6 address has no brackets, but may have a zone."""
     port: int
     target: str
-    """Path and query; empty where the URL ends with the host."""
+    """Path and query; empty if the URL ends with the host."""
 
     @property
     def is_secure(self) -> bool:
-        """Tell whether TLS is wanted."""
+        """Tell whether the URL needs TLS."""
         return self.scheme == "https"
 
     @property
     def authority(self) -> str:
-        """Return what the header Host says."""
-        # A zone means something on this machine only.
+        """Return the value of the Host header."""
+        # A zone is only valid on this machine.
         host = self.host.partition("%")[0]
         shown = f"[{host}]" if ":" in host else host
         return shown if self.port == _PORTS[self.scheme] else f"{shown}:{self.port}"
@@ -51,13 +51,13 @@ class Url:
 
 
 def parse_url(text: str) -> Url:
-    """Return the parts of an http or https URL; raises ValueError with a sentence.
+    """Return the parts of an http or https URL; raises ValueError with a message.
 
-    User names and passwords are refused: they belong into a file.
+    User names and passwords are refused, since they belong in a file.
     """
     found = _URL.fullmatch(text.strip())
     if found is None:
-        # Not repeated whole: what stands before an @ may be a password.
+        # The error does not repeat text before an @, which may be a password.
         shown = text.rpartition("@")[2][:100]
         why = ": a user name or password has no place in it" if "@" in text else ""
         raise ValueError(f"{shown!r} is not a URL such as http://169.254.169.254{why}")
@@ -75,7 +75,7 @@ def parse_url(text: str) -> Url:
 
 
 def split_listener(listen: str) -> tuple[str, int] | None:
-    """Return host and port of HOST:PORT, `[::1]:9464`; None if it is none."""
+    """Return the host and port of HOST:PORT, such as `[::1]:9464`; None: invalid."""
     host, colon, digits = listen.rpartition(":")
     if not colon or not digits.isascii() or not digits.isdigit():
         return None
