@@ -11,7 +11,7 @@ import pytest
 from forewarn.cli import conform, main
 from forewarn.instants import parse_instant
 from forewarn.testing.client import EVENTS_PATH
-from forewarn.testing.conformance.pace_questions import BURST
+from forewarn.testing.conformance.traffic_questions import BURST
 from tests.spec.mock_imitation import Mock
 from tests.spec.small_servers import Careless, listening
 

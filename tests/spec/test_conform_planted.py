@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.clock import SystemClock
 from forewarn.testing.client import HttpClient
-from forewarn.testing.conformance import connection_questions
+from forewarn.testing.conformance import traffic_questions
 from forewarn.testing.conformance.checks import CHECKS
 from forewarn.testing.conformance.inquiry import Inquiry, UntriedError
 from forewarn.testing.conformance.report import Watched, document, report, told
@@ -124,7 +124,7 @@ def test_what_is_sent_on_one_connection_is_seen_over_sockets_too(name: str) -> N
     with planted.serving(defect, pace=planted.AT_ONCE) as served:
         client = HttpClient(served.url, timeout_seconds=20)
         inquiry = Inquiry(client, now=SystemClock().now)
-        for question in connection_questions.QUESTIONS:
+        for question in traffic_questions.ON_ONE_CONNECTION:
             with contextlib.suppress(UntriedError):
                 if isinstance(question.ask(inquiry), Failed):
                     broken_titles.append(question.title)
@@ -136,4 +136,4 @@ def test_a_connection_that_is_said_to_end_is_no_fault() -> None:
     findings = examined(planted.DEFECTS["closed-each-time"], Course.APPROVING.plan)
     [goes_on] = [each for each in findings if each.expected == GOES_ON]
     assert isinstance(goes_on.verdict, NotTried)
-    assert goes_on.verdict.needs == connection_questions.A_KEPT_CONNECTION
+    assert goes_on.verdict.needs == traffic_questions.A_KEPT_CONNECTION

@@ -10,7 +10,7 @@ from forewarn.metadata.identity import Source
 from forewarn.testing.conformance.check import Check
 from forewarn.testing.conformance.checks import checks_of
 from forewarn.testing.conformance.inquiry import start_requests
-from forewarn.testing.conformance.pace_questions import BURST
+from forewarn.testing.conformance.traffic_questions import BURST
 from forewarn.testing.conformance.verdicts import NotTried
 from tests.spec import support
 from tests.spec.support import (

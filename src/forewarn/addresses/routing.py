@@ -102,7 +102,7 @@ def _to_guests(ports: Iterable[Port], table: str) -> Iterator[Route]:
 
 def changes(present: Routing, wish: Routing) -> tuple[Command, ...]:
     """Return the calls of `ip` that make what is present what is wished."""
-    gone = (
+    return (
         *(
             ("rule", "del", *rule.words)
             for rule in present.rules
@@ -113,8 +113,6 @@ def changes(present: Routing, wish: Routing) -> tuple[Command, ...]:
             for route in present.routes
             if route not in wish.routes
         ),
-    )
-    new = (
         *(
             ("route", "replace", *route.words)
             for route in wish.routes
@@ -126,7 +124,6 @@ def changes(present: Routing, wish: Routing) -> tuple[Command, ...]:
             if rule not in present.rules
         ),
     )
-    return (*gone, *new)
 
 
 def read_routing(

@@ -63,66 +63,58 @@ def refused(port: Port) -> str:
 
 def ruleset(plan: Plan) -> str:
     """Return the whole text; it replaces what an earlier plan has left."""
-    return "\n".join([*_removal(FAMILIES), *_inet(plan), *_bridge(plan)]) + "\n"
+    return removal(FAMILIES) + _text([*_inet(plan), *_bridge(plan)])
 
 
 def removal(families: Iterable[str]) -> str:
     """Return the text that removes our tables of these families."""
-    return "".join(f"{line}\n" for line in _removal(families))
+    # Named first, so that it may be removed where there is none.
+    return "".join(
+        f"table {family} {TABLE}\ndelete table {family} {TABLE}\n"
+        for family in families
+    )
 
 
-def _removal(families: Iterable[str]) -> Iterator[str]:
-    for family in families:
-        # Named first, so that it may be removed where there is none.
-        yield f"table {family} {TABLE}"
-        yield f"delete table {family} {TABLE}"
+def _text(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _inet(plan: Plan) -> Iterator[str]:
     """Routed taps, the host's own stack, and what guards the listeners."""
-    devices = _quoted(port.device for port in plan.ports)
     bridges = _quoted(port.bridge for port in plan.bridged)
     listeners = _set(str(port.listener.port) for port in plan.ports)
+    wild = _set(
+        str(port.listener.port) for port in plan.ports if port.listener.is_wildcard
+    )
+    strange = f'counter name "{STRANGERS}" drop'
     yield f"table inet {TABLE} {{"
     yield from _objects(plan, plan.routed)
-    yield "\tchain prerouting {"
-    yield f"\t\ttype filter hook prerouting priority {_RAW}; policy accept;"
-    if plan.routed:
-        yield f"\t\tiifname vmap {_verdicts('jump', 'from', plan.routed)}"
-    if plan.bridged:
-        yield "\t\t# The bridge table has let it through, and chosen the listener."
-        yield (
-            f"\t\tiifname {bridges} {_HANDED_UP} "
-            f"ip daddr {SERVICE} tcp dport {listeners} notrack accept"
-        )
-    yield f'\t\tip daddr {SERVICE} counter name "{STRANGERS}" drop'
-    if wild := _set(
-        str(port.listener.port) for port in plan.ports if port.listener.is_wildcard
-    ):
-        yield "\t\t# The listener is at every address: here is no other way to it."
-        yield (
-            f'\t\ttcp dport {wild} fib daddr type local counter name "{STRANGERS}" drop'
-        )
-    yield "\t}"
+    yield from _hook(
+        *("prerouting", _RAW),
+        plan.routed and f"iifname vmap {_verdicts('jump', 'from', plan.routed)}",
+        bridges and "# The bridge table has let it through, and chosen the listener.",
+        bridges
+        and f"iifname {bridges} {_HANDED_UP} ip daddr {SERVICE} "
+        f"tcp dport {listeners} notrack accept",
+        f"ip daddr {SERVICE} {strange}",
+        wild and "# The listener is at every address: here is no other way to it.",
+        wild and f"tcp dport {wild} fib daddr type local {strange}",
+    )
     for port in plan.routed:
         yield from _from(port)
-    yield "\tchain forward {"
-    yield "\t\ttype filter hook forward priority -10; policy accept;"
-    yield from _no_forwarding(devices)
-    yield "\t}"
-    yield "\tchain output {"
-    yield f"\t\ttype filter hook output priority {_RAW}; policy accept;"
-    yield f"\t\tip saddr {SERVICE} tcp sport {listeners} notrack"
-    yield "\t}"
-    yield "\tchain postrouting {"
-    yield f"\t\ttype filter hook postrouting priority {_LAST}; policy accept;"
-    if plan.routed:
-        routed = _verdicts("goto", "to", plan.routed)
-        yield f"\t\tip saddr {SERVICE} oifname vmap {routed}"
-    if plan.bridged:
-        yield f"\t\tip saddr {SERVICE} oifname {bridges} tcp sport {listeners} accept"
-    yield f"\t\tip saddr {SERVICE} drop"
-    yield "\t}"
+    devices = _quoted(port.device for port in plan.ports)
+    yield from _hook("forward", -10, *_no_forwarding(devices))
+    yield from _hook(
+        "output", _RAW, f"ip saddr {SERVICE} tcp sport {listeners} notrack"
+    )
+    yield from _hook(
+        *("postrouting", _LAST),
+        plan.routed
+        and f"ip saddr {SERVICE} oifname vmap {_verdicts('goto', 'to', plan.routed)}",
+        bridges
+        and f"ip saddr {SERVICE} oifname {bridges} tcp sport {listeners} accept",
+        f"ip saddr {SERVICE} drop",
+    )
     for port in plan.routed:
         yield from _to(port)
     yield "}"
@@ -135,29 +127,29 @@ def _bridge(plan: Plan) -> Iterator[str]:
     interfaces = _quoted(port.interface for port in plan.bridged)
     yield f"table bridge {TABLE} {{"
     yield from _objects(plan, plan.bridged)
-    yield "\tchain prerouting {"
-    yield f"\t\ttype filter hook prerouting priority {_BRIDGE_FIRST}; policy accept;"
-    yield f"\t\tiifname vmap {_verdicts('jump', 'from', plan.bridged)}"
-    yield "\t\t# From here on: ports that are in no plan, such as the uplink."
-    yield f"\t\tarp saddr ip {SERVICE} drop"
-    yield f"\t\tarp daddr ip {SERVICE} drop"
-    yield f'\t\tip daddr {SERVICE} counter name "{STRANGERS}" drop'
-    yield "\t}"
+    yield from _hook(
+        *("prerouting", _BRIDGE_FIRST),
+        f"iifname vmap {_verdicts('jump', 'from', plan.bridged)}",
+        "# From here on: ports that are in no plan, such as the uplink.",
+        f"arp saddr ip {SERVICE} drop",
+        f"arp daddr ip {SERVICE} drop",
+        f'ip daddr {SERVICE} counter name "{STRANGERS}" drop',
+    )
     for port in plan.bridged:
         yield from _from(port)
-    yield "\tchain forward {"
-    yield f"\t\ttype filter hook forward priority {_BRIDGE_FILTER}; policy accept;"
-    yield "\t\t# What is for the service is for this host alone."
-    yield f"\t\tip daddr {SERVICE} drop"
-    yield f"\t\tarp daddr ip {SERVICE} drop"
-    yield from _no_forwarding(interfaces)
-    yield "\t}"
-    yield "\tchain output {"
-    yield f"\t\ttype filter hook output priority {_BRIDGE_OUT}; policy accept;"
-    yield f"\t\toifname != {interfaces} arp saddr ip {SERVICE} drop"
-    yield f"\t\tip saddr {SERVICE} oifname vmap {_verdicts('goto', 'to', plan.bridged)}"
-    yield f"\t\tip saddr {SERVICE} drop"
-    yield "\t}"
+    yield from _hook(
+        *("forward", _BRIDGE_FILTER),
+        "# What is for the service is for this host alone.",
+        f"ip daddr {SERVICE} drop",
+        f"arp daddr ip {SERVICE} drop",
+        *_no_forwarding(interfaces),
+    )
+    yield from _hook(
+        *("output", _BRIDGE_OUT),
+        f"oifname != {interfaces} arp saddr ip {SERVICE} drop",
+        f"ip saddr {SERVICE} oifname vmap {_verdicts('goto', 'to', plan.bridged)}",
+        f"ip saddr {SERVICE} drop",
+    )
     for port in plan.bridged:
         yield from _to(port)
     yield "}"
@@ -165,15 +157,25 @@ def _bridge(plan: Plan) -> Iterator[str]:
 
 def _objects(plan: Plan, ports: tuple[Port, ...]) -> Iterator[str]:
     addresses = [address for port in plan.ports for address in port.addresses]
-    yield "\tset guests {"
-    yield "\t\ttype ipv4_addr"
-    if addresses:
-        yield f"\t\telements = {_set(addresses)}"
-    yield "\t}"
+    elements = f"elements = {_set(addresses)}" if addresses else ""
+    yield from _block("set guests", "type ipv4_addr", elements)
     yield f"\tcounter {STRANGERS} {{ }}"
     for port in ports:
         for name in (asked(port), forged(port), refused(port)):
             yield f"\tcounter {name} {{ }}"
+
+
+def _hook(hook: str, priority: int, *rules: object) -> Iterator[str]:
+    """Yield the chain of a hook; a rule that is empty is left out."""
+    what = f"type filter hook {hook} priority {priority}; policy accept;"
+    return _block(f"chain {hook}", what, *rules)
+
+
+def _block(name: str, *lines: object) -> Iterator[str]:
+    yield f"\t{name} {{"
+    for line in filter(None, lines):
+        yield f"\t\t{line}"
+    yield "\t}"
 
 
 def _from(port: Port) -> Iterator[str]:
@@ -181,32 +183,25 @@ def _from(port: Port) -> Iterator[str]:
     own = _set(port.addresses)
     liar = f'counter name "{forged(port)}" drop'
     astray = f'counter name "{refused(port)}" drop'
-    yield f"\t# {port.vm}"
-    yield f"\tchain from_{port.interface} {{"
-    if port.mac:
-        yield f"\t\tether saddr != {port.mac} {liar}"
-    if port.bridge:
-        mine = _set([*port.addresses, "0.0.0.0"])  # noqa: S104 - an ARP probe's
-        yield f"\t\tarp saddr ip != {mine} arp saddr ip @guests {liar}"
-        yield f"\t\tarp saddr ip != {mine} arp saddr ip {LINK_LOCAL} {liar}"
-        yield f"\t\tarp daddr ip {SERVICE} accept"
-    if own:
-        yield f"\t\tip saddr != {own} ip saddr @guests {liar}"
+    mine = _set([*port.addresses, "0.0.0.0"])  # noqa: S104 - an ARP probe's
+    lies = f"arp saddr ip != {mine} arp saddr ip"
     is_own = f"ip saddr {own} " if own else ""
-    yield (
-        f"\t\t{is_own}ip daddr {SERVICE} tcp dport {SERVICE_PORT} "
-        f'counter name "{asked(port)}" {_handing_over(port)} accept'
-    )
-    if own:
-        # No guest of the file has this address, but the packet is spoofed all the same.
-        yield (
-            f"\t\tip saddr != {own} ip saddr != {LINK_LOCAL} "
-            f"ip daddr {LINK_LOCAL} {liar}"
-        )
-    yield f"\t\tip daddr {LINK_LOCAL} {astray}"
     not_own = f"ip saddr != {own} " if own else ""
-    yield f"\t\t{not_own}ip saddr {LINK_LOCAL} {astray}"
-    yield "\t}"
+    yield f"\t# {port.vm}"
+    yield from _block(
+        f"chain from_{port.interface}",
+        port.mac and f"ether saddr != {port.mac} {liar}",
+        port.bridge and f"{lies} @guests {liar}",
+        port.bridge and f"{lies} {LINK_LOCAL} {liar}",
+        port.bridge and f"arp daddr ip {SERVICE} accept",
+        own and f"{not_own}ip saddr @guests {liar}",
+        f"{is_own}ip daddr {SERVICE} tcp dport {SERVICE_PORT} "
+        f'counter name "{asked(port)}" {_handing_over(port)} accept',
+        # No guest of the file has this address, but the packet is spoofed all the same.
+        own and f"{not_own}ip saddr != {LINK_LOCAL} ip daddr {LINK_LOCAL} {liar}",
+        f"ip daddr {LINK_LOCAL} {astray}",
+        f"{not_own}ip saddr {LINK_LOCAL} {astray}",
+    )
 
 
 def _handing_over(port: Port) -> str:
@@ -223,18 +218,14 @@ def _handing_over(port: Port) -> str:
 def _to(port: Port) -> Iterator[str]:
     """What the service may send to a guest: replies of its listener alone."""
     own = f"ip daddr {_set(port.addresses)} " if port.addresses else ""
-    yield f"\tchain to_{port.interface} {{"
-    yield (
-        f"\t\t{own}tcp sport {port.listener.port} tcp sport set {SERVICE_PORT} accept"
-    )
-    yield "\t\tdrop"
-    yield "\t}"
+    sport = f"tcp sport {port.listener.port} tcp sport set {SERVICE_PORT}"
+    return _block(f"chain to_{port.interface}", f"{own}{sport} accept", "drop")
 
 
 def _no_forwarding(interfaces: str) -> Iterator[str]:
     for side in ("iifname", "oifname"):
         for end in ("saddr", "daddr"):
-            yield f"\t\t{side} {interfaces} ip {end} {LINK_LOCAL} drop"
+            yield f"{side} {interfaces} ip {end} {LINK_LOCAL} drop"
 
 
 def _verdicts(verdict: str, prefix: str, ports: tuple[Port, ...]) -> str:

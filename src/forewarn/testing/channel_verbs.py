@@ -2,26 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from forewarn.problems import did_you_mean
 from forewarn.protocol.errors import ForewarnError
+from forewarn.sim.journal import Seen
 from forewarn.testing.kit.event import Event
 from forewarn.testing.kit.failure_report import NotSeenError
-from forewarn.testing.kit.orders import Impact
-from forewarn.testing.kit.setup import ClockKind, ExpectName, ProfileName
-from forewarn.testing.kit.statuses import Status
 from forewarn.testing.kit.vm import Vm
-from forewarn.testing.kit.waits import (
-    APPROVAL_SECONDS,
-    EVENT_SECONDS,
-    REQUEST_SECONDS,
-    STATUS_SECONDS,
-)
 from forewarn.testing.kit.world import ScheduledEvents
-from forewarn.testing.messages import Json, Message, MessageError
+from forewarn.testing.messages import LENGTH, TEXTS, Json, Message, MessageError
 
 WORLDS_MAX = 1_000
 """Worlds of one channel at once: more is a program that closes none."""
@@ -30,6 +21,11 @@ REPLACED = "it was the world before; none has its name now, so begin this one ag
 """Where a world did not end well that another one was to replace."""
 
 WISHES = ("notice", "duration", "description")
+
+WORLD = (
+    *("vms", "together", "fleet", "clock", "speed", "settings", "profile"),
+    *("but", "enabled", "seed", "faults", "scenario", "expect", "replay", "names"),
+)
 
 
 class Worlds:
@@ -47,23 +43,13 @@ class Worlds:
         """
         if len(self._worlds.keys() - {message.world}) >= WORLDS_MAX:
             raise MessageError(f"{WORLDS_MAX} worlds are open", hint="close some")
-        world = ScheduledEvents(
-            vms=message.number("vms"),
-            together=bool(message.flag("together")),
-            fleet=_path_or_text(message, "fleet", suffix=".toml"),
-            clock=cast("ClockKind", message.text("clock", "machine")),
-            speed=_speed(message),
-            settings=message.table("settings"),
-            profile=cast("ProfileName", message.text("profile", "lenient")),
-            but=message.texts("but"),
-            enabled=message.flag("enabled"),
-            seed=message.number("seed"),
-            faults=_path_or_text(message, "faults", suffix=".toml"),
-            scenario=_text_if_any(message, "scenario"),
-            expect=cast("ExpectName | None", _text_if_any(message, "expect")),
-            replay=_text_if_any(message, "replay"),
-            names=message.texts("names"),
-        )
+        given = message.given(*WORLD)
+        for key in ("fleet", "faults"):
+            text = given.get(key)
+            # A text of several lines is what a file would say.
+            if isinstance(text, str) and text.endswith(".toml") and "\n" not in text:
+                given[key] = Path(text)
+        world = ScheduledEvents(**given)
         before = self._worlds.pop(message.world, None)
         if before is not None:
             try:
@@ -89,7 +75,7 @@ class Worlds:
 
     def end(self, message: Message) -> None:
         """End the world that a message is about; raises NotSeenError, see `judge`."""
-        judge = message.flag("judge")
+        judge = message.value("judge")
         world = self.of(message)
         del self._worlds[message.world]
         world.close(judge=judge is not False)
@@ -105,22 +91,6 @@ class Worlds:
                 of = f"world {name!r}: " if name else ""
                 unseen.append(f"{of}{error.message}")
         return unseen
-
-
-def _speed(message: Message) -> float | None:
-    speed = message.length("speed")
-    if isinstance(speed, str | timedelta):
-        raise MessageError(f"'speed' must be a number, not {speed!r}")
-    return speed
-
-
-def _text_if_any(message: Message, key: str) -> str | None:
-    return message.text(key, "") if message.has(key) else None
-
-
-def _path_or_text(message: Message, key: str, *, suffix: str) -> str | Path:
-    text = message.text(key, "")
-    return Path(text) if text.endswith(suffix) and "\n" not in text else text
 
 
 Run: TypeAlias = Callable[[Worlds, Message], Json]
@@ -154,25 +124,11 @@ def _events(events: list[Event]) -> Json:
     return {"events": [_event(each)["event"] for each in events]}
 
 
-def _world(worlds: Worlds, message: Message) -> Json:
-    world = worlds.begin(message)
-    # A recording knows of no hosts.
-    hosts = [] if message.has("replay") else list(world.hosts)
-    return {"vms": [_told(vm) for vm in world.vms], "hosts": hosts}
+def _requests(found: list[Seen]) -> Json:
+    return {"requests": [seen.members() for seen in found]}
 
 
-def _add_vm(world: ScheduledEvents, message: Message) -> Json:
-    return _told(
-        world.add_vm(
-            message.text("vm"),
-            host=message.text("host", ""),
-            spot=bool(message.flag("spot")),
-        )
-    )
-
-
-def _close(worlds: Worlds, message: Message) -> Json:
-    worlds.end(message)
+def _nothing(_found: object) -> Json:
     return {}
 
 
@@ -183,269 +139,185 @@ def _of_world(act: Callable[[ScheduledEvents, Message], Json | None]) -> Run:
     return lambda worlds, message: act(worlds.of(message), message) or {}
 
 
-def _of_vm(act: Callable[[Vm, Message], Json | None]) -> Run:
-    def run(worlds: Worlds, message: Message) -> Json:
-        return act(worlds.of(message).vm(message.text("vm")), message) or {}
-
-    return run
-
-
-def _of_event(act: Callable[[Event, Message], object]) -> Run:
+def _of_event(act: Callable[[Event, Message], Json | None]) -> Run:
     """Return the verb of an event: the answer tells how it stands afterwards."""
 
     def run(worlds: Worlds, message: Message) -> Json:
-        event = worlds.of(message).event(message.text("event"))
-        said = act(event, message)
-        return {
-            **_event(event),
-            **(cast("Json", said) if isinstance(said, dict) else {}),
-        }
+        event = worlds.of(message).event(message.needed("event"))
+        said = act(event, message) or {}
+        return {**_event(event), **said}
 
     return run
 
 
-def _wishes(message: Message) -> dict[str, Any]:
-    wishes: dict[str, Any] = {
-        key: message.length(key) for key in WISHES[:2] if message.has(key)
-    }
-    if message.has("description"):
-        wishes["description"] = message.text("description")
-    return wishes
+def _the_world(
+    name: str,
+    *keys: str,
+    needs: tuple[str, ...] = (),
+    tell: Callable[[Any], Json] = _nothing,
+) -> Verb:
+    """Return the verb that calls the method of a world with this name."""
+    return Verb(
+        keys=keys,
+        run=_of_world(
+            lambda world, message: tell(
+                getattr(world, name)(**message.given(*keys, needs=needs))
+            )
+        ),
+    )
 
 
-def _ordered(name: str, *, keys: tuple[str, ...] = WISHES) -> Verb:
-    """Return an order about one VM, whose method has this name."""
+def _the_vm(name: str, *keys: str, tell: Callable[[Any], Json] = _event) -> Verb:
+    """Return the verb that calls the method of a VM with this name."""
 
-    def act(vm: Vm, message: Message) -> Json:
-        return _event(getattr(vm, name)(**_wishes(message)))
+    def act(world: ScheduledEvents, message: Message) -> Json:
+        vm = world.vm(message.needed("vm"))
+        return tell(getattr(vm, name)(**message.given(*keys)))
 
-    return Verb(keys=("vm", *keys), run=_of_vm(act))
+    return Verb(keys=("vm", *keys), run=_of_world(act))
+
+
+def _the_event(name: str, *keys: str, needs: tuple[str, ...] = ()) -> Verb:
+    """Return the verb that calls the method of an event with this name."""
+
+    def act(event: Event, message: Message) -> None:
+        getattr(event, name)(**message.given(*keys, needs=needs))
+
+    return Verb(keys=("event", *keys), run=_of_event(act))
+
+
+def _one_or_several(
+    name: str, several: str, *keys: str, needs: tuple[str, ...] = ()
+) -> Verb:
+    """Return the verb of a VM, or of several by the method of the world."""
+
+    def act(world: ScheduledEvents, message: Message) -> Json:
+        message.check_one_of("vm", "vms")
+        given = message.given(*keys, needs=needs)
+        if message.has("vm"):
+            return _event(getattr(world.vm(message.needed("vm")), name)(**given))
+        return _events(
+            getattr(world, several)(message.value("vms", TEXTS) or (), **given)
+        )
+
+    return Verb(keys=("vm", "vms", *keys), run=_of_world(act))
+
+
+# The verbs that are more than one call
+
+
+def _world(worlds: Worlds, message: Message) -> Json:
+    world = worlds.begin(message)
+    # A recording knows of no hosts.
+    hosts = [] if message.has("replay") else list(world.hosts)
+    return {"vms": [_told(vm) for vm in world.vms], "hosts": hosts}
+
+
+def _close(worlds: Worlds, message: Message) -> Json:
+    worlds.end(message)
+    return {}
+
+
+def _add_vm(world: ScheduledEvents, message: Message) -> Json:
+    return _told(world.add_vm(message.needed("vm"), **message.given("host", "spot")))
 
 
 def _maintain(world: ScheduledEvents, message: Message) -> Json:
     message.check_one_of("vm", "hosts")
-    wishes, impact = _wishes(message), message.text("impact")
+    said = message.given("impact", *WISHES, needs=("impact",))
     if message.has("vm"):
-        return _event(
-            world.vm(message.text("vm")).maintain(cast("Impact", impact), **wishes)
-        )
-    hosts = message.texts("hosts")
-    if "notice" in wishes:
+        return _event(world.vm(message.needed("vm")).maintain(**said))
+    if "notice" in said:
         raise MessageError("'notice' belongs to a vm: hosts have that of the rules")
-    if message.has("at_once"):
-        wishes["at_once"] = message.number("at_once")
-    return _events(world.maintain(*hosts, impact=cast("Impact", impact), **wishes))
-
-
-def _stage(world: ScheduledEvents, message: Message) -> Json:
-    message.check_one_of("vm", "vms")
-    wishes = _wishes(message)
-    wishes["migrates"] = bool(message.flag("migrates"))
-    if message.has("source"):
-        wishes["source"] = message.text("source")
-    kind = message.text("type")
-    if message.has("vm"):
-        return _event(world.vm(message.text("vm")).event(type=kind, **wishes))
-    return _events(world.inject(*message.texts("vms"), type=kind, **wishes))
-
-
-def _deletion(world: ScheduledEvents, message: Message) -> Json:
-    message.check_one_of("vm", "vms")
-    name, wishes = message.verb, _wishes(message)
-    if message.has("vm"):
-        vm = world.vm(message.text("vm"))
-        return _event(getattr(vm, name)(**wishes))
-    return _events(getattr(world, name)(*message.texts("vms"), **wishes))
+    more = message.given("at_once")
+    return _events(world.maintain(message.value("hosts") or (), **said, **more))
 
 
 def _order(world: ScheduledEvents, message: Message) -> Json:
-    targets, arguments = message.texts("targets"), message.members("arguments")
-    return _events(world.order(targets, verb=message.text("verb"), arguments=arguments))
-
-
-def _fail(world: ScheduledEvents, message: Message) -> Json:
-    return _events(world.fail(message.text("name")))
-
-
-def _predict(vm: Vm, message: Message) -> Json:
-    return _event(vm.predict_failure(ahead=message.length("ahead")))
-
-
-# Waits and assertions
+    said = message.given("verb", "arguments", needs=("verb",))
+    return _events(world.order(message.value("targets") or (), **said))
 
 
 def _wait_for_approval(event: Event, message: Message) -> Json:
-    timeout = message.length("timeout")
-    found = event.wait_for_approval(
-        timeout=APPROVAL_SECONDS if timeout is None else timeout
-    )
+    found = event.wait_for_approval(**message.given("timeout"))
     return {"by": found.by, "after_seconds": found.after.total_seconds()}
 
 
-def _wait_until(event: Event, message: Message) -> None:
-    timeout = message.length("timeout")
-    event.wait_until(
-        cast("Status", message.text("status")),
-        timeout=STATUS_SECONDS if timeout is None else timeout,
-    )
-
-
 def _wait_for_requests(world: ScheduledEvents, message: Message) -> Json:
-    count, timeout = message.number("count"), message.length("timeout")
-    whom = world.vm(message.text("vm")) if message.has("vm") else world
-    found = whom.wait_for_requests(
-        1 if count is None else count,
-        timeout=REQUEST_SECONDS if timeout is None else timeout,
-    )
-    return {"requests": [seen.members() for seen in found]}
+    whom = world.vm(message.needed("vm")) if message.has("vm") else world
+    return _requests(whom.wait_for_requests(**message.given("count", "timeout")))
 
 
-def _wait_for_event(world: ScheduledEvents, message: Message) -> Json:
-    timeout = message.length("timeout")
-    found = world.wait_for_event(
-        message.text("type", ""),
-        vm=message.text("vm", ""),
-        timeout=EVENT_SECONDS if timeout is None else timeout,
-    )
-    return _event(found)
-
-
-def _wait_for_replay(world: ScheduledEvents, message: Message) -> Json:
-    return _events(world.wait_for_replay(message.length("timeout")))
-
-
-def _assert_not_approved(event: Event, message: Message) -> None:
-    during = message.length("during")
-    event.assert_not_approved(during=0.0 if during is None else during)
-
-
-def _assert_approved(event: Event, message: Message) -> None:
-    event.assert_approved(by=message.text("by", ""), within=message.length("within"))
-
-
-def _assert_asked(vm: Vm, message: Message) -> None:
-    at_least = message.number("at_least")
-    vm.assert_asked(1 if at_least is None else at_least)
-
-
-def _assert_status(event: Event, message: Message) -> None:
-    event.assert_status(cast("Status", message.text("status")))
-
-
-def _needed(message: Message, key: str) -> Any:
-    length = message.length(key)
-    if length is None:
-        raise MessageError(f'{key!r} is missing: it must be a length such as "15m"')
-    return length
+def _advance(world: ScheduledEvents, message: Message) -> None:
+    world.advance(message.needed("by", LENGTH))
 
 
 def _journal(world: ScheduledEvents, message: Message) -> Json:
     found = (
-        world.vm(message.text("vm")).requests if message.has("vm") else world.journal
+        world.vm(message.needed("vm")).requests if message.has("vm") else world.journal
     )
-    since = message.number("since") or 0
-    return {"requests": [seen.members() for seen in found if seen.number > since]}
-
-
-def _run_scenario(world: ScheduledEvents, message: Message) -> Json:
-    world.run_scenario(
-        message.text("name"),
-        timeout=message.length("timeout"),
-        expect=_expect(message),
-    )
-    return {}
-
-
-def _expect(message: Message) -> ExpectName:
-    return cast("ExpectName", message.text("expect", "scenario"))
-
-
-def _wait_for_scenario(world: ScheduledEvents, message: Message) -> Json:
-    world.wait_for_scenario(timeout=message.length("timeout"))
-    return {}
+    since = message.value("since") or 0
+    return _requests([seen for seen in found if seen.number > since])
 
 
 def _names(world: ScheduledEvents, message: Message) -> list[str]:
-    return message.texts("vms") or [vm.name for vm in world.vms]
+    return message.value("vms", TEXTS) or [vm.name for vm in world.vms]
 
 
 VERBS: Mapping[str, Verb] = {
-    "world": Verb(
-        keys=(
-            *("vms", "together", "fleet", "clock", "speed", "settings", "profile"),
-            *("but", "enabled", "seed", "faults", "scenario", "expect"),
-            *("replay", "names"),
-        ),
-        run=_world,
-    ),
+    "world": Verb(keys=WORLD, run=_world),
     "close": Verb(keys=("judge",), run=_close),
-    "judge": Verb(keys=(), run=_of_world(lambda w, _: w.judge())),
+    "judge": _the_world("judge"),
     "vms": Verb(
         keys=(),
         run=_of_world(lambda world, _: {"vms": [_told(vm) for vm in world.vms]}),
     ),
     "add_vm": Verb(keys=("vm", "host", "spot"), run=_of_world(_add_vm)),
     "remove_vm": Verb(
-        keys=("vm",), run=_of_world(lambda w, m: w.remove_vm(m.text("vm")))
+        keys=("vm",), run=_of_world(lambda w, m: w.remove_vm(m.needed("vm")))
     ),
-    "document": Verb(
-        keys=("vm",), run=_of_vm(lambda vm, _: {"document": vm.document()})
-    ),
-    "reboot": _ordered("reboot"),
-    "redeploy": _ordered("redeploy"),
-    "freeze": _ordered("freeze"),
-    "live_migrate": _ordered("live_migrate"),
-    "preempt": Verb(
-        keys=("vm", "vms", "notice", "description"), run=_of_world(_deletion)
-    ),
-    "evict": Verb(
-        keys=("vm", "vms", "notice", "description"), run=_of_world(_deletion)
-    ),
-    "terminate": Verb(
-        keys=("vm", "vms", "notice", "description"), run=_of_world(_deletion)
-    ),
+    "document": _the_vm("document", tell=lambda found: {"document": found}),
+    "reboot": _the_vm("reboot", *WISHES),
+    "redeploy": _the_vm("redeploy", *WISHES),
+    "freeze": _the_vm("freeze", *WISHES),
+    "live_migrate": _the_vm("live_migrate", *WISHES),
+    "preempt": _one_or_several("preempt", "preempt", "notice", "description"),
+    "evict": _one_or_several("evict", "evict", "notice", "description"),
+    "terminate": _one_or_several("terminate", "terminate", "notice", "description"),
     "maintain": Verb(
         keys=("vm", "hosts", "impact", "at_once", *WISHES), run=_of_world(_maintain)
     ),
     "order": Verb(keys=("verb", "targets", "arguments"), run=_of_world(_order)),
-    "predict_failure": Verb(keys=("vm", "ahead"), run=_of_vm(_predict)),
-    "fail": Verb(keys=("name",), run=_of_world(_fail)),
-    "restore": Verb(
-        keys=("name",), run=_of_world(lambda w, m: w.restore(m.text("name")))
-    ),
-    "event": Verb(
-        keys=("vm", "vms", "type", "source", "migrates", *WISHES), run=_of_world(_stage)
+    "predict_failure": _the_vm("predict_failure", "ahead"),
+    "fail": _the_world("fail", "name", needs=("name",), tell=_events),
+    "restore": _the_world("restore", "name", needs=("name",)),
+    "event": _one_or_several(
+        *("event", "inject", "type", "source", "migrates", *WISHES), needs=("type",)
     ),
     "events": Verb(keys=(), run=_of_world(lambda world, _: _events(world.events))),
     "status": Verb(keys=("event",), run=_of_event(lambda _event, _: None)),
-    "approve": Verb(
-        keys=("event", "vm"), run=_of_event(lambda e, m: e.approve(m.text("vm", "")))
-    ),
-    "start": Verb(keys=("event",), run=_of_event(lambda e, _: e.start())),
-    "recover": Verb(keys=("event",), run=_of_event(lambda e, _: e.recover())),
-    "finish": Verb(keys=("event",), run=_of_event(lambda e, _: e.finish())),
-    "cancel": Verb(keys=("event",), run=_of_event(lambda e, _: e.cancel())),
+    "approve": _the_event("approve", "vm"),
+    "start": _the_event("start"),
+    "recover": _the_event("recover"),
+    "finish": _the_event("finish"),
+    "cancel": _the_event("cancel"),
     "withhold": Verb(
-        keys=("vms",), run=_of_world(lambda w, m: w.withhold(*_names(w, m)))
+        keys=("vms",), run=_of_world(lambda w, m: w.withhold(_names(w, m)))
     ),
-    "release": Verb(
-        keys=("vms",), run=_of_world(lambda w, m: w.release(*_names(w, m)))
-    ),
-    "advance": Verb(
-        keys=("by",), run=_of_world(lambda w, m: w.advance(_needed(m, "by")))
-    ),
-    "step": Verb(keys=(), run=_of_world(lambda w, _: {"seconds": w.step()})),
-    "pause": Verb(keys=(), run=_of_world(lambda w, _: w.pause())),
-    "resume": Verb(keys=(), run=_of_world(lambda w, _: w.resume())),
+    "release": Verb(keys=("vms",), run=_of_world(lambda w, m: w.release(_names(w, m)))),
+    "advance": Verb(keys=("by",), run=_of_world(_advance)),
+    "step": _the_world("step", tell=lambda seconds: {"seconds": seconds}),
+    "pause": _the_world("pause"),
+    "resume": _the_world("resume"),
     "now": Verb(keys=(), run=_of_world(lambda w, _: {"now": w.now.isoformat()})),
     "faults": Verb(
         keys=("faults", "vm"),
         run=_of_world(
-            lambda w, m: w.faults.set(m.fault("faults"), vm=m.text("vm", ""))
+            lambda w, m: w.faults.set(m.needed("faults"), vm=m.value("vm") or "")
         ),
     ),
     "clear_faults": Verb(
-        keys=("vm",), run=_of_world(lambda w, m: w.faults.clear(m.text("vm", "")))
+        keys=("vm",), run=_of_world(lambda w, m: w.faults.clear(m.value("vm") or ""))
     ),
     "journal": Verb(keys=("vm", "since"), run=_of_world(_journal)),
     "deviations": Verb(
@@ -454,33 +326,24 @@ VERBS: Mapping[str, Verb] = {
     "wait_for_approval": Verb(
         keys=("event", "timeout"), run=_of_event(_wait_for_approval)
     ),
-    "wait_until": Verb(keys=("event", "status", "timeout"), run=_of_event(_wait_until)),
+    "wait_until": _the_event("wait_until", "status", "timeout", needs=("status",)),
     "wait_for_requests": Verb(
         keys=("vm", "count", "timeout"), run=_of_world(_wait_for_requests)
     ),
-    "wait_for_event": Verb(
-        keys=("type", "vm", "timeout"), run=_of_world(_wait_for_event)
+    "wait_for_event": _the_world(
+        *("wait_for_event", "type", "vm", "timeout"), tell=_event
     ),
-    "assert_approved": Verb(
-        keys=("event", "by", "within"), run=_of_event(_assert_approved)
+    "assert_approved": _the_event("assert_approved", "by", "within"),
+    "assert_not_approved": _the_event("assert_not_approved", "during"),
+    "assert_status": _the_event("assert_status", "status", needs=("status",)),
+    "assert_asked": _the_vm("assert_asked", "at_least", tell=_nothing),
+    "assert_approved_nothing": _the_vm("assert_approved_nothing", tell=_nothing),
+    "assert_no_deviations": _the_world("assert_no_deviations", "but"),
+    "run_scenario": _the_world(
+        *("run_scenario", "name", "timeout", "expect"), needs=("name",)
     ),
-    "assert_not_approved": Verb(
-        keys=("event", "during"), run=_of_event(_assert_not_approved)
-    ),
-    "assert_status": Verb(keys=("event", "status"), run=_of_event(_assert_status)),
-    "assert_asked": Verb(keys=("vm", "at_least"), run=_of_vm(_assert_asked)),
-    "assert_approved_nothing": Verb(
-        keys=("vm",), run=_of_vm(lambda vm, _: vm.assert_approved_nothing())
-    ),
-    "assert_no_deviations": Verb(
-        keys=("but",),
-        run=_of_world(lambda w, m: w.assert_no_deviations(but=m.texts("but"))),
-    ),
-    "run_scenario": Verb(
-        keys=("name", "timeout", "expect"), run=_of_world(_run_scenario)
-    ),
-    "wait_for_scenario": Verb(keys=("timeout",), run=_of_world(_wait_for_scenario)),
-    "wait_for_replay": Verb(keys=("timeout",), run=_of_world(_wait_for_replay)),
+    "wait_for_scenario": _the_world("wait_for_scenario", "timeout"),
+    "wait_for_replay": _the_world("wait_for_replay", "timeout", tell=_events),
     "api_url": Verb(keys=(), run=_of_world(lambda w, _: {"url": w.api_url})),
 }
 """Every verb, with the keys that it takes beside `do`, `id` and `world`."""

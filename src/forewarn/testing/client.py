@@ -4,11 +4,11 @@ It sends exactly what it is told, headers in any number and case, and hides
 nothing of the answer. Standard library only.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Protocol
+from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from forewarn.testing.answers import Answer, Reader
@@ -23,6 +23,8 @@ from forewarn.testing.wire import (
     host_header,
 )
 
+T = TypeVar("T")
+
 EVENTS_PATH = "/metadata/scheduledevents"
 INSTANCE_PATH = "/metadata/instance"
 
@@ -32,8 +34,6 @@ METADATA = (("Metadata", "true"),)
 PATIENCE = 10
 """How often a patient client asks the same before it takes 429 for the answer."""
 
-TOO_MANY_REQUESTS = HTTPStatus.TOO_MANY_REQUESTS
-CONTINUE = HTTPStatus.CONTINUE
 
 PAUSE_SECONDS = 1.0
 """Between two such tries: what a limit for each second needs."""
@@ -154,21 +154,30 @@ class HttpClient:
         patient: bool = True,
     ) -> Answer:
         """Send a request and return its answer; raises OSError."""
-        answer = self._ask_once(method, target, headers, body)
-        for _ in range(PATIENCE):
-            too_many = answer.status == TOO_MANY_REQUESTS
-            if self._pause is None or not patient or not too_many:
-                break
-            self._pause(PAUSE_SECONDS)
-            answer = self._ask_once(method, target, headers, body)
-        return answer
-
-    def _ask_once(
-        self, method: str, target: str, headers: Headers, body: bytes | None
-    ) -> Answer:
         sent = Sent(method=method, target=target, headers=headers, body=body)
-        with self._connected() as wire:
-            return self._exchange(wire, sent)
+
+        def once() -> Answer:
+            with closing(Wire(self.connect())) as wire:
+                return self._exchange(wire, sent)
+
+        if not patient:
+            return once()
+        return self._patiently(once, lambda answer: [answer])
+
+    def _patiently(
+        self, once: Callable[[], T], answers: Callable[[T], Iterable[Answer]]
+    ) -> T:
+        """Do something again and again, with pauses, until none of its answers is 429."""
+        found, pause = once(), self._pause
+        for _ in range(PATIENCE):
+            is_limited = any(
+                each.status == HTTPStatus.TOO_MANY_REQUESTS for each in answers(found)
+            )
+            if pause is None or not is_limited:
+                break
+            pause(PAUSE_SECONDS)
+            found = once()
+        return found
 
     def _exchange(self, wire: Wire, sent: Sent) -> Answer:
         data = self._head(sent) + framed(sent.headers, sent.body)
@@ -187,69 +196,50 @@ class HttpClient:
 
     def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
         """POST with `Expect: 100-continue`; the body follows a 100 only."""
-        goes_on, answer = self._ask_first_once(target, body)
-        for _ in range(PATIENCE):
-            too_many = answer.status == TOO_MANY_REQUESTS
-            if self._pause is None or not too_many:
-                break
-            self._pause(PAUSE_SECONDS)
-            goes_on, answer = self._ask_first_once(target, body)
-        return goes_on, answer
-
-    def _ask_first_once(self, target: str, body: bytes) -> tuple[bool, Answer]:
         headers = (*METADATA, ("Expect", "100-continue"))
         sent = Sent(method="POST", target=target, headers=headers, body=body)
-        with self._connected() as wire:
-            wire.send(self._head(sent), seconds=self._begin_seconds)
-            reader = wire.reader("POST")
-            # The pieces of a line may come one after the other.
-            came = True
-            ends = CLOCK.monotonic() + min(INVITED_SECONDS, self._begin_seconds)
-            while came and reader.answer is None and CONTINUE not in reader.interims:
-                came = wire.hear(reader, seconds=ends - CLOCK.monotonic())
-            goes_on = CONTINUE in reader.interims
-            if goes_on or not reader.has_begun:
-                # Who was not invited may send it too, after a while.
-                wire.send(body, seconds=self._begin_seconds)
-            return goes_on, self._receive(wire, reader)
+
+        def once() -> tuple[bool, Answer]:
+            with closing(Wire(self.connect())) as wire:
+                wire.send(self._head(sent), seconds=self._begin_seconds)
+                reader = wire.reader("POST")
+                # The pieces of a line may come one after the other.
+                came = True
+                ends = CLOCK.monotonic() + min(INVITED_SECONDS, self._begin_seconds)
+                while (
+                    came
+                    and reader.answer is None
+                    and HTTPStatus.CONTINUE not in reader.interims
+                ):
+                    came = wire.hear(reader, seconds=ends - CLOCK.monotonic())
+                goes_on = HTTPStatus.CONTINUE in reader.interims
+                if goes_on or not reader.has_begun:
+                    # Who was not invited may send it too, after a while.
+                    wire.send(body, seconds=self._begin_seconds)
+                return goes_on, self._receive(wire, reader)
+
+        return self._patiently(once, lambda found: found[1:])
 
     def ask_in_turn(
         self, requests: Sequence[Sent]
     ) -> tuple[tuple[Answer, ...], OSError | None]:
         """Send requests on one connection, each when the answer before is there."""
-        answers, error = self._ask_in_turn_once(requests)
-        for _ in range(PATIENCE):
-            too_many = any(each.status == TOO_MANY_REQUESTS for each in answers)
-            if self._pause is None or not too_many:
-                break
-            self._pause(PAUSE_SECONDS)
-            answers, error = self._ask_in_turn_once(requests)
-        return answers, error
 
-    def _ask_in_turn_once(
-        self, requests: Sequence[Sent]
-    ) -> tuple[tuple[Answer, ...], OSError | None]:
-        answers: list[Answer] = []
-        try:
-            with self._connected() as wire:
-                for sent in requests:
-                    if not wire.keeps:
-                        # The answer before said that it is the last one.
-                        break
-                    answers.append(self._exchange(wire, sent))
-        except OSError as error:
-            return tuple(answers), error
-        return tuple(answers), None
+        def once() -> tuple[tuple[Answer, ...], OSError | None]:
+            answers: list[Answer] = []
+            try:
+                with closing(Wire(self.connect())) as wire:
+                    for sent in requests:
+                        if not wire.keeps:
+                            # The answer before said that it is the last one.
+                            break
+                        answers.append(self._exchange(wire, sent))
+            except OSError as error:
+                return tuple(answers), error
+            return tuple(answers), None
+
+        return self._patiently(once, lambda found: found[0])
 
     def connect(self) -> Socket:
         """Return a connection for one exchange; raises OSError."""
         return connect(self._host, self._port, self._begin_seconds)
-
-    @contextmanager
-    def _connected(self) -> Generator[Wire]:
-        """Yield a connection for one exchange; raises OSError, whatever goes wrong."""
-        wire = Wire(self.connect())
-        try:
-            yield wire
-        finally:
-            wire.close()

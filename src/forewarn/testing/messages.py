@@ -4,21 +4,51 @@ A message is a JSON object such as `{"do":"reboot","vm":"web_0","notice":"2s"}`.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from forewarn.problems import did_you_mean
 from forewarn.protocol.errors import ForewarnError
-from forewarn.testing.kit.durations import Length
+from forewarn.testing.kit.durations import is_number
+from forewarn.testing.kit.forms import (
+    Form,
+    is_fault,
+    is_names,
+    is_switch,
+    is_text,
+    is_texts,
+    is_whole,
+)
 
 Json: TypeAlias = dict[str, Any]
 
 LINE_MAX = 1 << 20
 """Characters of a line: a fleet file of a thousand VMs."""
 
-
 VALUE_TOLD_MAX = 40
 """Characters of a wrong value that an answer repeats."""
+
+TEXT = Form(is_text, "a text")
+TEXTS = Form(is_names, "a list of texts")
+FLAG = Form(is_switch, "true or false")
+NUMBER = Form(is_whole, "a whole number")
+LENGTH = Form(
+    lambda value: is_text(value) or is_number(value),
+    'a length such as "15m", or seconds',
+)
+
+FORMS: Mapping[str, Form] = {
+    **dict.fromkeys(("but", "hosts", "names", "targets"), TEXTS),
+    **dict.fromkeys(("enabled", "judge", "migrates", "spot", "together"), FLAG),
+    **dict.fromkeys(("at_least", "at_once", "count", "seed", "since", "vms"), NUMBER),
+    **dict.fromkeys(("ahead", "duration", "during", "notice"), LENGTH),
+    **dict.fromkeys(("timeout", "within"), LENGTH),
+    "arguments": Form(lambda value: isinstance(value, dict), "an object"),
+    "faults": Form(is_fault, "a text"),
+    "settings": Form(is_texts, "an object of texts"),
+    "speed": Form(is_number, "a number"),
+}
+"""The forms of values by their keys; all others are texts."""
 
 
 class MessageError(ForewarnError):
@@ -33,8 +63,8 @@ class Message:
         self._members = members
         self.id: Any = members.get("id")
         """Given back with the answer; None: there is none."""
-        self.verb = self.text("do")
-        self.world = self.text("world", "")
+        self.verb: str = self.needed("do")
+        self.world: str = self.value("world") or ""
         """Which world it is about: several may be open, each by a name."""
 
     @classmethod
@@ -78,79 +108,32 @@ class Message:
                 f"{self.verb} takes {said[0]!r} or {said[1]!r}, not both"
             )
 
-    def text(self, key: str, default: str | None = None) -> str:
-        """Return a text; raises MessageError where it is missing, or none."""
+    def value(self, key: str, form: Form | None = None) -> Any:
+        """Return a value of a form, usually that of its key; None: it is not there."""
         value: object = self._members.get(key)
-        if value is None and default is not None:
-            return default
-        if not isinstance(value, str) or not (value or default is not None):
-            raise self._wrong(key, "a text")
+        form = form or FORMS.get(key, TEXT)
+        if value is not None and not form.is_right(value):
+            raise self._wrong(key, form)
         return value
 
-    def fault(self, key: str) -> str | int:
-        """Return a line of faults, which may be a status alone: 500."""
-        value: object = self._members.get(key)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        return self.text(key)
-
-    def texts(self, key: str) -> list[str]:
-        """Return a list of texts, or of the one that is there."""
-        value: object = self._members.get(key)
-        if value is None:
-            return []
-        values = [value] if isinstance(value, str) else value
-        if not isinstance(values, list):
-            raise self._wrong(key, "a list of texts")
-        found = cast("list[object]", values)
-        if not all(isinstance(each, str) for each in found):
-            raise self._wrong(key, "a list of texts")
-        return cast("list[str]", found)
-
-    def members(self, key: str) -> Json:
-        """Return an object; an empty one where it is missing."""
-        value: object = self._members.get(key)
-        if value is not None and not isinstance(value, dict):
-            raise self._wrong(key, "an object")
-        return cast("Json", value or {})
-
-    def table(self, key: str) -> dict[str, str]:
-        """Return an object of texts."""
-        members = self.members(key)
-        if not all(isinstance(each, str) for each in members.values()):
-            raise self._wrong(key, "an object of texts")
-        return members
-
-    def flag(self, key: str) -> bool | None:
-        """Return true, false, or None where it is not there."""
-        value: object = self._members.get(key)
-        if value is not None and not isinstance(value, bool):
-            raise self._wrong(key, "true or false")
+    def needed(self, key: str, form: Form | None = None) -> Any:
+        """Return a value as `value`; raises MessageError where it is missing."""
+        value: object = self.value(key, form)
+        if value in (None, ""):
+            raise self._wrong(key, form or FORMS.get(key, TEXT))
         return value
 
-    def number(self, key: str) -> int | None:
-        """Return a whole number, or None where it is not there."""
-        value: object = self._members.get(key)
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int)
-        ):
-            raise self._wrong(key, "a whole number")
-        return value
+    def given(self, *keys: str, needs: Sequence[str] = ()) -> Json:
+        """Return the values of the keys that are there; some are needed."""
+        for key in needs:
+            self.needed(key)
+        return {key: self.value(key) for key in keys if self.has(key)}
 
-    def length(self, key: str) -> Length | None:
-        """Return a length such as "15m" or seconds; None where it is not there."""
-        value: object = self._members.get(key)
-        if value is None or (
-            isinstance(value, str | int | float) and not isinstance(value, bool)
-        ):
-            return value
-        raise self._wrong(key, 'a length such as "15m", or seconds')
-
-    def _wrong(self, key: str, wanted: str) -> MessageError:
+    def _wrong(self, key: str, form: Form) -> MessageError:
         """Return the error for a value of another form, or for none."""
         if self._members.get(key) is None:
-            return MessageError(f"{key!r} is missing: it must be {wanted}")
+            return MessageError(f"{key!r} is missing: it must be {form.told}")
         text = json.dumps(self._members[key])
         if len(text) > VALUE_TOLD_MAX:
             text = f"{text[:VALUE_TOLD_MAX]}…"
-        return MessageError(f"{key!r} must be {wanted}, not {text}")
+        return MessageError(f"{key!r} must be {form.told}, not {text}")

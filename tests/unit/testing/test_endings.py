@@ -106,7 +106,7 @@ def test_a_test_that_waits_no_longer_is_cancelled_as_ever() -> None:
 
 def _until_somebody_waits(world: ScheduledEvents) -> None:
     bell = world._core.bell
-    eventually(lambda: bell.listeners, bool)
+    eventually(lambda: bell._waiters, bool)
 
 
 FORK = """

@@ -1,12 +1,12 @@
 """What a check is: a question that asks an endpoint, or a rule for what was seen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from forewarn.testing.conformance.inquiry import Inquiry
 from forewarn.testing.conformance.transcript import Transcript
-from forewarn.testing.conformance.verdicts import Verdict
+from forewarn.testing.conformance.verdicts import Verdict, Witness, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +16,22 @@ class Question:
     clause: str
     title: str
     """What an endpoint that keeps the clause does, in a few words."""
-    ask: Callable[[Inquiry], Verdict]
-    """Raises UntriedError or NoAnswerError."""
+    witnesses: Callable[[Inquiry], Iterable[Witness]]
+    """Sends the requests; raises UntriedError or NoAnswerError."""
+    needs: str = "nothing but an endpoint"
+    """What was not there if there are no witnesses."""
     approves: bool = False
     """It approves an event, or would at an endpoint with a fault: ask first."""
+    waits: bool = False
+    """What was refused may start an event a moment later: a rule looks for that."""
+
+    def ask(self, inquiry: Inquiry) -> Verdict:
+        """Return what comes of it; raises UntriedError or NoAnswerError."""
+        verdict = judge(self.witnesses(inquiry), needs=self.needs)
+        if self.waits:
+            inquiry.wait()
+            inquiry.read()
+        return verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +40,12 @@ class Rule:
 
     clause: str
     title: str
-    judge: Callable[[Transcript], Verdict]
+    witnesses: Callable[[Transcript], Iterable[Witness]]
+    needs: str
+
+    def judge(self, seen: Transcript) -> Verdict:
+        """Return what comes of it."""
+        return judge(self.witnesses(seen), needs=self.needs)
 
 
 Check: TypeAlias = Question | Rule

@@ -4,21 +4,18 @@ from forewarn.testing.conformance import (
     answer_rules,
     approval_questions,
     approval_rules,
-    connection_questions,
     document_rules,
     life_rules,
-    pace_questions,
     request_questions,
+    traffic_questions,
     version_rules,
 )
 from forewarn.testing.conformance.check import Check, Question, Rule
 
 QUESTIONS: tuple[Question, ...] = (
     *request_questions.QUESTIONS,
-    *connection_questions.QUESTIONS,
-    *pace_questions.QUESTIONS,
+    *traffic_questions.QUESTIONS,
     *approval_questions.QUESTIONS,
-    *connection_questions.APPROVING,
 )
 """In the order in which they are asked: those that approve come last, since they may
 use up the only event there is."""

@@ -32,7 +32,7 @@ LEAVE = "--approve"
 """What a question needs that approves."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A line of the report: what was expected of a clause, and what came of it."""
 
@@ -110,11 +110,11 @@ class Examination:
                 self.ended = "there is no memory for more documents"
                 break
         for question, verdict in self._waiting.items():
-            yield _finding(question.clause, question.title, verdict)
+            yield Finding(question.clause, question.title, verdict)
         for rule in RULES:
-            yield _finding(rule.clause, rule.title, rule.judge(inquiry.seen))
+            yield Finding(rule.clause, rule.title, rule.judge(inquiry.seen))
         for clause, title, needs in UNTRIED:
-            yield _finding(clause, title, NotTried(needs=needs))
+            yield Finding(clause, title, NotTried(needs=needs))
 
     def _ask(self, questions: tuple[Question, ...]) -> Iterator[Finding]:
         for question in questions:
@@ -123,7 +123,7 @@ class Examination:
                 self._waiting[question] = verdict
             else:
                 self._waiting.pop(question, None)
-                yield _finding(question.clause, question.title, verdict)
+                yield Finding(question.clause, question.title, verdict)
 
     def _verdict(self, question: Question) -> Verdict:
         if question.approves and not self._approve:
@@ -161,7 +161,3 @@ class Examination:
     def _is_too_slow(self) -> bool:
         slow = (each.broken is How.TOO_SLOW for each in self.seen.exchanges)
         return sum(slow) >= SLOW_MAX
-
-
-def _finding(clause: str, expected: str, verdict: Verdict) -> Finding:
-    return Finding(clause=clause, expected=expected, verdict=verdict)

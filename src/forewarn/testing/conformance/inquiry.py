@@ -6,11 +6,11 @@ the document when it is told to.
 
 import json
 from collections.abc import Callable
-from typing import TypedDict
+from http import HTTPStatus
 
 from forewarn.instants import Micros
 from forewarn.protocol.versions import NEWEST, VERSIONS, ApiVersion
-from forewarn.testing.answers import BrokenAnswerError, How
+from forewarn.testing.answers import BrokenAnswerError
 from forewarn.testing.client import (
     INSTANCE_PATH,
     METADATA,
@@ -42,11 +42,6 @@ INSTANCE_TARGET = f"{INSTANCE_PATH}?api-version={INSTANCE_VERSION}"
 
 OWN_EVENTS_TARGET = "/metadata/forewarn/events?api-version=2026-11-01"
 """forewarn's own extension, which says whether an event was approved by anybody."""
-
-FEWER_LIMITS = "an endpoint that takes so many requests: it said 429"
-
-OK = 200
-TOO_MANY_REQUESTS = 429
 
 
 class UntriedError(Exception):
@@ -111,22 +106,17 @@ class Inquiry:
 
         Raises UntriedError where a patient client was limited all the time.
         """
-        exchange = self._exchange(method, target, headers, body, patient=patient)
-        self._keep(exchange)
-        return exchange
+        sent = Sent(method=method, target=target, headers=headers, body=body)
+        return self._keep(self._ask(sent, patient=patient))
 
     def ask_first(self, target: str, body: bytes) -> Exchange:
         """POST with `Expect: 100-continue`; raises as `ask`."""
-        if not self._is_patient:
-            raise UntriedError(FEWER_LIMITS)
+        self._need_patience()
         headers = (*METADATA, ("Expect", "100-continue"))
-
-        def send() -> tuple[bool, Answer]:
-            return self._client.ask_first(target, body)
-
-        exchange = self._send(send, "POST", target, headers, body, patient=True)
-        self._keep(exchange)
-        return exchange
+        sent = Sent(method="POST", target=target, headers=headers, body=body)
+        return self._keep(
+            self._send(sent, lambda: self._client.ask_first(target, body))
+        )
 
     def ask_in_turn(self, *requests: Sent) -> tuple[Exchange, ...]:
         """Send requests on one connection; raises as `ask` for the first of them.
@@ -134,113 +124,99 @@ class Inquiry:
         The last exchange may have no answer. They are fewer than the requests where
         an answer said that it was the last of its connection.
         """
-        if not self._is_patient:
-            raise UntriedError(FEWER_LIMITS)
+        self._need_patience()
         at = self._now()
         answers, error = self._client.ask_in_turn(requests)
-        outcomes: list[Answer | None] = [*answers, *([None] if error else [])]
-        took = max(self._now() - at, 0)
-        exchanges: list[Exchange] = []
-        for sent, answer in zip(requests, outcomes, strict=False):
-            self._count += 1
-            exchange = Exchange(
-                number=self._count,
-                at=at,
-                took=took,
-                method=sent.method,
-                target=sent.target,
-                headers=tuple(sent.headers),
-                body=sent.body,
-                answer=answer,
-                failure="" if answer or error is None else _why(error),
-                **_broken(None if answer else error),
-            )
-            self._keep(exchange)
-            exchanges.append(exchange)
+        outcomes: list[Answer | OSError] = [*answers, *([error] if error else [])]
+        exchanges = [
+            self._keep(self._exchange(sent, at, outcome))
+            for sent, outcome in zip(requests, outcomes, strict=False)
+        ]
         if not answers:
             raise NoAnswerError(exchanges[0])
-        if any(each.status == TOO_MANY_REQUESTS for each in exchanges):
+        if any(each.status == HTTPStatus.TOO_MANY_REQUESTS for each in exchanges):
             self._is_patient = False
-            raise UntriedError(FEWER_LIMITS)
+            self._need_patience()
         return tuple(exchanges)
 
     def post(self, body: bytes, *, version: ApiVersion = NEWEST) -> Exchange:
         """Return what came of an approval."""
         return self.ask("POST", target(version.name), body=body)
 
-    def _exchange(
-        self,
-        method: str,
-        target: str,
-        headers: Headers,
-        body: bytes | None,
-        *,
-        patient: bool,
-    ) -> Exchange:
+    def _need_patience(self) -> None:
+        if not self._is_patient:
+            raise UntriedError("an endpoint that takes so many requests: it said 429")
+
+    def _ask(self, sent: Sent, *, patient: bool = True) -> Exchange:
         def send() -> tuple[bool, Answer]:
             return False, self._client.ask(
-                method,
-                target,
-                headers=headers,
-                body=body,
+                sent.method,
+                sent.target,
+                headers=sent.headers,
+                body=sent.body,
                 patient=patient and self._is_patient,
             )
 
-        return self._send(send, method, target, headers, body, patient=patient)
+        return self._send(sent, send, patient=patient)
 
     def _send(
         self,
+        sent: Sent,
         send: Callable[[], tuple[bool, Answer]],
-        method: str,
-        target: str,
-        headers: Headers,
-        body: bytes | None,
         *,
-        patient: bool,
+        patient: bool = True,
     ) -> Exchange:
-        self._count += 1
         at = self._now()
-        goes_on, answer, failure = False, None, ""
-        broken: _Broken = {}
         try:
             goes_on, answer = send()
         except OSError as error:
-            failure = _why(error)
-            broken = _broken(error)
-        exchange = Exchange(
-            number=self._count,
-            at=at,
-            took=max(self._now() - at, 0),
-            method=method,
-            target=target,
-            headers=tuple(headers),
-            body=body,
-            answer=answer,
-            failure=failure,
-            goes_on=goes_on,
-            **broken,
-        )
-        if answer is None:
-            self._keep(exchange)
-            raise NoAnswerError(exchange)
-        if patient and answer.status == TOO_MANY_REQUESTS:
+            raise NoAnswerError(self._keep(self._exchange(sent, at, error))) from error
+        exchange = self._exchange(sent, at, answer, goes_on=goes_on)
+        if patient and answer.status == HTTPStatus.TOO_MANY_REQUESTS:
             # It was patient for long. To be so with each request would take hours.
             self._is_patient = False
             self._keep(exchange)
-            raise UntriedError(FEWER_LIMITS)
+            self._need_patience()
         return exchange
 
-    def _keep(self, exchange: Exchange) -> None:
+    def _exchange(
+        self,
+        sent: Sent,
+        at: Micros,
+        outcome: Answer | OSError,
+        *,
+        goes_on: bool = False,
+    ) -> Exchange:
+        self._count += 1
+        broken = outcome if isinstance(outcome, BrokenAnswerError) else None
+        is_answer = isinstance(outcome, Answer)
+        return Exchange(
+            number=self._count,
+            at=at,
+            took=max(self._now() - at, 0),
+            method=sent.method,
+            target=sent.target,
+            headers=tuple(sent.headers),
+            body=sent.body,
+            answer=outcome if is_answer else None,
+            failure="" if is_answer else str(outcome) or type(outcome).__name__,
+            broken=broken and broken.how,
+            received=broken.received if broken else b"",
+            goes_on=goes_on,
+        )
+
+    def _keep(self, exchange: Exchange) -> Exchange:
         seen = self.seen
         seen.keep(exchange)
         if exchange.method == "POST":
-            if exchange.status == OK:
+            if exchange.status == HTTPStatus.OK:
                 for event_id in approved_ids(exchange.body):
                     seen.approved[event_id].append(exchange)
             else:
                 seen.refused.append(exchange)
-        if exchange.status == OK and exchange.target == INSTANCE_TARGET:
+        if exchange.status == HTTPStatus.OK and exchange.target == INSTANCE_TARGET:
             seen.name = _name(exchange.payload) or seen.name
+        return exchange
 
     # Documents.
 
@@ -257,13 +233,11 @@ class Inquiry:
     def look(self, version: ApiVersion = NEWEST) -> Document | None:
         """Read a version; None: the answer was not 200. Raises as `ask`."""
         try:
-            exchange = self._exchange(
-                "GET", target(version.name), METADATA, None, patient=True
-            )
+            exchange = self._ask(Sent(target=target(version.name)))
         except NoAnswerError as error:
             self._note_unread(error.exchange)
             raise
-        if exchange.status != OK:
+        if exchange.status != HTTPStatus.OK:
             self._keep(exchange)
             self._note_unread(exchange)
             return None
@@ -339,7 +313,7 @@ class Inquiry:
         step = Step(before=before, after=after)
         if starts.early(self.seen, step):
             exchange = self.ask("GET", OWN_EVENTS_TARGET)
-            if exchange.status == OK:
+            if exchange.status == HTTPStatus.OK:
                 self.seen.own_events.append(exchange)
 
 
@@ -348,22 +322,6 @@ def _is_same(one: Exchange, other: Exchange) -> bool:
         return False
     names = ("ETag", "Content-Type")
     return all(one.header(name) == other.header(name) for name in names)
-
-
-class _Broken(TypedDict, total=False):
-    broken: How
-    received: bytes
-
-
-def _broken(error: OSError | None) -> _Broken:
-    """Return what an exchange keeps of an answer that is no whole one."""
-    if not isinstance(error, BrokenAnswerError):
-        return {}
-    return {"broken": error.how, "received": error.received}
-
-
-def _why(error: OSError) -> str:
-    return str(error) or type(error).__name__
 
 
 def _name(body: bytes) -> str:

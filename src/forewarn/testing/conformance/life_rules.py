@@ -32,7 +32,7 @@ from forewarn.testing.conformance.documents import (
 from forewarn.testing.conformance.exchanges import shown
 from forewarn.testing.conformance.starts import Start
 from forewarn.testing.conformance.transcript import Step, Transcript
-from forewarn.testing.conformance.verdicts import Verdict, Witness, judge
+from forewarn.testing.conformance.verdicts import Witness, against
 
 A_CHANGE = "a document that changes while it is watched"
 A_START = "an event that is Started while it is watched"
@@ -70,19 +70,16 @@ def _of_step(step: Step, saw: str, complaint: str = "") -> Witness:
 # Ids.
 
 
-def _kept_ids(seen: Transcript) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for step in seen.steps():
-            old, new = step.before.document.by_id, step.after.document.by_id
-            for one, other in step.pairs():
-                if _statuses(one, other) == ("Scheduled", "Started"):
-                    yield _of_step(step, f"{event_id(one)}, Scheduled and then Started")
-            for came in new.keys() - old.keys():
-                for lost in old.keys() - new.keys():
-                    if wrong := _other_id(step, old[lost], new[came]):
-                        yield _of_step(step, wrong, wrong)
-
-    return judge(witnesses(), needs=A_START)
+def _kept_ids(seen: Transcript) -> Iterator[Witness]:
+    for step in seen.steps():
+        old, new = step.before.document.by_id, step.after.document.by_id
+        for one, other in step.pairs():
+            if _statuses(one, other) == ("Scheduled", "Started"):
+                yield _of_step(step, f"{event_id(one)}, Scheduled and then Started")
+        for came in new.keys() - old.keys():
+            for lost in old.keys() - new.keys():
+                if wrong := _other_id(step, old[lost], new[came]):
+                    yield against(wrong, *step.exchanges)
 
 
 def _statuses(old: Members, new: Members) -> tuple[object, object]:
@@ -107,86 +104,70 @@ def _other_id(step: Step, old: Members, new: Members) -> str:
     return ""
 
 
-def _no_id_returns(seen: Transcript) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        gone: set[str] = set()
-        for step in seen.steps():
-            old, new = step.before.document.by_id, step.after.document.by_id
-            for back in sorted(gone & new.keys()):
-                wrong = f"{back} had been removed, and is there again"
-                yield _of_step(step, wrong, wrong)
-            if gone:
-                yield _of_step(step, f"{len(gone)} removed ids stay away")
-            gone |= old.keys() - new.keys()
-            if step.after.reads > 1 and old.keys() - new.keys():
-                yield Witness(
-                    saw=f"{min(old.keys() - new.keys())} stays away",
-                    exchanges=(step.after.document.exchange, step.after.last),
-                )
-
-    return judge(witnesses(), needs="an event that is removed while it is watched")
+def _no_id_returns(seen: Transcript) -> Iterator[Witness]:
+    gone: set[str] = set()
+    for step in seen.steps():
+        old, new = step.before.document.by_id, step.after.document.by_id
+        for back in sorted(gone & new.keys()):
+            wrong = f"{back} had been removed, and is there again"
+            yield against(wrong, *step.exchanges)
+        if gone:
+            yield _of_step(step, f"{len(gone)} removed ids stay away")
+        removed = old.keys() - new.keys()
+        gone |= removed
+        if step.after.reads > 1 and removed:
+            yield Witness(
+                saw=f"{min(removed)} stays away",
+                exchanges=(step.after.document.exchange, step.after.last),
+            )
 
 
 # The incarnation.
 
 
-def _rises(seen: Transcript) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for step in seen.steps():
-            before, after = step.before.document, step.after.document
-            one, other = before.incarnation, after.incarnation
-            if one is None or other is None:
-                continue
-            if before.events != after.events:
-                if other > one:
-                    yield _of_step(step, f"from {one} to {other} with a change")
-            elif other == one + 1:
-                wrong = f"the incarnation rose from {one} to {other}, and Events are "
-                wrong += f"as before: {shown(after.exchange.payload)}"
-                yield _of_step(step, wrong, wrong)
-
-    return judge(witnesses(), needs=A_CHANGE)
-
-
-def _never_falls(seen: Transcript) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for step in seen.steps():
-            one, other = (
-                step.before.document.incarnation,
-                step.after.document.incarnation,
+def _rises(seen: Transcript) -> Iterator[Witness]:
+    for step in seen.steps():
+        before, after = step.before.document, step.after.document
+        one, other = step.incarnations
+        if one is None or other is None:
+            continue
+        if before.events != after.events:
+            if other > one:
+                yield _of_step(step, f"from {one} to {other} with a change")
+        elif other == one + 1:
+            yield against(
+                f"the incarnation rose from {one} to {other}, and Events are as "
+                f"before: {shown(after.exchange.payload)}",
+                *step.exchanges,
             )
-            silent = step.after.document.exchange.at - step.before.last.at
-            if one is None or other is None or silent >= SILENCE:
-                continue
-            saw = f"from {one} to {other}"
-            wrong = f"the incarnation fell {saw}" if other < one else ""
-            if wrong or other > one:
-                yield _of_step(step, saw, wrong)
 
-    return judge(witnesses(), needs=A_CHANGE)
+
+def _never_falls(seen: Transcript) -> Iterator[Witness]:
+    for step in seen.steps():
+        one, other = step.incarnations
+        silent = step.after.document.exchange.at - step.before.last.at
+        if one is None or other is None or other == one or silent >= SILENCE:
+            continue
+        saw = f"from {one} to {other}"
+        yield _of_step(step, saw, f"the incarnation fell {saw}" if other < one else "")
 
 
 # Statuses.
 
 
-def _forward(seen: Transcript) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for step in seen.steps():
-            for old, new in step.pairs():
-                statuses = _statuses(old, new)
-                if statuses == ("Started", "Scheduled"):
-                    wrong = f"{event_id(old)} was Started, and is Scheduled"
-                    yield _of_step(step, wrong, wrong)
-                elif statuses == ("Scheduled", "Started"):
-                    yield _of_step(step, f"{event_id(old)}: Scheduled, then Started")
-            after = step.after.document.by_id
-            for key, event in step.before.document.by_id.items():
-                if key not in after:
-                    yield _of_step(step, f"{describe(event)}, then removed")
-
-    return judge(
-        witnesses(), needs="an event that is Started or removed while it is watched"
-    )
+def _forward(seen: Transcript) -> Iterator[Witness]:
+    for step in seen.steps():
+        for old, new in step.pairs():
+            statuses = _statuses(old, new)
+            if statuses == ("Started", "Scheduled"):
+                wrong = f"{event_id(old)} was Started, and is Scheduled"
+                yield against(wrong, *step.exchanges)
+            elif statuses == ("Scheduled", "Started"):
+                yield _of_step(step, f"{event_id(old)}: Scheduled, then Started")
+        after = step.after.document.by_id
+        for key, event in step.before.document.by_id.items():
+            if key not in after:
+                yield _of_step(step, f"{describe(event)}, then removed")
 
 
 def _new_events(seen: Transcript) -> Iterator[tuple[Step, Members]]:
@@ -197,202 +178,202 @@ def _new_events(seen: Transcript) -> Iterator[tuple[Step, Members]]:
                 yield step, event
 
 
-def _announced(seen: Transcript) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for step, event in _new_events(seen):
-            saw = f"{describe(event)} is new"
-            is_started = event.get("EventStatus") == "Started"
-            is_freeze = event.get("EventType") == EventType.FREEZE.value
-            # Of a step that is not single, a document may have been missed.
-            is_sure = step.is_single and step.after.settled
-            # An old event under a new id is for a rule of 2.3 to say.
-            is_sure = is_sure and not any(
-                starts.is_same_cause(old, event) for old in step.before.document.events
-            )
-            if is_started and is_freeze and is_sure:
-                yield _of_step(step, saw, f"{saw}: it was never Scheduled")
-            elif event.get("EventStatus") == "Scheduled":
-                yield _of_step(step, saw)
-
-    return judge(witnesses(), needs=A_NEW_EVENT)
+def _announced(seen: Transcript) -> Iterator[Witness]:
+    for step, event in _new_events(seen):
+        saw = f"{describe(event)} is new"
+        is_started = event.get("EventStatus") == "Started"
+        is_freeze = event.get("EventType") == EventType.FREEZE.value
+        # Of a step that is not single, a document may have been missed. An old event
+        # under a new id is for a rule of 2.3 to say.
+        is_sure = step.is_single and step.after.settled
+        is_sure = is_sure and not any(
+            starts.is_same_cause(old, event) for old in step.before.document.events
+        )
+        if is_started and is_freeze and is_sure:
+            yield _of_step(step, saw, f"{saw}: it was never Scheduled")
+        elif event.get("EventStatus") == "Scheduled":
+            yield _of_step(step, saw)
 
 
-def _same_event(seen: Transcript) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for step in seen.steps():
-            for old, new in step.pairs():
-                wrong = ""
-                for member in ("EventType", "EventSource", "ResourceType"):
-                    if old.get(member) != new.get(member):
-                        wrong = f"{member} of {event_id(old)} was "
-                        wrong += f"{brief(old.get(member))}, and is "
-                        wrong += brief(new.get(member))
-                yield _of_step(step, f"{describe(old)}, then {describe(new)}", wrong)
-
-    return judge(witnesses(), needs="an event that is in two different documents")
+def _same_event(seen: Transcript) -> Iterator[Witness]:
+    for step in seen.steps():
+        for old, new in step.pairs():
+            wrong = ""
+            for member in ("EventType", "EventSource", "ResourceType"):
+                one, other = old.get(member), new.get(member)
+                if one != other:
+                    wrong = f"{member} of {event_id(old)} was {brief(one)}, and is {brief(other)}"
+            yield _of_step(step, f"{describe(old)}, then {describe(new)}", wrong)
 
 
 # Times.
 
 
-def _kept_times(seen: Transcript) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for step in seen.steps():
-            for old, new in step.pairs():
-                one, other = not_before(old), not_before(new)
-                if one is None or other is None:
-                    continue
-                saw = f"NotBefore of {event_id(old)} is {format_http_date(other)}"
-                wrong = f"{saw}, and was {format_http_date(one)}" if other < one else ""
-                yield _of_step(step, saw, wrong)
-
-    return judge(
-        witnesses(), needs="an event that is Scheduled in two different documents"
-    )
+def _kept_times(seen: Transcript) -> Iterator[Witness]:
+    for step in seen.steps():
+        for old, new in step.pairs():
+            one, other = not_before(old), not_before(new)
+            if one is None or other is None:
+                continue
+            saw = f"NotBefore of {event_id(old)} is {format_http_date(other)}"
+            wrong = f"{saw}, and was {format_http_date(one)}" if other < one else ""
+            yield _of_step(step, saw, wrong)
 
 
-def _timely_starts(seen: Transcript) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for step in seen.steps():
-            for start in starts.of_step(step):
-                if (witness := _timely(seen, start)) is not None:
-                    yield witness
-
-    return judge(
-        witnesses(),
-        needs="an event of this VM alone that is Started, and that nobody approved, "
-        "while it is watched",
-    )
-
-
-def _timely(seen: Transcript, start: Start) -> Witness | None:
-    """Return a witness of a start that nobody is known to have approved, or None."""
-    key = event_id(start.event)
-    shown = start.step.after.document.exchange
-    if seen.is_approved(key, before=shown) or seen.refusals(key, before=shown):
-        # What an endpoint makes of a refused approval is for a rule of 3.3 to say.
-        return None
-    if not start.is_early:
-        return _of_step(start.step, f"{key} was Started {_how_late(start)}")
-    known = starts.is_known_approved(seen, key)
-    if known or (known is None and seen.others_approve):
-        return None
-    if known is None and not starts.names_only_this_vm(seen, start.event):
-        return None
-    early = describe_duration(start.early)
-    wrong = f"{key} was Started {early} before its NotBefore, and "
-    if known is False:
-        return _of_step(start.step, wrong, f"{wrong}the endpoint says: not approved")
-    wrong += "not approved from here (if an agent, another VM or an operator approved "
-    return _of_step(start.step, wrong, f"{wrong}it, use --others-approve)")
+def _timely_starts(seen: Transcript) -> Iterator[Witness]:
+    for step in seen.steps():
+        shown = step.after.document.exchange
+        for start in starts.of_step(step):
+            key = event_id(start.event)
+            # What an endpoint makes of a refused approval is for a rule of 3.3 to say.
+            if seen.is_approved(key, before=shown) or seen.refusals(key, before=shown):
+                continue
+            if not start.is_early:
+                yield _of_step(step, _how_late(start))
+                continue
+            known = starts.is_known_approved(seen, key)
+            is_own = starts.names_only_this_vm(seen, start.event)
+            if known is False:
+                wrong = "the endpoint says: not approved"
+                yield against(f"{_how_late(start)}, and {wrong}", *step.exchanges)
+            elif known is None and is_own and not seen.others_approve:
+                wrong = (
+                    "not approved from here (if an agent, another VM or an operator "
+                    "approved it, use --others-approve)"
+                )
+                yield against(f"{_how_late(start)}, and {wrong}", *step.exchanges)
 
 
 def _how_late(start: Start) -> str:
-    if start.early > 0:
-        return f"{describe_duration(start.early)} before its NotBefore"
-    return f"{describe_duration(-start.early)} after its NotBefore"
+    side = "before" if start.early > 0 else "after"
+    length = describe_duration(abs(start.early))
+    return f"{event_id(start.event)} was Started {length} {side} its NotBefore"
 
 
-def _notices(seen: Transcript) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for step, event in _new_events(seen):
-            due = not_before(event)
-            least = NOTICES.get(str(event.get("EventType")))
-            if due is None or least is None or not step.after.settled:
-                continue
-            after = step.after.document
-            polled = after.exchange.at - step.before.last.at
-            slack = polled + NOTICE_ROUNDING
-            slack += 0 if after.is_dated else starts.CLOCKS_APART
-            notice = due - after.at
-            wanted = round(least / seen.speed)
-            saw = f"{describe(event)} is new, {describe_duration(notice)} before "
-            saw += "its NotBefore"
-            wrong = f"{saw}: expected {describe_duration(wanted)}"
-            yield _of_step(step, saw, wrong if notice < wanted - slack else "")
-
-    return judge(
-        witnesses(),
-        needs="an event that is announced after another, or more than five minutes "
-        "after the first request",
-    )
-
-
-def _deletions(seen: Transcript) -> Verdict:
-    most = max(round(DELETION_NOTICE_MAX / seen.speed), NOTICE_FLOOR)
-
-    def judged(document: Document, event: Members) -> tuple[str, bool] | None:
-        """Return how far ahead a deletion is, and whether that is too far."""
+def _notices(seen: Transcript) -> Iterator[Witness]:
+    for step, event in _new_events(seen):
         due = not_before(event)
-        if due is None or event.get("EventType") != EventType.TERMINATE.value:
-            return None
-        notice = due - document.at
-        saw = f"{describe(event)} is {describe_duration(notice)} before its NotBefore"
-        return saw, notice > most + _slack(document)
+        least = NOTICES.get(str(event.get("EventType")))
+        if due is None or least is None or not step.after.settled:
+            continue
+        after = step.after.document
+        polled = after.exchange.at - step.before.last.at
+        notice, wanted = due - after.at, round(least / seen.speed)
+        is_short = notice < wanted - polled - _slack(after)
+        saw = f"{describe(event)} is new, {describe_duration(notice)} before its NotBefore"
+        wrong = f"{saw}: expected {describe_duration(wanted)}"
+        yield _of_step(step, saw, wrong if is_short else "")
 
-    def witnesses() -> Iterator[Witness]:
-        # It is too far ahead whenever it is; not to be so counts when it is new.
-        for each in seen.newest:
-            for event in each.document.events:
-                found = judged(each.document, event)
-                if found is not None and found[1]:
-                    wrong = f"{found[0]}: expected {describe_duration(most)} at most"
-                    exchanges = (each.document.exchange,)
-                    yield Witness(saw=found[0], exchanges=exchanges, complaint=wrong)
-        for step, event in _new_events(seen):
-            if (found := judged(step.after.document, event)) is not None:
-                yield _of_step(step, found[0])
 
-    return judge(
-        witnesses(), needs="a Terminate event that appears while it is watched"
-    )
+def _deletions(seen: Transcript) -> Iterator[Witness]:
+    most = max(round(DELETION_NOTICE_MAX / seen.speed), NOTICE_FLOOR)
+    # It is too far ahead whenever it is; not to be so counts when it is new.
+    for each in seen.newest:
+        for event in each.document.events:
+            notice = _deletion_notice(each.document, event)
+            if notice is not None and notice > most + _slack(each.document):
+                saw = _how_far(event, notice)
+                wrong = f"{saw}: expected {describe_duration(most)} at most"
+                yield against(wrong, each.document.exchange)
+    for step, event in _new_events(seen):
+        notice = _deletion_notice(step.after.document, event)
+        if notice is not None:
+            yield _of_step(step, _how_far(event, notice))
+
+
+def _deletion_notice(document: Document, event: Members) -> Micros | None:
+    due = not_before(event)
+    is_deletion = event.get("EventType") == EventType.TERMINATE.value
+    return due - document.at if is_deletion and due is not None else None
+
+
+def _how_far(event: Members, notice: Micros) -> str:
+    return f"{describe(event)} is {describe_duration(notice)} before its NotBefore"
 
 
 def _slack(document: Document) -> Micros:
     return NOTICE_ROUNDING + (0 if document.is_dated else starts.CLOCKS_APART)
 
 
-def _orders_start(seen: Transcript) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for step in seen.steps():
-            for start in starts.of_step(step):
-                if is_order(start.event) and not start.is_early:
-                    saw = f"{event_id(start.event)} was Started {_how_late(start)}"
-                    yield _of_step(step, saw)
-        for each in seen.newest:
-            for event in each.document.events:
-                due = not_before(event)
-                if due is None or not is_order(event) or each.document.at > due:
-                    continue
-                if is_busy(each.document, event):
-                    continue
-                at, is_dated = told_time(each.last)
-                slack = starts.DATES_APART if is_dated else starts.CLOCKS_APART
-                late = at - due
-                if late > START_WITHIN + slack:
-                    wrong = f"{describe(event)} is still Scheduled, "
-                    wrong += f"{describe_duration(late)} after its NotBefore"
-                    exchanges = (each.document.exchange, each.last)
-                    yield Witness(saw=wrong, exchanges=exchanges, complaint=wrong)
-
-    return judge(
-        witnesses(),
-        needs="a Reboot or Redeploy of one VM that a user ordered, watched until it is "
-        "Started after its NotBefore",
-    )
+def _orders_start(seen: Transcript) -> Iterator[Witness]:
+    for step in seen.steps():
+        for start in starts.of_step(step):
+            if is_order(start.event) and not start.is_early:
+                yield _of_step(step, _how_late(start))
+    for each in seen.newest:
+        for event in filter(is_order, each.document.events):
+            due = not_before(event)
+            if due is None or each.document.at > due or is_busy(each.document, event):
+                continue
+            at, is_dated = told_time(each.last)
+            late = at - due
+            if late > START_WITHIN + starts.clocks_apart(is_dated=is_dated):
+                yield against(
+                    f"{describe(event)} is still Scheduled, {describe_duration(late)} "
+                    "after its NotBefore",
+                    *(each.document.exchange, each.last),
+                )
 
 
 RULES = (
-    Rule("2.3", "an event keeps its id when it is Started", _kept_ids),
-    Rule("2.3", "no id returns", _no_id_returns),
-    Rule("2.7", "NotBefore is never moved to an earlier time", _kept_times),
-    Rule("2.10", "the incarnation rises with a change, and only then", _rises),
-    Rule("2.10", "the incarnation never falls", _never_falls),
-    Rule("4.1", "an event begins Scheduled", _announced),
-    Rule("4.1", "nothing goes backwards", _forward),
-    Rule("4.2", "nothing starts before its time", _timely_starts),
-    Rule("4.2", "what a user ordered starts at its NotBefore", _orders_start),
-    Rule("4.4", "an event stays what it is", _same_event),
-    Rule("5.1", "the notice is long enough", _notices),
-    Rule("5.1", "a deletion is announced 15 minutes ahead at most", _deletions),
+    Rule("2.3", "an event keeps its id when it is Started", _kept_ids, needs=A_START),
+    Rule(
+        "2.3",
+        "no id returns",
+        _no_id_returns,
+        needs="an event that is removed while it is watched",
+    ),
+    Rule(
+        "2.7",
+        "NotBefore is never moved to an earlier time",
+        _kept_times,
+        needs="an event that is Scheduled in two different documents",
+    ),
+    Rule(
+        "2.10",
+        "the incarnation rises with a change, and only then",
+        _rises,
+        needs=A_CHANGE,
+    ),
+    Rule("2.10", "the incarnation never falls", _never_falls, needs=A_CHANGE),
+    Rule("4.1", "an event begins Scheduled", _announced, needs=A_NEW_EVENT),
+    Rule(
+        "4.1",
+        "nothing goes backwards",
+        _forward,
+        needs="an event that is Started or removed while it is watched",
+    ),
+    Rule(
+        "4.2",
+        "nothing starts before its time",
+        _timely_starts,
+        needs="an event of this VM alone that is Started, and that nobody approved, "
+        "while it is watched",
+    ),
+    Rule(
+        "4.2",
+        "what a user ordered starts at its NotBefore",
+        _orders_start,
+        needs="a Reboot or Redeploy of one VM that a user ordered, watched until it is "
+        "Started after its NotBefore",
+    ),
+    Rule(
+        "4.4",
+        "an event stays what it is",
+        _same_event,
+        needs="an event that is in two different documents",
+    ),
+    Rule(
+        "5.1",
+        "the notice is long enough",
+        _notices,
+        needs="an event that is announced after another, or more than five minutes "
+        "after the first request",
+    ),
+    Rule(
+        "5.1",
+        "a deletion is announced 15 minutes ahead at most",
+        _deletions,
+        needs="a Terminate event that appears while it is watched",
+    ),
 )

@@ -6,10 +6,17 @@ each refusal is JSON with a sentence is for a rule of 1.8 to say.
 
 from collections.abc import Iterator
 from http import HTTPStatus
+from itertools import product
 from typing import cast
 
 from forewarn.protocol.versions import NEWEST, NEWEST_NAMES, VERSIONS
-from forewarn.testing.client import EVENTS_PATH, INSTANCE_PATH, METADATA, Headers
+from forewarn.testing.client import (
+    EVENTS_PATH,
+    INSTANCE_PATH,
+    METADATA,
+    Headers,
+    Sent,
+)
 from forewarn.testing.conformance.check import Question
 from forewarn.testing.conformance.documents import (
     Members,
@@ -25,14 +32,11 @@ from forewarn.testing.conformance.inquiry import (
     Inquiry,
     UntriedError,
 )
-from forewarn.testing.conformance.verdicts import Verdict, Witness, judge
+from forewarn.testing.conformance.verdicts import Witness, has_status
 
 HEADER_MISSING = b'{ "error": "Bad request: . Required metadata header not specified" }'
 
 MALFORMED = b"{"
-
-NOTHING = "nothing but an endpoint"
-"""What questions need that can always be asked."""
 
 VERBS = ("PUT", "DELETE", "PATCH", "OPTIONS", "HEAD")
 
@@ -59,119 +63,86 @@ LEAVES = ("name", "vmId", "location", "resourceGroupName", "subscriptionId")
 FORWARDED = ("X-Forwarded-For", "192.0.2.1")
 
 
-def has_status(exchange: Exchange, status: int, what: str) -> Witness:
-    """Return a witness of an answer, which should have a status."""
-    complaint = ""
-    if exchange.status != status:
-        complaint = f"{what}: expected {status}, got {exchange.outcome}"
-    return Witness(
-        saw=f"{what}: {exchange.status}", exchanges=(exchange,), complaint=complaint
+def _gets(inquiry: Inquiry, status: int, what: str, sent: Sent) -> Witness:
+    """Send a request, and return a witness of its status."""
+    exchange = inquiry.ask(
+        sent.method, sent.target, headers=sent.headers, body=sent.body
     )
+    return has_status(exchange, status, what)
 
 
-def _address(inquiry: Inquiry) -> Verdict:
+def _address(inquiry: Inquiry) -> Iterator[Witness]:
     exchange = inquiry.post(MALFORMED)
-    what = "a POST with a malformed body"
-    witness = has_status(exchange, exchange.status, what)
     # What is wrong with it is the body: neither the path nor the verb.
-    if exchange.status in {404, 405, 501}:
-        witness = has_status(exchange, 400, what)
-    return judge((witness,), needs=NOTHING)
+    status = 400 if exchange.status in {404, 405, 501} else exchange.status
+    yield has_status(exchange, status, "a POST with a malformed body")
 
 
-def _paths(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for path in ("/metadata/scheduledEvents", "/METADATA/SCHEDULEDEVENTS"):
-            exchange = inquiry.ask("GET", f"{path}?api-version={NEWEST.name}")
-            yield has_status(exchange, 200, f"GET {path}")
-
-    return judge(witnesses(), needs=NOTHING)
+def _paths(inquiry: Inquiry) -> Iterator[Witness]:
+    for path in ("/metadata/scheduledEvents", "/METADATA/SCHEDULEDEVENTS"):
+        sent = Sent(target=f"{path}?api-version={NEWEST.name}")
+        yield _gets(inquiry, 200, f"GET {path}", sent)
 
 
-def _unknown_paths(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for path in ("/", "/metadata", "/metadata/nothing", f"{EVENTS_PATH}/x"):
-            exchange = inquiry.ask("GET", f"{path}?api-version={NEWEST.name}")
-            yield has_status(exchange, 404, f"GET {path}")
-
-    return judge(witnesses(), needs=NOTHING)
+def _unknown_paths(inquiry: Inquiry) -> Iterator[Witness]:
+    for path in ("/", "/metadata", "/metadata/nothing", f"{EVENTS_PATH}/x"):
+        sent = Sent(target=f"{path}?api-version={NEWEST.name}")
+        yield _gets(inquiry, 404, f"GET {path}", sent)
 
 
-def _verbs(inquiry: Inquiry) -> Verdict:
-    return judge(
-        (has_status(inquiry.ask(verb, target()), 405, verb) for verb in VERBS),
-        needs=NOTHING,
-    )
+def _verbs(inquiry: Inquiry) -> Iterator[Witness]:
+    for verb in VERBS:
+        yield _gets(inquiry, 405, verb, Sent(method=verb, target=target()))
 
 
-def _other_versions(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for query in OTHER_VERSIONS:
-            for method in ("GET", "POST"):
-                exchange = inquiry.ask(method, EVENTS_PATH + query)
-                what = f"{method} with the query {query!r}"
-                yield has_status(exchange, 400, what)
-
-    return judge(witnesses(), needs=NOTHING)
+def _other_versions(inquiry: Inquiry) -> Iterator[Witness]:
+    for query in OTHER_VERSIONS:
+        for method in ("GET", "POST"):
+            sent = Sent(method=method, target=EVENTS_PATH + query)
+            yield _gets(inquiry, 400, f"{method} with the query {query!r}", sent)
 
 
-def _other_parameters(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for query in (
-            f"format=json&api-version={NEWEST.name}",
-            f"api-version={NEWEST.name}&x=1&x=2&y",
-        ):
-            exchange = inquiry.ask("GET", f"{EVENTS_PATH}?{query}")
-            yield has_status(exchange, 200, f"GET with the query {query!r}")
-
-    return judge(witnesses(), needs=NOTHING)
+def _other_parameters(inquiry: Inquiry) -> Iterator[Witness]:
+    for query in (
+        f"format=json&api-version={NEWEST.name}",
+        f"api-version={NEWEST.name}&x=1&x=2&y",
+    ):
+        sent = Sent(target=f"{EVENTS_PATH}?{query}")
+        yield _gets(inquiry, 200, f"GET with the query {query!r}", sent)
 
 
-def _header_wanted(inquiry: Inquiry) -> Verdict:
+def _header_wanted(inquiry: Inquiry) -> Iterator[Witness]:
     bad: tuple[Headers, ...] = (
         (),
         *((("Metadata", value),) for value in ("false", "", "1", "yes")),
         (*METADATA, *METADATA),
     )
-
-    def witnesses() -> Iterator[Witness]:
-        for headers in bad:
-            for version in VERSIONS[1:]:
-                for method in ("GET", "POST"):
-                    where = target(version.name)
-                    exchange = inquiry.ask(method, where, headers=headers)
-                    what = f"{method} at {version.name} with the headers {headers}"
-                    yield has_status(exchange, 400, what)
-
-    return judge(witnesses(), needs=NOTHING)
+    for headers, version, method in product(bad, VERSIONS[1:], ("GET", "POST")):
+        sent = Sent(method=method, target=target(version.name), headers=headers)
+        what = f"{method} at {version.name} with the headers {headers}"
+        yield _gets(inquiry, 400, what, sent)
 
 
-def _header_in_any_case(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for value in ("true", "True", "TRUE"):
-            for name in ("Metadata", "metadata", "METADATA"):
-                exchange = inquiry.ask("GET", target(), headers=((name, value),))
-                yield has_status(exchange, 200, f"GET with {name}: {value}")
-
-    return judge(witnesses(), needs=NOTHING)
+def _header_in_any_case(inquiry: Inquiry) -> Iterator[Witness]:
+    for value in ("true", "True", "TRUE"):
+        for name in ("Metadata", "metadata", "METADATA"):
+            sent = Sent(target=target(), headers=((name, value),))
+            yield _gets(inquiry, 200, f"GET with {name}: {value}", sent)
 
 
-def _preview_without_header(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        where = target(VERSIONS[0].name)
-        exchange = inquiry.ask("GET", where, headers=())
-        yield has_status(exchange, 200, f"GET at {VERSIONS[0].name}")
-        exchange = inquiry.ask("POST", where, headers=(), body=MALFORMED)
-        what = f"a malformed POST at {VERSIONS[0].name}"
-        yield has_status(exchange, 400, what)
-        yield from is_first(
-            exchange,
-            inquiry.post(MALFORMED),
-            inquiry.ask("POST", target(), headers=(), body=MALFORMED),
-            f"{what} is refused because of its body",
-        )
-
-    return judge(witnesses(), needs=NOTHING)
+def _preview_without_header(inquiry: Inquiry) -> Iterator[Witness]:
+    where = target(VERSIONS[0].name)
+    bare = Sent(target=where, headers=())
+    yield _gets(inquiry, 200, f"GET at {VERSIONS[0].name}", bare)
+    exchange = inquiry.ask("POST", where, headers=(), body=MALFORMED)
+    what = f"a malformed POST at {VERSIONS[0].name}"
+    yield has_status(exchange, 400, what)
+    yield from is_first(
+        exchange,
+        inquiry.post(MALFORMED),
+        inquiry.ask("POST", target(), headers=(), body=MALFORMED),
+        f"{what} is refused because of its body",
+    )
 
 
 def is_first(
@@ -191,7 +162,7 @@ def is_first(
         yield Witness(saw=what, exchanges=seen, complaint=wrong)
 
 
-def _order_of_checks(inquiry: Inquiry) -> Verdict:
+def _order_of_checks(inquiry: Inquiry) -> Iterator[Witness]:
     cases = (
         ("the header before the path", "GET", "/", (), 400),
         ("the header before the verb", "PUT", target(), (), 400),
@@ -201,78 +172,71 @@ def _order_of_checks(inquiry: Inquiry) -> Verdict:
         ("forwarding before the path", "GET", "/x", (*METADATA, FORWARDED), 400),
         ("forwarding before the verb", "PUT", target(), (*METADATA, FORWARDED), 400),
     )
+    for what, method, where, headers, status in cases:
+        sent = Sent(method=method, target=where, headers=headers)
+        yield _gets(inquiry, status, what, sent)
+    bare = inquiry.ask("GET", target(), headers=())
+    yield from is_first(
+        inquiry.ask("GET", target(), headers=(FORWARDED,)),
+        inquiry.ask("GET", target(), headers=(*METADATA, FORWARDED)),
+        bare,
+        "forwarding is refused before a missing header",
+    )
+    unversioned = inquiry.ask("GET", EVENTS_PATH)
+    yield from is_first(
+        inquiry.ask("GET", EVENTS_PATH, headers=()),
+        bare,
+        unversioned,
+        "a missing header is refused before a missing version",
+    )
+    yield from is_first(
+        inquiry.ask("POST", EVENTS_PATH, body=MALFORMED),
+        unversioned,
+        inquiry.post(MALFORMED),
+        "a missing version is refused before a malformed body",
+    )
 
-    def witnesses() -> Iterator[Witness]:
-        for what, method, where, headers, status in cases:
-            exchange = inquiry.ask(method, where, headers=headers)
-            yield has_status(exchange, status, what)
-        bare = inquiry.ask("GET", target(), headers=())
-        yield from is_first(
-            inquiry.ask("GET", target(), headers=(FORWARDED,)),
-            inquiry.ask("GET", target(), headers=(*METADATA, FORWARDED)),
-            bare,
-            "forwarding is refused before a missing header",
+
+def _forwarded(inquiry: Inquiry) -> Iterator[Witness]:
+    requests = (("GET", None), ("POST", MALFORMED))
+    for value, version, (method, body) in product(
+        ("192.0.2.1", ""), (VERSIONS[0], NEWEST), requests
+    ):
+        sent = Sent(
+            method=method,
+            target=target(version.name),
+            headers=(*METADATA, ("x-forwarded-for", value)),
+            body=body,
         )
-        unversioned = inquiry.ask("GET", EVENTS_PATH)
-        yield from is_first(
-            inquiry.ask("GET", EVENTS_PATH, headers=()),
-            bare,
-            unversioned,
-            "a missing header is refused before a missing version",
-        )
-        yield from is_first(
-            inquiry.ask("POST", EVENTS_PATH, body=MALFORMED),
-            unversioned,
-            inquiry.post(MALFORMED),
-            "a missing version is refused before a malformed body",
-        )
-
-    return judge(witnesses(), needs=NOTHING)
+        what = f"{method} at {version.name}, X-Forwarded-For {value!r}"
+        yield _gets(inquiry, 400, what, sent)
 
 
-def _forwarded(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for value in ("192.0.2.1", ""):
-            for version in (VERSIONS[0], NEWEST):
-                for method, body in (("GET", None), ("POST", MALFORMED)):
-                    where = target(version.name)
-                    headers = (*METADATA, ("x-forwarded-for", value))
-                    exchange = inquiry.ask(method, where, headers=headers, body=body)
-                    what = f"{method} at {version.name}, X-Forwarded-For {value!r}"
-                    yield has_status(exchange, 400, what)
-
-    return judge(witnesses(), needs=NOTHING)
-
-
-def _header_sentence(inquiry: Inquiry) -> Verdict:
+def _header_sentence(inquiry: Inquiry) -> Iterator[Witness]:
     exchange = inquiry.ask("GET", target(), headers=())
-    complaint = ""
-    if exchange.payload != HEADER_MISSING:
-        complaint = f"without the header: expected {HEADER_MISSING!r}, got "
-        complaint += exchange.outcome
-    saw = HEADER_MISSING.decode()
-    witness = Witness(saw=saw, exchanges=(exchange,), complaint=complaint)
-    return judge((witness,), needs=NOTHING)
+    wrong = f"without the header: expected {HEADER_MISSING!r}, got {exchange.outcome}"
+    yield Witness(
+        saw=HEADER_MISSING.decode(),
+        exchanges=(exchange,),
+        complaint="" if exchange.payload == HEADER_MISSING else wrong,
+    )
 
 
-def _version_sentence(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for query in ("", "?api-version=latest"):
-            exchange = inquiry.ask("GET", EVENTS_PATH + query)
-            what = f"GET with the query {query!r}"
-            members = _members(exchange)
-            sentence = str(members.get("error"))
-            complaint = ""
-            if "api-version" not in sentence or "invalid" not in sentence:
-                complaint = f"{what}: the sentence does not say so: {exchange.outcome}"
-            elif members.get("newest-versions") != list(NEWEST_NAMES):
-                complaint = (
-                    f"{what}: expected newest-versions {list(NEWEST_NAMES)}, got "
-                    f"{exchange.outcome}"
-                )
-            yield Witness(saw=what, exchanges=(exchange,), complaint=complaint)
-
-    return judge(witnesses(), needs=NOTHING)
+def _version_sentence(inquiry: Inquiry) -> Iterator[Witness]:
+    newest = list(NEWEST_NAMES)
+    for query in ("", "?api-version=latest"):
+        exchange = inquiry.ask("GET", EVENTS_PATH + query)
+        what = f"GET with the query {query!r}"
+        members = _members(exchange)
+        sentence = str(members.get("error"))
+        complaint = ""
+        if "api-version" not in sentence or "invalid" not in sentence:
+            complaint = f"{what}: the sentence does not say so: {exchange.outcome}"
+        elif members.get("newest-versions") != newest:
+            complaint = (
+                f"{what}: expected newest-versions {newest}, got {exchange.outcome}"
+            )
+        yield Witness(saw=what, exchanges=(exchange,), complaint=complaint)
 
 
 def _members(exchange: Exchange) -> Members:
@@ -282,43 +246,41 @@ def _members(exchange: Exchange) -> Members:
         return {}
 
 
-def _equal_tags(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for form in ('"{}"', "{}", '"x", "{}"'):
-            for _ in range(TRIES):
-                before = inquiry.read()
-                tag = form.format(before.incarnation)
-                headers = (*METADATA, ("If-None-Match", tag))
-                exchange = inquiry.ask("GET", target(), headers=headers)
-                if inquiry.read() is before:
-                    break
-            else:
-                raise UntriedError("a document that does not change all the time")
-            what = f"If-None-Match: {tag}"
-            yield has_status(exchange, 304, what)
-            complaint = f"a 304 has the body {exchange.outcome}"
-            yield Witness(
-                saw=f"{what}: no body",
-                exchanges=(exchange,),
-                complaint=complaint if exchange.payload else "",
-            )
-
-    return judge(witnesses(), needs=NOTHING)
+def _tagged(tag: str) -> Headers:
+    return (*METADATA, ("If-None-Match", tag))
 
 
-def _other_tags(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        for tag in ("0", '"0"', "*", '"x"', ""):
-            headers = (*METADATA, ("If-None-Match", tag))
-            exchange = inquiry.ask("GET", target(), headers=headers)
-            yield has_status(exchange, 200, f"If-None-Match: {tag!r}")
-        tag = inquiry.read().exchange.header("ETag")
-        if tag is not None:
-            headers = (*METADATA, ("If-None-Match", tag))
-            exchange = inquiry.ask("POST", target(), headers=headers, body=MALFORMED)
-            yield has_status(exchange, 400, "a malformed POST with If-None-Match")
+def _equal_tags(inquiry: Inquiry) -> Iterator[Witness]:
+    for form in ('"{}"', "{}", '"x", "{}"'):
+        for _ in range(TRIES):
+            before = inquiry.read()
+            tag = form.format(before.incarnation)
+            exchange = inquiry.ask("GET", target(), headers=_tagged(tag))
+            if inquiry.read() is before:
+                break
+        else:
+            raise UntriedError("a document that does not change all the time")
+        what = f"If-None-Match: {tag}"
+        yield has_status(exchange, 304, what)
+        yield Witness(
+            saw=f"{what}: no body",
+            exchanges=(exchange,),
+            complaint=f"a 304 has the body {exchange.outcome}"
+            if exchange.payload
+            else "",
+        )
 
-    return judge(witnesses(), needs=NOTHING)
+
+def _other_tags(inquiry: Inquiry) -> Iterator[Witness]:
+    for tag in ("0", '"0"', "*", '"x"', ""):
+        sent = Sent(target=target(), headers=_tagged(tag))
+        yield _gets(inquiry, 200, f"If-None-Match: {tag!r}", sent)
+    tag = inquiry.read().exchange.header("ETag")
+    if tag is not None:
+        sent = Sent(
+            method="POST", target=target(), headers=_tagged(tag), body=MALFORMED
+        )
+        yield _gets(inquiry, 400, "a malformed POST with If-None-Match", sent)
 
 
 def _compute(exchange: Exchange) -> Members:
@@ -326,91 +288,68 @@ def _compute(exchange: Exchange) -> Members:
     return cast("Members", compute) if isinstance(compute, dict) else {}
 
 
-def _own_name(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        whole = inquiry.ask("GET", INSTANCE_TARGET)
-        yield has_status(whole, 200, f"GET {INSTANCE_TARGET}")
-        name: object = _compute(whole).get("name")
-        complaint = f"compute.name is {brief(name)} in {whole.outcome}"
-        is_name = isinstance(name, str) and bool(name)
-        yield Witness(
-            saw=f"compute.name {brief(name)}",
-            exchanges=(whole,),
-            complaint="" if is_name else complaint,
-        )
-
-    return judge(witnesses(), needs=NOTHING)
+def _own_name(inquiry: Inquiry) -> Iterator[Witness]:
+    whole = inquiry.ask("GET", INSTANCE_TARGET)
+    yield has_status(whole, 200, f"GET {INSTANCE_TARGET}")
+    name: object = _compute(whole).get("name")
+    wrong = f"compute.name is {brief(name)} in {whole.outcome}"
+    yield Witness(
+        saw=f"compute.name {brief(name)}",
+        exchanges=(whole,),
+        complaint="" if isinstance(name, str) and name else wrong,
+    )
 
 
-def _own_leaves(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        whole = inquiry.ask("GET", INSTANCE_TARGET)
-        compute = _compute(whole)
-        for leaf in LEAVES:
-            value: object = compute.get(leaf)
-            if not isinstance(value, str) or not value:
-                continue
-            path = f"{INSTANCE_PATH}/compute/{leaf}"
+def _own_leaves(inquiry: Inquiry) -> Iterator[Witness]:
+    whole = inquiry.ask("GET", INSTANCE_TARGET)
+    compute = _compute(whole)
+    for leaf in LEAVES:
+        value: object = compute.get(leaf)
+        if isinstance(value, str) and value:
             query = f"?api-version={INSTANCE_VERSION}&format=text"
-            exchange = inquiry.ask("GET", path + query)
-            complaint = ""
-            if exchange.status != HTTPStatus.OK or exchange.payload != value.encode(
-                "utf-8", "surrogatepass"
-            ):
-                complaint = f"compute.{leaf} is {brief(value)}, and as text "
-                complaint += exchange.outcome
+            exchange = inquiry.ask("GET", f"{INSTANCE_PATH}/compute/{leaf}{query}")
+            told = (exchange.status, exchange.payload)
+            is_right = told == (HTTPStatus.OK, value.encode("utf-8", "surrogatepass"))
+            wrong = f"compute.{leaf} is {brief(value)}, and as text {exchange.outcome}"
             yield Witness(
                 saw=f"compute/{leaf}: {brief(value)}",
                 exchanges=(whole, exchange),
-                complaint=complaint,
+                complaint="" if is_right else wrong,
             )
 
-    return judge(witnesses(), needs="an endpoint that says what its VM is called")
+
+def _instance_versions(inquiry: Inquiry) -> Iterator[Witness]:
+    exchange = inquiry.ask("GET", "/metadata/versions")
+    what = "GET /metadata/versions"
+    yield has_status(exchange, 200, what)
+    is_listed = INSTANCE_VERSION in (texts(_members(exchange).get("apiVersions")) or ())
+    wrong = f"{what}: expected a list apiVersions with {INSTANCE_VERSION}, got "
+    yield Witness(
+        saw=f"apiVersions with {INSTANCE_VERSION}",
+        exchanges=(exchange,),
+        complaint="" if is_listed else wrong + exchange.outcome,
+    )
+    exchange = inquiry.ask("GET", INSTANCE_PATH)
+    what = f"GET {INSTANCE_PATH} without a version"
+    yield has_status(exchange, 400, what)
+    newest = texts(_members(exchange).get("newest-versions"))
+    is_own = newest is not None and newest != list(NEWEST_NAMES)
+    wrong = f"{what}: newest-versions is {brief(newest)}, and not its own"
+    yield Witness(
+        saw=f"{what}: {brief(newest)}",
+        exchanges=(exchange,),
+        complaint="" if is_own else wrong,
+    )
 
 
-def _instance_versions(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        exchange = inquiry.ask("GET", "/metadata/versions")
-        what = "GET /metadata/versions"
-        yield has_status(exchange, 200, what)
-        found = texts(_members(exchange).get("apiVersions"))
-        is_listed = found is not None and INSTANCE_VERSION in found
-        yield Witness(
-            saw=f"apiVersions with {INSTANCE_VERSION}",
-            exchanges=(exchange,),
-            complaint=""
-            if is_listed
-            else f"{what}: expected a list apiVersions with {INSTANCE_VERSION}, got "
-            f"{exchange.outcome}",
-        )
-        exchange = inquiry.ask("GET", INSTANCE_PATH)
-        what = f"GET {INSTANCE_PATH} without a version"
-        yield has_status(exchange, 400, what)
-        newest = texts(_members(exchange).get("newest-versions"))
-        is_own = newest is not None and newest != list(NEWEST_NAMES)
-        yield Witness(
-            saw=f"{what}: {brief(newest)}",
-            exchanges=(exchange,),
-            complaint=""
-            if is_own
-            else f"{what}: newest-versions is {brief(newest)}, and not its own",
-        )
-
-    return judge(witnesses(), needs=NOTHING)
-
-
-def _continues(inquiry: Inquiry) -> Verdict:
-    def witnesses() -> Iterator[Witness]:
-        exchange = inquiry.ask_first(target(), MALFORMED)
-        complaint = "" if exchange.goes_on else f"no 100, but {exchange.outcome}"
-        yield Witness(
-            saw="Expect: 100-continue got its 100",
-            exchanges=(exchange,),
-            complaint=complaint,
-        )
-        yield has_status(exchange, 400, "a malformed body after the 100")
-
-    return judge(witnesses(), needs=NOTHING)
+def _continues(inquiry: Inquiry) -> Iterator[Witness]:
+    exchange = inquiry.ask_first(target(), MALFORMED)
+    yield Witness(
+        saw="Expect: 100-continue got its 100",
+        exchanges=(exchange,),
+        complaint="" if exchange.goes_on else f"no 100, but {exchange.outcome}",
+    )
+    yield has_status(exchange, 400, "a malformed body after the 100")
 
 
 QUESTIONS = (
@@ -430,7 +369,12 @@ QUESTIONS = (
     Question("1.10", "an equal tag gets 304", _equal_tags),
     Question("1.10", "other tags mean nothing", _other_tags),
     Question("1.11", "a VM learns its own name", _own_name),
-    Question("1.11", "a leaf is its bare text", _own_leaves),
+    Question(
+        "1.11",
+        "a leaf is its bare text",
+        _own_leaves,
+        needs="an endpoint that says what its VM is called",
+    ),
     Question("1.11", "the instance has its own versions", _instance_versions),
     Question("1.12", "a client may ask before its body", _continues),
 )

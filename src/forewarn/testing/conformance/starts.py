@@ -28,6 +28,11 @@ DATES_APART: Micros = 10 * SECOND
 """By so much the endpoint's own clock may differ from the one that starts events."""
 
 
+def clocks_apart(*, is_dated: bool) -> Micros:
+    """Return how far two clocks may differ; dated: both are the endpoint's."""
+    return DATES_APART if is_dated else CLOCKS_APART
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """An event that was seen Scheduled, and then Started."""
@@ -44,7 +49,7 @@ class Start:
     def is_early(self) -> bool:
         """Tell whether it started too early to be explained by two clocks."""
         is_dated = self.step.after.document.is_dated
-        return self.early > (DATES_APART if is_dated else CLOCKS_APART)
+        return self.early > clocks_apart(is_dated=is_dated)
 
 
 def of_step(step: Step) -> list[Start]:

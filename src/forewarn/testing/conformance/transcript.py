@@ -81,9 +81,14 @@ class Step:
     after: Shown
 
     @property
+    def incarnations(self) -> tuple[int | None, int | None]:
+        """Return the numbers of both."""
+        return self.before.document.incarnation, self.after.document.incarnation
+
+    @property
     def is_single(self) -> bool:
         """Tell whether it is sure that no document was between the two (2.10)."""
-        one, other = self.before.document.incarnation, self.after.document.incarnation
+        one, other = self.incarnations
         return one is not None and other is not None and other <= one + 1
 
     @property

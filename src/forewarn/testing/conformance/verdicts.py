@@ -36,6 +36,21 @@ class Witness:
             raise ValueError(f"a witness needs an exchange: {self.saw}")
 
 
+def against(complaint: str, *exchanges: Exchange) -> Witness:
+    """Return a witness of something that no endpoint may do."""
+    return Witness(saw=complaint, exchanges=exchanges, complaint=complaint)
+
+
+def has_status(exchange: Exchange, status: int, what: str) -> Witness:
+    """Return a witness of an answer, which should have a status."""
+    wrong = f"{what}: expected {status}, got {exchange.outcome}"
+    return Witness(
+        saw=f"{what}: {exchange.status}",
+        exchanges=(exchange,),
+        complaint="" if exchange.status == status else wrong,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
     """Every witness is as the clause says, and there is one at least."""

@@ -8,7 +8,7 @@ import asyncio
 import os
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from datetime import datetime
 from typing import Any, TypeVar
@@ -23,13 +23,21 @@ from forewarn.sim.journal import Journal, Seen
 from forewarn.sim.loop import LoopThread
 from forewarn.testing.kit.durations import moment_of
 from forewarn.testing.kit.ending import Ending
-from forewarn.testing.kit.names import unknown
+from forewarn.testing.kit.forms import unknown
 from forewarn.testing.kit.shared_loop import SHARED_LOOP
-from forewarn.testing.kit.waits import Bell, until
 
 T = TypeVar("T")
 
 CLOSED = "ask before its `with` or its test ends"
+
+
+class Bell(asyncio.Event):
+    """Rings whenever something in the world has changed. Used on its loop."""
+
+    def ring(self) -> None:
+        """Wake everybody who waits."""
+        self.set()
+        self.clear()
 
 
 class AnyCore(ABC):
@@ -45,7 +53,8 @@ class AnyCore(ABC):
         self.faults = faults
         """What goes wrong between VMs and the endpoint."""
         self.bell = Bell()
-        self._ending = ending
+        self.ending = ending
+        """What ends with it, and whether it has ended."""
         # What runs on the loop must not hold this: nobody would miss it if it did.
         ring = self.bell.ring
         journal.on_seen.append(lambda _seen: ring())
@@ -93,7 +102,7 @@ class AnyCore(ABC):
             work.close()
             raise
         running = self._loop.submit(work)
-        self._ending.add(running)
+        self.ending.add(running)
         return running
 
     async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
@@ -106,7 +115,7 @@ class AnyCore(ABC):
             raise error.with_traceback(None) from error.__cause__
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if not self._ending.has_ended or (task is not None and task.cancelling()):
+            if not self.ending.has_ended or (task is not None and task.cancelling()):
                 # It is the test that waits no longer.
                 raise
             raise self._closed_meanwhile() from None
@@ -117,40 +126,22 @@ class AnyCore(ABC):
         A fork only forgets it: it is the world of the process that began it.
         """
         self._forsaken.detach()
-        if self._ending.is_forked:
+        if self.ending.is_forked:
             return
         try:
-            self._ending.begin()
-            self._loop.wait(self._ending.run())
+            self.ending.begin()
+            self._loop.wait(self.ending.run())
         finally:
             SHARED_LOOP.give_back()
-
-    def on_end(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Have something ended before the world is."""
-        self._ending.first.append(act)
-
-    @property
-    def has_ended(self) -> bool:
-        """Tell whether it takes nothing any more."""
-        return self._ending.has_ended
-
-    def name(self, told: str) -> None:
-        """Say what the world is called where nobody has closed it."""
-        self._ending.told = told
-
-    @property
-    def is_forked(self) -> bool:
-        """Tell whether it is that of a process which this one is a fork of."""
-        return self._ending.is_forked
 
     def refuse_if_gone(self) -> None:
         """Refuse: nothing happens in a world that has ended, so no wait would end."""
         __tracebackhide__ = True
-        if self._ending.has_ended:
+        if self.ending.has_ended:
             raise RefusedError("this world is closed", hint=CLOSED)
-        if self._ending.is_forked:
+        if self.ending.is_forked:
             raise RefusedError(
-                f"this world belongs to process {self._ending.process}, and this is "
+                f"this world belongs to process {self.ending.process}, and this is "
                 f"process {os.getpid()}, a fork of it",
                 hint="begin another world here, or reach its VMs by their URLs",
             )
@@ -170,62 +161,50 @@ class AnyCore(ABC):
     @abstractmethod
     def instant(self) -> Micros:
         """Return the world's time as an instant."""
-        ...
 
     @abstractmethod
     def addresses(self) -> Mapping[str, Address]:
         """Return where each VM is served, on the loop."""
-        ...
 
     @abstractmethod
     def find_event(self, event_id: str) -> StoredEvent | None:
         """Return an event by its id, on the loop."""
-        ...
 
     @abstractmethod
     def live_events(self) -> list[StoredEvent]:
         """Return the events that documents show, the oldest first, on the loop."""
-        ...
 
     @abstractmethod
     def reasons(self, operation_id: str) -> list[str]:
         """Return every reason that holds an operation, in sentences, on the loop."""
-        ...
 
     @abstractmethod
     def kept_back(self, event_id: str) -> tuple[str, Micros]:
         """Return who approved an event and was kept back, and when, or ""."""
-        ...
 
     @abstractmethod
     def leapt(self, event: StoredEvent, until: Micros) -> Micros:
         """Return what was let pass since an event was made, and is in no instant."""
-        ...
 
     @abstractmethod
     def glance(self, vm: str, request: Request) -> object:
         """Return what a VM would be answered at once, on the loop; nobody notes it."""
-        ...
 
     @abstractmethod
     def advance(self, by: Micros) -> None:
         """Let time pass at once, on the loop."""
-        ...
 
     @abstractmethod
     def step(self) -> Micros:
         """Let time pass until something is due, on the loop; return how much did."""
-        ...
 
     @abstractmethod
     def pause(self) -> None:
         """Have nothing fall due until `resume`, on the loop."""
-        ...
 
     @abstractmethod
     def resume(self) -> None:
         """Go on after a pause, on the loop."""
-        ...
 
     # On the loop
 
@@ -248,5 +227,14 @@ class AnyCore(ABC):
         return [seen for seen in self.journal if not vms or seen.vm in vms]
 
     async def until(self, ask: Callable[[], T | None], *, seconds: float) -> T | None:
-        """Wait on the loop until `ask` returns something; None: it never did."""
-        return await until(self.bell, ask, seconds=seconds)
+        """Wait on the loop until `ask` returns something; None: it never did.
+
+        `ask` is called now, after each ring of the bell, and once more at the end.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                while (answer := ask()) is None:
+                    await self.bell.wait()
+                return answer
+        except TimeoutError:
+            return ask()

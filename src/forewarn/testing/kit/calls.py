@@ -70,16 +70,21 @@ class _Call:
         return inspect.signature(self._function)
 
     @functools.cached_property
+    def _parameters(self) -> list[inspect.Parameter]:
+        """All but the object itself."""
+        return list(self._signature.parameters.values())[1:]
+
+    @functools.cached_property
     def _forms(self) -> Mapping[str, Form]:
-        _itself, *parameters = self._signature.parameters.values()
-        return {each.name: form_of(each.name, each.annotation) for each in parameters}
+        return {
+            each.name: form_of(each.name, each.annotation) for each in self._parameters
+        }
 
     @functools.cached_property
     def _listed(self) -> frozenset[str]:
         """The parameter that takes any number of values, if there is one."""
-        parameters = self._signature.parameters.values()
         return frozenset(
-            each.name for each in parameters if each.kind is each.VAR_POSITIONAL
+            each.name for each in self._parameters if each.kind is each.VAR_POSITIONAL
         )
 
     def check(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
@@ -100,10 +105,9 @@ class _Call:
 
     @functools.cached_property
     def _needed(self) -> tuple[str, ...]:
-        _itself, *parameters = self._signature.parameters.values()
         return tuple(
             each.name
-            for each in parameters
+            for each in self._parameters
             if each.default is each.empty and each.kind is not each.VAR_POSITIONAL
         )
 
@@ -112,9 +116,8 @@ class _Call:
     ) -> NoReturn:
         """Raise RefusedError for a call of `kind` that cannot be bound."""
         name = f"{kind.__name__}.{self._function.__name__}".removesuffix(".__init__")
-        _itself, *parameters = self._signature.parameters.values()
-        shown = ", ".join(_shown(parameters))
-        hint = f"It is {name}({shown})."
+        parameters = self._parameters
+        hint = f"It is {name}({', '.join(_shown(parameters))})."
         known = [
             each.name for each in parameters if each.kind is not each.VAR_POSITIONAL
         ]

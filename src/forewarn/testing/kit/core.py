@@ -22,7 +22,7 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.ending import Ending
-from forewarn.testing.kit.names import unknown
+from forewarn.testing.kit.forms import unknown
 from forewarn.testing.kit.setup import Wanted, listen, set_up, vms_of
 
 T = TypeVar("T")

@@ -11,7 +11,6 @@ from forewarn.protocol.events import EventStatus
 from forewarn.sim import staged
 from forewarn.sim.staged import Stop
 from forewarn.testing.kit import failure_report, judging
-from forewarn.testing.kit.aio import AioEvent
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.calls import checked
 from forewarn.testing.kit.core import live
@@ -20,9 +19,42 @@ from forewarn.testing.kit.durations import (
     moment_of,
     seconds_of,
 )
-from forewarn.testing.kit.statuses import Approved, Status, status_of
+from forewarn.testing.kit.judging import Approved, Status, status_of
 from forewarn.testing.kit.waits import APPROVAL_SECONDS, STATUS_SECONDS
 from forewarn.wording import operators
+
+
+class AioEvent:
+    """The waits of an event for tests on an asyncio loop, which stays free."""
+
+    def __init__(self, core: AnyCore, event_id: str) -> None:
+        """Wait for what becomes of the event with this id."""
+        self._core = core
+        self._id = event_id
+
+    @checked
+    async def wait_for_approval(self, timeout: Length = APPROVAL_SECONDS) -> Approved:
+        """Wait as `Event.wait_for_approval` does."""
+        __tracebackhide__ = True
+        waiting = judging.approval(self._core, self._id, seconds_of(timeout))
+        return await self._core.awaited(waiting)
+
+    @checked
+    async def wait_until(
+        self, status: Status, timeout: Length = STATUS_SECONDS
+    ) -> None:
+        """Wait as `Event.wait_until` does."""
+        __tracebackhide__ = True
+        waiting = judging.arrival(self._core, self._id, status, seconds_of(timeout))
+        await self._core.awaited(waiting)
+
+    @checked
+    async def assert_not_approved(self, during: Length = 0.0) -> None:
+        """Wait as `Event.assert_not_approved` does."""
+        __tracebackhide__ = True
+        await self._core.awaited(
+            judging.silence(self._core, self._id, seconds_of(during))
+        )
 
 
 class Event:
@@ -32,7 +64,6 @@ class Event:
         """Stand for the event with this id."""
         self._core = core
         self._id = event_id
-        self._aio: AioEvent | None = None
 
     def __repr__(self) -> str:
         """Return it as a failing assertion shows it."""
@@ -175,9 +206,7 @@ class Event:
     @property
     def aio(self) -> AioEvent:
         """Return the waits for tests that run on an asyncio loop."""
-        if self._aio is None:
-            self._aio = AioEvent(self._core, self._id)
-        return self._aio
+        return AioEvent(self._core, self._id)
 
     @checked
     def wait_for_approval(self, timeout: Length = APPROVAL_SECONDS) -> Approved:

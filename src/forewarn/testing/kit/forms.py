@@ -9,13 +9,17 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, cast, get_args, get_origin
 
-from forewarn.problems import did_you_mean
-from forewarn.protocol.errors import RefusedError
+from forewarn.problems import did_you_mean, quoted
+from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.testing.kit.durations import is_number, micros_of
+
+NAMES_TOLD = 20
+"""Maximum names in one sentence: all of what a test usually has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +60,21 @@ def shown(value: object) -> str:
     return reprlib.repr(value)
 
 
+def unknown(what: str, name: str, known: Collection[str]) -> NotFoundError:
+    """Return the error for an unknown name: `there is no VM "web_9"; known: web_0`."""
+    meant = did_you_mean(name, known)
+    told = ", ".join(islice(known, NAMES_TOLD)) or "none"
+    more = len(known) - NAMES_TOLD
+    rest = f" and {more} more" if more > 0 else ""
+    return NotFoundError(
+        f"there is no {what} {quoted(name)}{meant}; known: {told}{rest}"
+    )
+
+
 def alternatives(names: Iterable[str]) -> str:
     """Return names for a sentence: `"a", "b" or "c"`."""
-    quoted = [f'"{name}"' for name in names]
-    return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
+    all_of = [f'"{name}"' for name in names]
+    return " or ".join([", ".join(all_of[:-1]), all_of[-1]] if all_of[1:] else all_of)
 
 
 def flat(names: Iterable[str | Collection[str]]) -> tuple[str, ...]:
@@ -73,16 +88,18 @@ def _choice(names: tuple[str, ...]) -> Form:
     return Form(lambda value: value in names, alternatives(names), names)
 
 
-def _text(value: object) -> bool:
+def is_text(value: object) -> bool:
+    """Tell whether it is a text."""
     return isinstance(value, str)
 
 
-def _whole(value: object) -> bool:
+def is_whole(value: object) -> bool:
+    """Tell whether it is a whole number, which true and false are to Python alone."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _count(value: object) -> bool:
-    return _whole(value) and cast("int", value) >= 1
+    return is_whole(value) and cast("int", value) >= 1
 
 
 def _positive(value: object) -> bool:
@@ -90,7 +107,8 @@ def _positive(value: object) -> bool:
     return is_number(value) and 0 < cast("float", value) <= sys.float_info.max
 
 
-def _switch(value: object) -> bool:
+def is_switch(value: object) -> bool:
+    """Tell whether it is true or false."""
     return isinstance(value, bool)
 
 
@@ -102,8 +120,9 @@ def _length(value: object) -> bool:
     return True
 
 
-def _names(value: object) -> bool:
-    return _text(value) or _list_of(_text, value)
+def is_names(value: object) -> bool:
+    """Tell whether it is a text, or a list of texts."""
+    return is_text(value) or _list_of(is_text, value)
 
 
 def _list_of(is_right: Callable[[object], bool], value: object) -> bool:
@@ -112,7 +131,8 @@ def _list_of(is_right: Callable[[object], bool], value: object) -> bool:
     return all(map(is_right, cast("Collection[object]", value)))
 
 
-def _texts(value: object) -> bool:
+def is_texts(value: object) -> bool:
+    """Tell whether it is a dictionary of texts by texts."""
     if not isinstance(value, Mapping):
         return False
     members = cast("Mapping[object, object]", value)
@@ -129,28 +149,30 @@ def _text_or_path(value: object) -> bool:
     return isinstance(value, str | Path)
 
 
-def _fault(value: object) -> bool:
-    return _text(value) or _whole(value)
+def is_fault(value: object) -> bool:
+    """Tell whether it may be a line of faults, or one that is a status alone."""
+    return is_text(value) or is_whole(value)
 
 
 LENGTH = Form(_length, 'a length such as "15m", seconds, or a timedelta')
 
-NAMES = Form(_names, "a name, or a list of names")
+NAMES = Form(is_names, "a name, or a list of names")
 
 _BY_TYPE: Mapping[frozenset[object], Form] = {
-    frozenset({str}): Form(_text, "a text"),
-    frozenset({int}): Form(_whole, "a whole number"),
+    frozenset({str}): Form(is_text, "a text"),
+    frozenset({int}): Form(is_whole, "a whole number"),
     frozenset({float}): Form(_positive, "a number above 0"),
-    frozenset({bool}): Form(_switch, "True or False"),
+    frozenset({bool}): Form(is_switch, "True or False"),
     frozenset({str, float, timedelta}): LENGTH,
     frozenset({str, Path}): Form(_text_or_path, "a text, or a Path"),
     frozenset({str, Collection[str]}): NAMES,
     frozenset({Mapping[str, str]}): Form(
-        _texts, 'a dictionary of texts, such as {"timing.recovery": "60s"}'
+        is_texts, 'a dictionary of texts, such as {"timing.recovery": "60s"}'
     ),
-    frozenset({str, int}): Form(_fault, 'a line of faults, such as "500 x2"'),
+    frozenset({str, int}): Form(is_fault, 'a line of faults, such as "500 x2"'),
     frozenset({Sequence[str | int]}): Form(
-        lambda value: _list_of(_fault, value), 'a list of faults, such as ["500", "ok"]'
+        lambda value: _list_of(is_fault, value),
+        'a list of faults, such as ["500", "ok"]',
     ),
 }
 """By the members of the annotation, but None."""
@@ -158,7 +180,7 @@ _BY_TYPE: Mapping[frozenset[object], Form] = {
 _BY_NAME: Mapping[str, Form] = {
     "fleet": Form(_text_or_path, "the text of a fleet file, or a Path"),
     "faults": Form(
-        lambda value: _fault(value) or isinstance(value, Path),
+        lambda value: is_fault(value) or isinstance(value, Path),
         "a line of faults, or the Path of a faults file",
     ),
     "scenario": Form(_text_or_path, "a scenario's name, or the Path of its file"),
@@ -167,7 +189,7 @@ _BY_NAME: Mapping[str, Form] = {
     "arguments": Form(_by_names, 'a dictionary, such as {"in": "3d"}'),
     "at_once": Form(_count, "a whole number from 1 on"),
     "duration": Form(
-        lambda value: (_whole(value) and value == -1) or _length(value),
+        lambda value: (is_whole(value) and value == -1) or _length(value),
         f"{LENGTH.told}, or -1, which is unknown",
     ),
 }

@@ -1,19 +1,51 @@
-"""What is expected of one event, judged on the loop of its world.
+"""How far an event has come, and what is expected of it: judged on its world's loop.
 
 Both the waits of tests in threads and those of tests on an asyncio loop run this.
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal, TypeAlias
 
 from forewarn.instants import Micros
 from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.events import Event as StoredEvent
-from forewarn.protocol.events import EventStatus, EventType
+from forewarn.protocol.events import EventStatus, EventType, Outcome
 from forewarn.sim.scenario.describe import why_at_once
 from forewarn.testing.kit import failure_report
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.durations import Length, micros_of, seconds_of, told
-from forewarn.testing.kit.statuses import Approved, Status, has_come, status_of
+
+Status: TypeAlias = Literal["Scheduled", "Started", "Removed", "Cancelled"]
+"""How far an event has come. `Cancelled`: gone without having started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approved:
+    """That somebody approved an event."""
+
+    by: str
+    """The VM; an operator or a policy stands in parentheses."""
+    after: timedelta
+    """Since the event was made, by the clock of the world."""
+
+
+def has_come(stored: StoredEvent, status: Status) -> bool:
+    """Tell whether it stands at `status`, or has gone through it."""
+    if status == "Scheduled":
+        return True
+    if status == "Started":
+        return stored.started_at != 0
+    return status_of(stored) == status
+
+
+def status_of(stored: StoredEvent) -> Status:
+    """Return how far an event has come."""
+    if stored.status is EventStatus.STARTED:
+        return "Started"
+    if stored.status is EventStatus.REMOVED:
+        return "Cancelled" if stored.outcome is Outcome.CANCELLED else "Removed"
+    return "Scheduled"
 
 
 async def approval(core: AnyCore, event_id: str, seconds: float) -> Approved:

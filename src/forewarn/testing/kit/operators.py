@@ -97,5 +97,5 @@ async def serve(core: Core) -> str:
 
     server = AdminServer(app, grace_seconds=GRACE_SECONDS)
     await server.start(f"{HOST}:0")
-    core.on_end(server.stop)
+    core.ending.first.append(server.stop)
     return server.listener.url

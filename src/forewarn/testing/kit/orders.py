@@ -26,7 +26,7 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.testing.kit.core import Core
 from forewarn.testing.kit.durations import Length, micros_of
-from forewarn.testing.kit.names import unknown
+from forewarn.testing.kit.forms import unknown
 from forewarn.testing.kit.setup import host_of
 from forewarn.verbs.model import Given, Value
 from forewarn.verbs.table import VERBS
@@ -183,11 +183,6 @@ def type_of(action: Action) -> EventType:
     if found is None:
         raise RefusedError(f"maintenance has no impact {action.value}")
     return found
-
-
-def action_of(impact: Impact) -> Action:
-    """Return what maintenance with this impact does."""
-    return Action(impact)
 
 
 def event_type_of(name: str) -> EventType:

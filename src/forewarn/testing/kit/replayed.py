@@ -23,8 +23,7 @@ from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.durations import Length, seconds_of
 from forewarn.testing.kit.ending import Ending
 from forewarn.testing.kit.files import check_name
-from forewarn.testing.kit.listening import listening
-from forewarn.testing.kit.setup import Wanted
+from forewarn.testing.kit.setup import Wanted, listening
 from forewarn.testing.kit.waits import REPLAY_SECONDS
 
 VMS = 1

@@ -8,7 +8,7 @@ from forewarn.sim.deviations import RULES
 from forewarn.sim.journal import Seen
 from forewarn.testing.kit import failure_report
 from forewarn.testing.kit.any_core import AnyCore
-from forewarn.testing.kit.names import unknown
+from forewarn.testing.kit.forms import unknown
 
 DEVIATIONS_TOLD = 8
 """Deviations in one failure: a poller repeats its own with each request."""

@@ -12,8 +12,7 @@ from forewarn.testing.kit import orders
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.core import live
 from forewarn.testing.kit.files import fleet_text
-from forewarn.testing.kit.forms import flat
-from forewarn.testing.kit.names import unknown
+from forewarn.testing.kit.forms import flat, unknown
 from forewarn.testing.kit.vm import Vm
 
 
@@ -87,7 +86,7 @@ class Roster:
         self._refresh()
 
     def _find(self, name: str) -> Vm | None:
-        if name not in self._vms and not self._core.has_ended:
+        if name not in self._vms and not self._core.ending.has_ended:
             # Others may have added it: a scenario, or the operator API.
             self._refresh()
         return self._vms.get(name)

@@ -5,7 +5,8 @@ Settings are the service's own, read by its own reader, so a test says
 settings of its own; what a test says goes before them.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -13,6 +14,7 @@ from typing import Literal, TypeAlias
 from forewarn.fleet.model import Vm, VmState
 from forewarn.fleet.validators import name_fault
 from forewarn.protocol.errors import RefusedError
+from forewarn.service import open_files
 from forewarn.service.listening import StartError
 from forewarn.service.option_table import OPTIONS
 from forewarn.sim import fleets, profiles
@@ -28,7 +30,6 @@ from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.testing.kit.files import fleet_text
-from forewarn.testing.kit.listening import listening
 
 ClockKind: TypeAlias = Literal["machine", "virtual"]
 """`machine`: NotBefore is true to the machine's clock, and timers run by themselves.
@@ -230,6 +231,18 @@ async def set_up(wanted: Wanted, setup: Setup) -> SimServer:
     if not isinstance(engine, World):
         stage.begin()
     return stage
+
+
+@contextmanager
+def listening(vm: str) -> Generator[None]:
+    """Raise StartError where no address is to be had for a VM."""
+    try:
+        yield
+    except OSError as error:
+        raise StartError(
+            f"vm {vm} cannot listen: {error.strerror or error}",
+            hint=open_files.hint(error, "a world needs ports of 127.0.0.1"),
+        ) from error
 
 
 async def listen(stage: SimServer, vm: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from forewarn.protocol.operations import Verb
+from forewarn.protocol.operations import Action, Verb
 from forewarn.testing.kit import orders
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.calls import checked
@@ -35,7 +35,7 @@ class Several:
         The other hosts are announced when their turn comes.
         """
         wanted = Wishing(duration=duration, description=description, at_once=at_once)
-        action = orders.action_of(impact)
+        action = Action(impact)
         return self._made(
             orders.maintain(self._roster.hosts_named(hosts), action, wanted)
         )
@@ -48,8 +48,9 @@ class Several:
         description: str | None = None,
     ) -> list[Event]:
         """Delete VMs on one order: one NotBefore, and all together (3.6)."""
-        wanted = Wishing(notice=notice, description=description)
-        return self._changed(Verb.TERMINATE, vms, wanted)
+        return self._changed(
+            Verb.TERMINATE, vms, Wishing(notice=notice, description=description)
+        )
 
     @checked
     def preempt(
@@ -59,8 +60,9 @@ class Several:
         description: str | None = None,
     ) -> list[Event]:
         """Evict VMs as Spot VMs, which they need not be here (5.6)."""
-        wanted = Wishing(notice=notice, description=description)
-        return self._changed(Verb.EVICT, vms, wanted)
+        return self._changed(
+            Verb.EVICT, vms, Wishing(notice=notice, description=description)
+        )
 
     evict = preempt
     """The operator's word for it."""

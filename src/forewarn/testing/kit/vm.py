@@ -13,7 +13,6 @@ from forewarn.protocol.versions import NEWEST
 from forewarn.sim.journal import Seen
 from forewarn.testing.client import EVENTS_PATH
 from forewarn.testing.kit import orders, requests
-from forewarn.testing.kit.aio import AioVm
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.calls import checked
 from forewarn.testing.kit.core import live
@@ -28,6 +27,25 @@ ENDPOINT = "FOREWARN_ENDPOINT"
 """The variable that tells programs where the metadata endpoint is."""
 
 
+class AioVm:
+    """The waits of a VM for tests on an asyncio loop, which stays free."""
+
+    def __init__(self, core: AnyCore, name: str) -> None:
+        """Wait for what the VM with this name does."""
+        self._core = core
+        self._name = name
+
+    @checked
+    async def wait_for_requests(
+        self, count: int = 1, timeout: Length = REQUEST_SECONDS
+    ) -> list[Seen]:
+        """Wait as `Vm.wait_for_requests` does."""
+        __tracebackhide__ = True
+        core = self._core
+        waiting = requests.visits(core, self._name, count, seconds_of(timeout))
+        return await core.awaited(waiting)
+
+
 class Vm:
     """A VM of a world. Each verb returns the event that the VM is shown."""
 
@@ -37,7 +55,6 @@ class Vm:
         self.name = name
         self.url = url
         """Its metadata endpoint, such as http://127.0.0.1:41234: no path."""
-        self._aio: AioVm | None = None
 
     def __repr__(self) -> str:
         """Return it as a failing assertion shows it."""
@@ -111,8 +128,10 @@ class Vm:
         description: str | None = None,
     ) -> Event:
         """Restart it as its user would (5.3)."""
-        wanted = Wishing(notice=notice, duration=duration, description=description)
-        return self._changed(Verb.REBOOT, wanted)
+        return self._changed(
+            Verb.REBOOT,
+            Wishing(notice=notice, duration=duration, description=description),
+        )
 
     @checked
     def redeploy(
@@ -123,16 +142,19 @@ class Vm:
         description: str | None = None,
     ) -> Event:
         """Have it moved as its user would, without its ephemeral disk (5.3)."""
-        wanted = Wishing(notice=notice, duration=duration, description=description)
-        return self._changed(Verb.REDEPLOY, wanted)
+        return self._changed(
+            Verb.REDEPLOY,
+            Wishing(notice=notice, duration=duration, description=description),
+        )
 
     @checked
     def preempt(
         self, *, notice: Length | None = None, description: str | None = None
     ) -> Event:
         """Evict it as a Spot VM (5.6), which it need not be here."""
-        wanted = Wishing(notice=notice, description=description)
-        return self._changed(Verb.EVICT, wanted)
+        return self._changed(
+            Verb.EVICT, Wishing(notice=notice, description=description)
+        )
 
     evict = preempt
     """The operator's word for it."""
@@ -142,8 +164,9 @@ class Vm:
         self, *, notice: Length | None = None, description: str | None = None
     ) -> Event:
         """Delete it as its user would (5.7)."""
-        wanted = Wishing(notice=notice, description=description)
-        return self._changed(Verb.TERMINATE, wanted)
+        return self._changed(
+            Verb.TERMINATE, Wishing(notice=notice, description=description)
+        )
 
     @checked
     def freeze(
@@ -154,8 +177,10 @@ class Vm:
         description: str | None = None,
     ) -> Event:
         """Have the platform freeze its host for seconds (5.2)."""
-        wanted = Wishing(notice=notice, duration=duration, description=description)
-        return self._maintained(Action.FREEZE, wanted)
+        return self._maintained(
+            Action.FREEZE,
+            Wishing(notice=notice, duration=duration, description=description),
+        )
 
     @checked
     def live_migrate(
@@ -166,8 +191,10 @@ class Vm:
         description: str | None = None,
     ) -> Event:
         """Have the platform move it to another host, with its memory (5.2)."""
-        wanted = Wishing(notice=notice, duration=duration, description=description)
-        return self._maintained(Action.LIVE_MIGRATE, wanted)
+        return self._maintained(
+            Action.LIVE_MIGRATE,
+            Wishing(notice=notice, duration=duration, description=description),
+        )
 
     @checked
     def maintain(
@@ -182,8 +209,10 @@ class Vm:
 
         Without a `notice`, everything on the host is told; with one, the VM alone.
         """
-        wanted = Wishing(notice=notice, duration=duration, description=description)
-        return self._maintained(orders.action_of(impact), wanted)
+        return self._maintained(
+            Action(impact),
+            Wishing(notice=notice, duration=duration, description=description),
+        )
 
     @checked
     def predict_failure(
@@ -286,9 +315,7 @@ class Vm:
     @property
     def aio(self) -> AioVm:
         """Return the waits for tests that run on an asyncio loop."""
-        if self._aio is None:
-            self._aio = AioVm(self._core, self.name)
-        return self._aio
+        return AioVm(self._core, self.name)
 
     @checked
     def wait_for_requests(

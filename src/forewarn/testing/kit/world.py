@@ -122,7 +122,6 @@ class ScheduledEvents(Several):
     def _begin(
         self, wanted: Wanted, played: Scenario | None, faults: str | int | Path
     ) -> None:
-        self._aio: AioScheduledEvents | None = None
         self._api_url = ""
         loop = SHARED_LOOP.lease()
         try:
@@ -139,7 +138,7 @@ class ScheduledEvents(Several):
         """What goes wrong with answers."""
         try:
             self._roster = Roster(self._core)
-            self._core.name(repr(self))
+            self._core.ending.told = repr(self)
             if isinstance(faults, Path):
                 self.faults.load(faults)
             elif faults != "":
@@ -192,7 +191,7 @@ class ScheduledEvents(Several):
             return
         try:
             # A fork closes what it never saw.
-            if judge and not self._core.is_forked:
+            if judge and not self._core.ending.is_forked:
                 self.judge()
         finally:
             self._end()
@@ -391,9 +390,7 @@ class ScheduledEvents(Several):
     @property
     def aio(self) -> AioScheduledEvents:
         """Return the waits for tests that run on an asyncio loop."""
-        if self._aio is None:
-            self._aio = AioScheduledEvents(self._core, self._begun)
-        return self._aio
+        return AioScheduledEvents(self._core, self._begun)
 
     # What was asked
 

@@ -1,0 +1,202 @@
+"""Questions of how requests are sent: on one connection, in a burst, after a silence.
+
+A byte too much or too few shows in the next answer only. None of them approves.
+"""
+
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+
+from forewarn.testing.client import METADATA, Sent
+from forewarn.testing.conformance.check import Question
+from forewarn.testing.conformance.exchanges import Exchange, target
+from forewarn.testing.conformance.inquiry import Inquiry, UntriedError
+from forewarn.testing.conformance.request_questions import MALFORMED, is_first
+from forewarn.testing.conformance.verdicts import Witness, has_status
+
+A_KEPT_CONNECTION = "an endpoint that takes two requests on one connection"
+
+PLAIN = Sent(target=target())
+
+BURST = 150
+"""Requests that are sent at once to meet a limit, if there is a usual one."""
+
+RETRY_SECONDS_MAX = 10
+"""So long is waited at most, in seconds, where a 429 asks for more."""
+
+POLLS = 3
+"""Requests, one a second, that no limit may refuse."""
+
+AT_FIRST = 2
+"""The highest incarnation with which a scope may begin: with events under way."""
+
+SILENT_SECONDS = 3
+"""A pause that disables nothing, in seconds: whoever restarts makes a longer one."""
+
+_SECONDS = re.compile(r"[0-9]+")
+_DIGITS_MAX = 18
+"""Digits of a number that is read; Python refuses to read thousands. What has more is
+longer than anybody waits."""
+
+
+# On one connection.
+
+
+def _second(first: Exchange, second: Exchange, what: str) -> Witness:
+    """Judge the answer to a plain GET that follows another one on a connection."""
+    both = f"{what}, and then a GET on the same connection"
+    wrong = f"{both}: expected 200, got {second.outcome}"
+    return Witness(
+        saw=f"{both}: {second.status}",
+        exchanges=(first, second),
+        complaint="" if second.status == HTTPStatus.OK else wrong,
+    )
+
+
+def _pairs(inquiry: Inquiry, *firsts: Sent) -> Iterator[Witness]:
+    """Judge what a GET gets after each of those, where the connection is kept."""
+    for sent in firsts:
+        exchanges = inquiry.ask_in_turn(sent, PLAIN)
+        if len(exchanges) > 1:
+            first, second = exchanges
+            yield _second(first, second, f"{sent.method}: {first.status}")
+
+
+def _goes_on(inquiry: Inquiry) -> Iterator[Witness]:
+    return _pairs(
+        inquiry,
+        PLAIN,
+        Sent(method="POST", target=target(), body=MALFORMED),
+        Sent(method="POST", target=target(), headers=(), body=MALFORMED),
+        Sent(method="PUT", target=target(), body=MALFORMED),
+    )
+
+
+def _need_kept(inquiry: Inquiry) -> None:
+    """Raise UntriedError unless two plain GETs are answered on one connection."""
+    exchanges = inquiry.ask_in_turn(PLAIN, PLAIN)
+    if [each.status for each in exchanges] != [HTTPStatus.OK, HTTPStatus.OK]:
+        raise UntriedError(A_KEPT_CONNECTION)
+
+
+def _bare_head(inquiry: Inquiry) -> Iterator[Witness]:
+    _need_kept(inquiry)
+    return _pairs(inquiry, Sent(method="HEAD", target=target()))
+
+
+def _bare_304(inquiry: Inquiry) -> Iterator[Witness]:
+    tag = inquiry.read().exchange.header("ETag")
+    if tag is None:
+        raise UntriedError("a document with an ETag")
+    _need_kept(inquiry)
+    headers = (*METADATA, ("If-None-Match", tag))
+    tagged = Sent(target=target(), headers=headers)
+    first, *others = inquiry.ask_in_turn(tagged, PLAIN)
+    if first.status != HTTPStatus.NOT_MODIFIED:
+        raise UntriedError("a document that does not change, and a 304 for its tag")
+    for second in others:
+        yield _second(first, second, "a 304")
+
+
+def _header_of_approvals(inquiry: Inquiry) -> Iterator[Witness]:
+    """Judge whether a POST is refused for want of the header, and not for its body."""
+    return is_first(
+        inquiry.ask("POST", target(), headers=(), body=MALFORMED),
+        inquiry.ask("GET", target(), headers=()),
+        inquiry.post(MALFORMED),
+        "a malformed POST without the header is refused because of the header",
+    )
+
+
+# How often.
+
+
+def _limit(inquiry: Inquiry) -> Iterator[Witness]:
+    for _ in range(BURST):
+        exchange = inquiry.ask("GET", target(), patient=False)
+        if exchange.status == HTTPStatus.OK:
+            continue
+        yield has_status(exchange, 429, "one request of many")
+        wait = exchange.header("Retry-After") or ""
+        is_number = _SECONDS.fullmatch(wait) is not None
+        wrong = f"429 with Retry-After {wait!r}: expected seconds"
+        yield Witness(
+            saw=f"Retry-After: {wait}",
+            exchanges=(exchange,),
+            complaint="" if is_number else wrong,
+        )
+        if inquiry.seen.newest:
+            # It answers at times, so its limit is none that nobody can keep.
+            yield from _allowed(inquiry, int(wait[:_DIGITS_MAX]))
+        return
+
+
+def _allowed(inquiry: Inquiry, seconds: int) -> Iterator[Witness]:
+    """Judge what a client gets that asks once a second, some while after a 429."""
+    for _ in range(min(max(seconds, 1), RETRY_SECONDS_MAX)):
+        inquiry.wait()
+    for _ in range(POLLS):
+        exchange = inquiry.ask("GET", target(), patient=False)
+        wrong = f"one request a second got {exchange.outcome}"
+        is_limited = exchange.status == HTTPStatus.TOO_MANY_REQUESTS
+        yield Witness(
+            saw=f"one request a second: {exchange.status}",
+            exchanges=(exchange,),
+            complaint=wrong if is_limited else "",
+        )
+        inquiry.wait()
+
+
+def _silence(inquiry: Inquiry) -> Iterator[Witness]:
+    number = inquiry.read().incarnation
+    if number is not None and number > AT_FIRST:
+        last = inquiry.seen.newest[-1].last
+        for _ in range(SILENT_SECONDS):
+            inquiry.wait()
+        after = inquiry.read().incarnation
+        saw = f"incarnation {number}, and {after} after a silence of {SILENT_SECONDS} s"
+        is_less = after is not None and after < number
+        yield Witness(
+            saw=saw,
+            exchanges=(last, inquiry.seen.newest[-1].last),
+            complaint=f"{saw}: it began anew" if is_less else "",
+        )
+
+
+ON_ONE_CONNECTION = (
+    Question(
+        "1.2",
+        "nothing follows the refusal of a HEAD",
+        _bare_head,
+        needs=A_KEPT_CONNECTION,
+    ),
+    Question(
+        "1.6",
+        "a POST without the header is told so",
+        _header_of_approvals,
+        needs="an endpoint that says which of two things is wrong",
+    ),
+    Question("1.10", "nothing follows a 304", _bare_304, needs=A_KEPT_CONNECTION),
+    Question(
+        "1.12",
+        "a connection goes on after each answer",
+        _goes_on,
+        needs=A_KEPT_CONNECTION,
+    ),
+)
+
+QUESTIONS = (
+    *ON_ONE_CONNECTION,
+    Question(
+        "1.9",
+        "a burst meets 429 with Retry-After",
+        _limit,
+        needs=f"a limit: {BURST} requests, one after the other, met none",
+    ),
+    Question(
+        "7.3",
+        "a silence of seconds disables nothing",
+        _silence,
+        needs="a document that has changed twice",
+    ),
+)
