@@ -104,7 +104,9 @@ async def test_the_watchdog_is_fed_only_as_long_as_there_is_life() -> None:
 
 @pytest.mark.system
 @in_loop
-async def test_a_service_says_when_it_is_ready_lives_and_stops() -> None:
+async def test_a_service_says_when_it_is_ready_lives_and_stops(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     heard.bind(f"\0forewarn-service-{os.getpid()}")
     heard.setblocking(False)
@@ -125,9 +127,10 @@ async def test_a_service_says_when_it_is_ready_lives_and_stops() -> None:
     before = limits.STUCK_SECONDS
     try:
         limits.STUCK_SECONDS = -1
-        await asyncio.sleep(0.05)
+        await until(lambda: "no sign of life" in caplog.text)
         told(heard)
-        await asyncio.sleep(0.05)
+        caplog.clear()
+        await until(lambda: caplog.text.count("no sign of life") >= 3)
         assert told(heard) == []
     finally:
         limits.STUCK_SECONDS = before

@@ -204,6 +204,15 @@ FACTS = InstanceFacts(
 NO_EVENTS = OwnEvents(live=(), ended=())
 
 
+async def looks(count: int = 10) -> None:
+    """Let the loop look at its sockets so often.
+
+    Bytes that were sent over loopback are there at once, so they are read by then.
+    """
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 @dataclass
 class FakeGateway:
     """Control, as far as a test needs it."""

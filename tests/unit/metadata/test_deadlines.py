@@ -40,7 +40,7 @@ def test_what_comes_later_is_given_its_own_time(play: Play) -> None:
             return future
 
         first = watch("first")
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         second = watch("second")
         await asyncio.wait({first, second})
         assert first.cancelled()

@@ -1,6 +1,5 @@
 """Waiting for a change on real sockets: news, ends, those who go, and the stop."""
 
-import asyncio
 import gc
 import hmac
 import socket
@@ -13,6 +12,7 @@ from forewarn.instants import SECOND
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.waiting import Waits
+from tests.support.loops import until
 from tests.unit.metadata.support import (
     EMPTY,
     EVENT,
@@ -24,6 +24,7 @@ from tests.unit.metadata.support import (
     Play,
     Wire,
     World,
+    looks,
     published,
     raw,
     running,
@@ -61,11 +62,7 @@ async def waiting(world: World, *, count: int = 1, data: bytes = b"") -> Wire:
 
 async def settled(world: World, count: int) -> None:
     """Return when so many requests wait."""
-    for _ in range(500):
-        if len(world.endpoint.waits) == count:
-            return
-        await asyncio.sleep(0.002)
-    raise AssertionError(f"{len(world.endpoint.waits)} wait, not {count}")
+    await until(lambda: len(world.endpoint.waits) == count)
 
 
 def change(world: World, incarnation: int = 2) -> None:
@@ -98,7 +95,7 @@ def test_nothing_new_is_a_304_when_the_time_is_over(play: Play) -> None:
             wire = await waiting(world, data=wait(7))
             world.clock.advance_to(NOW + 6 * SECOND)
             world.server.wake()
-            await asyncio.sleep(0.01)
+            await looks()
             assert len(world.endpoint.waits) == 1
             world.clock.advance_to(NOW + 7 * SECOND)
             world.server.wake()
@@ -311,7 +308,9 @@ def test_no_watchdog_cuts_who_waits(play: Play) -> None:
             quiet = await waiting(world)
             # The beginning of its next request is there already.
             slow = await waiting(world, count=2, data=wait() + GET[:20])
-            await asyncio.sleep(0.15)
+            # When this one is closed, the bounds are over for the others as well.
+            idle = await world.connect()
+            assert await idle.is_closed()
             assert len(world.endpoint.waits) == 2
             change(world)
             assert (await quiet.answer()).status == 200
@@ -351,8 +350,8 @@ def test_nothing_is_left_of_those_who_waited(play: Play) -> None:
                 wire.writer.close()
                 await settled(world, 0)
                 world.endpoint.publish(published(snapshot(1, epoch=len(kind) + 9)))
-                await asyncio.sleep(0.01)
-            assert world.server.open_connections == 0
+                await until(lambda: world.server.open_connections == 0)
+                await looks()
             gc.disable()
             try:
                 living = [e for e in gc.get_objects() if isinstance(e, Connection)]

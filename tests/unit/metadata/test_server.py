@@ -11,6 +11,7 @@ from forewarn.metadata import limits
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.server import Server
+from tests.support.loops import until
 from tests.support.open_files import no_more_files
 from tests.unit.metadata.support import (
     EMPTY,
@@ -25,6 +26,7 @@ from tests.unit.metadata.support import (
     Gate,
     Play,
     approval,
+    looks,
     published,
     raw,
     running,
@@ -136,7 +138,7 @@ def test_a_burst_is_answered_in_order_wherever_it_is_cut(play: Play) -> None:
                 burst = b"".join(gets[n % 3] for n in range(count))
                 if at:
                     wire.send(burst[:at])
-                    await asyncio.sleep(0.02)
+                    await looks()
                 wire.send(burst[at:])
                 bodies = [(await wire.answer()).json for _ in range(count)]
                 assert bodies[0] == EMPTY
@@ -157,9 +159,10 @@ def test_a_slow_reader_is_not_answered_ahead_of_its_reading(play: Play) -> None:
             world.endpoint.publish(published(snapshot(2, *events)))
             count = 400
             wire.send(GET * count)
-            await asyncio.sleep(0.05)
             (connection,) = world.server._hub.connections
             assert isinstance(connection, Connection)
+            await until(lambda: not connection.is_free)
+            await looks(100)
             assert not connection.is_free
             assert world.endpoint.counters.responses[200] < count
             transport.resume_reading()

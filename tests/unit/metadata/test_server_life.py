@@ -30,6 +30,7 @@ from tests.unit.metadata.support import (
     Wire,
     World,
     approval,
+    looks,
     post,
     published,
     raw,
@@ -53,9 +54,9 @@ def test_the_first_answer_waits_for_its_time_on_the_models_clock(play: Play) -> 
             first, second, gone = [await world.connect() for _ in range(3)]
             for wire in (first, second, gone):
                 wire.send(GET)
-            await asyncio.sleep(0.02)
+            await looks()
             gone.writer.transport.abort()
-            await asyncio.sleep(0.01)
+            await looks()
             assert world.endpoint.counters.responses == {}
             world.clock.advance_to(NOW + 120 * SECOND)
             world.server.wake()
@@ -79,7 +80,7 @@ def test_a_client_that_shuts_its_side_is_not_held(play: Play) -> None:
             wire = await world.connect()
             wire.send(GET)
             wire.writer.write_eof()
-            await asyncio.sleep(0.01)
+            await looks()
             gate.set()
             assert await wire.is_closed()
 
@@ -94,7 +95,7 @@ def test_a_held_answer_notices_the_time_by_itself(play: Play) -> None:
             world.endpoint.publish(published(snapshot(epoch=2, ready_at=ready_at)))
             wire = await world.connect()
             wire.send(GET)
-            await asyncio.sleep(0.01)
+            await looks()
             world.clock.advance_to(ready_at)
             assert (await wire.answer()).json == EMPTY
 
@@ -244,7 +245,7 @@ def test_dribbling_does_not_buy_time(play: Play) -> None:
                 if answer.done():
                     break
                 wire.send(bytes([byte]))
-                await asyncio.sleep(0.005)
+                await asyncio.wait({answer}, timeout=0.005)
             assert (await answer).status == 408
 
     play(story)
@@ -255,10 +256,11 @@ def test_an_idle_connection_is_closed_and_a_polling_one_is_not(play: Play) -> No
         bounds = Limits(head_seconds=0.1, idle_seconds=0.3)
         async with running(bounds=bounds) as world:
             wire = await world.connect()
-            for _ in range(12):
+            loop = asyncio.get_running_loop()
+            end = loop.time() + 1.5 * bounds.idle_seconds
+            while loop.time() < end:
                 wire.send(GET)
                 assert (await wire.answer()).status == 200
-                await asyncio.sleep(0.04)
             assert await wire.is_closed()
 
     play(story)
@@ -411,7 +413,7 @@ def test_a_stop_tells_the_held_and_cuts_the_endless(play: Play) -> None:
             held, endless = await world.connect(), await world.connect()
             held.send(GET)
             endless.send(GET[:20])
-            await asyncio.sleep(0.01)
+            await looks()
             await world.server.stop(grace_seconds=0.03)
             assert (await held.answer()).status == 503
             assert await endless.is_closed()
