@@ -16,14 +16,14 @@ from bench.client import PATH
 from bench.peers import HERE, free_port
 from bench.report import Report, Table, rounded
 from bench.service import PATIENCE_SECONDS, direct_get, eventually, serving
-from forewarn.control.requests import verbs
+from forewarn.control.requests.verbs import DECISIONS
 from forewarn.control.transactions.messages import Publication
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Vm
 from forewarn.instants import DAY
-from forewarn.protocol.operations import Action, Verb
 from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
+from forewarn.verbs.model import Given
 
 SERVICE, SIMULATOR, MOCK = "forewarn serve", "forewarn simulate", "a mock on Flask"
 
@@ -252,18 +252,13 @@ class _Day:
         place = number * SCOPE_VMS % VMS + number * SCOPE_VMS // VMS % SCOPE_VMS
         name = self._names[place]
         if number % 2:
-            self._world.order(
-                lambda work: verbs.restart(
-                    work, [name], Verb.REBOOT, verbs.OrderOptions()
-                )
-            )
+            verb, given = "reboot", Given(targets=(name,))
         else:
-            host = f"h{place}"
-            self._world.order(
-                lambda work: verbs.maintain(
-                    work, [host], Action.FREEZE, verbs.OrderOptions()
-                )
+            verb, given = (
+                "maintain",
+                Given(targets=(f"h{place}",), values={"impact": "freeze"}),
             )
+        self._world.order(lambda work: DECISIONS[verb](work, given))
         self.ordered += 1
 
     def _answer(self) -> None:

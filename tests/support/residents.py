@@ -19,7 +19,7 @@ from forewarn.agent.settings import load_settings
 from forewarn.agent.settings_model import Settings
 from forewarn.agent.watcher import Watched
 from forewarn.clock import SystemClock
-from forewarn.instants import MILLISECOND
+from forewarn.instants import MILLISECOND, SECOND, Micros
 from tests.support.processes import PATIENCE_SECONDS, eventually
 
 SOON = """
@@ -32,7 +32,8 @@ reset = "500ms"
 """What stories want that are not about how an event goes."""
 
 POLL = 20 * MILLISECOND
-TIMEOUT = 150 * MILLISECOND
+TIMEOUT = 5 * SECOND
+"""Longer than a busy machine lets a thread wait. Stories of silence have a shorter one."""
 
 _NOTE = 'echo "$FOREWARN_PHASE $FOREWARN_EVENT_ID" >>did'
 
@@ -60,7 +61,9 @@ def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(approving, "RETRY_AFTER_MAX", 50 * MILLISECOND)
 
 
-def settings_of(folder: Path, endpoint: str, text: str = TOML) -> Settings:
+def settings_of(
+    folder: Path, endpoint: str, text: str = TOML, *, timeout: Micros = TIMEOUT
+) -> Settings:
     """Return settings as a file has them, only faster."""
     folder.mkdir(exist_ok=True)
     head = f'endpoint = "{endpoint}"\nstate = "{folder}/agent.db"\nlisten = ""\n'
@@ -68,7 +71,7 @@ def settings_of(folder: Path, endpoint: str, text: str = TOML) -> Settings:
     whole = f"{head}{text}{SOON}".replace("FOLDER", str(folder))
     file.write_text(whole, encoding="utf-8")
     found = load_settings(file=str(file), environ={}, flags={})
-    watch = replace(found.watch, poll=POLL, timeout=TIMEOUT, first_timeout=TIMEOUT)
+    watch = replace(found.watch, poll=POLL, timeout=timeout, first_timeout=timeout)
     return replace(found, watch=watch)
 
 
@@ -161,9 +164,11 @@ def resident(
     text: str = TOML,
     *,
     environ: Mapping[str, str] | None = None,
+    timeout: Micros = TIMEOUT,
 ) -> Generator[Resident]:
     """Have an agent for as long as the block takes."""
-    agent = Resident(settings_of(folder, endpoint, text), folder, environ=environ)
+    settings = settings_of(folder, endpoint, text, timeout=timeout)
+    agent = Resident(settings, folder, environ=environ)
     try:
         yield agent
     finally:

@@ -13,7 +13,7 @@ import pytest
 from forewarn.agent.core import approving
 from forewarn.agent.core.model import Consent, Stage
 from forewarn.agent.wire.endpoint import Result
-from forewarn.instants import MINUTE, SECOND
+from forewarn.instants import MILLISECOND, MINUTE, SECOND
 from forewarn.sim import fleets
 from forewarn.sim.faults.fault import Fault, Playbook, Replacement
 from forewarn.sim.faults.kinds import FAULTS, Approval
@@ -40,6 +40,14 @@ def place(
 @pytest.fixture
 def agent(place: Ground) -> Iterator[Resident]:
     with resident(place.folder / VM, place.world.url(VM)) as agent:
+        yield agent.wait_ready()
+
+
+@pytest.fixture
+def impatient(place: Ground) -> Iterator[Resident]:
+    """Give an agent that soon gives up a request, for faults that take time."""
+    url = place.world.url(VM)
+    with resident(place.folder / VM, url, timeout=500 * MILLISECOND) as agent:
         yield agent.wait_ready()
 
 
@@ -221,18 +229,18 @@ def test_it_outlives_connections_that_are_refused(
     outlives(place, agent, "refuse")
 
 
-def test_it_outlives_silence(place: Ground, agent: Resident) -> None:
-    outlives(place, agent, "timeout")
-    assert counted(agent, Result.TIMEOUT) >= 4
+def test_it_outlives_silence(place: Ground, impatient: Resident) -> None:
+    outlives(place, impatient, "timeout")
+    assert counted(impatient, Result.TIMEOUT) >= 4
 
 
-def test_it_outlives_an_answer_that_is_late(place: Ground, agent: Resident) -> None:
-    outlives(place, agent, "delay 400ms")
+def test_it_outlives_an_answer_that_is_late(place: Ground, impatient: Resident) -> None:
+    outlives(place, impatient, "delay 1s")
 
 
-def test_it_outlives_bytes_that_drip(place: Ground, agent: Resident) -> None:
-    outlives(place, agent, "slow 5/80ms")
-    assert counted(agent, Result.TIMEOUT) >= 4
+def test_it_outlives_bytes_that_drip(place: Ground, impatient: Resident) -> None:
+    outlives(place, impatient, "slow 5/250ms")
+    assert counted(impatient, Result.TIMEOUT) >= 4
 
 
 def replaced(**values: object) -> Playbook:

@@ -99,7 +99,7 @@ def test_a_supervisor_hears_of_its_life(
 def is_lost(service: Serving, verb: str) -> bool:
     """Give an order; tell whether the service that ends could not take it."""
     try:
-        status, _ = http(f"{service.urls['operators']}/v1/{verb}", {"name": "web_0"})
+        status, _ = http(f"{service.urls['operators']}/v1/{verb}", {"names": ["web_0"]})
     except OSError:
         return True
     assert status in {200, 201, 503}
