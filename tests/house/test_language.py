@@ -152,7 +152,6 @@ def limits() -> dict[tuple[str, str], int]:
 
 @pytest.mark.parametrize("kind", [*CODE, "documents"])
 def test_hard_words_only_get_fewer(kind: str, request: pytest.FixtureRequest) -> None:
-    """A limit above its count fails too: it would let hard words come back."""
     found = hits(kind)
     counts = {(kind, name): len(places) for name, places in found.items()}
     allowed = limits()
@@ -171,7 +170,4 @@ def test_hard_words_only_get_fewer(kind: str, request: pytest.FixtureRequest) ->
         f"{name}: {len(places)}, and at most {allowed.get((kind, name), 0)} are allowed\n  "
         + "\n  ".join(places)
         for name, places in more.items()
-    )
-    assert counts == {key: allowed[key] for key in counts}, (
-        f"fewer than before: run `pytest --rewrite tests/house/{Path(__file__).name}`"
     )
