@@ -17,7 +17,6 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from forewarn.fleet.model import Vm
 from forewarn.fleet.spans import Span
-from forewarn.instants import Micros
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
 from forewarn.protocol.views import View
@@ -25,10 +24,10 @@ from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
 from forewarn.store.codec import Row, revised
 from forewarn.store.connection import Connection
-from forewarn.store.kinds import Query, Range, Ranking, Record
+from forewarn.store.kinds import Query, Ranking, Record
 from forewarn.store.pending import Pending
-from forewarn.store.port import PAGE_ROWS, StaleWriteError
-from forewarn.store.rows import RowTransaction, Schema
+from forewarn.store.port import PAGE_ROWS, require_unchanged
+from forewarn.store.rows import RowTransaction, Schema, Values
 
 R = TypeVar("R", bound=Record)
 K = TypeVar("K")
@@ -199,28 +198,10 @@ class RememberingTransaction(RowTransaction):
         if keys is not None and len(keys) < limit:
             found = [self.get(query.kind, key) for key in keys]
             return [record for record in found if record is not None]
-        is_remembered = query.name in _REMEMBERED_NAMES
-        if not is_remembered or question in self._moved:
-            self._pending.send(query.kind)
         records = super().select(query, value, after=after, limit=limit)
-        if is_remembered and not after and len(records) < limit:
+        if query.name in _REMEMBERED_NAMES and not after and len(records) < limit:
             self._learn(question, tuple(record.key for record in records))
         return records
-
-    def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
-        """Return records whose instant is not 0 and at or before `until`."""
-        self._pending.send(over.kind)
-        return super().due(over, until, limit=limit)
-
-    def earliest(self, over: Range[R]) -> Micros | None:
-        """Return the earliest instant that is not 0, or None."""
-        self._pending.send(over.kind)
-        return super().earliest(over)
-
-    def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
-        """Return bounds of the keys of audit entries with an instant in [first, end)."""
-        self._pending.send(AuditEntry)
-        return super().audit_keys(first, end)
 
     def ranked(
         self,
@@ -236,7 +217,6 @@ class RememberingTransaction(RowTransaction):
             found = self.select(over, value, limit=ANSWER_KEYS_MAX + 1)
             if len(found) <= ANSWER_KEYS_MAX:
                 return _in_order(ranking, value, found, lowest=lowest)[:limit]
-        self._pending.send(ranking.kind)
         return super().ranked(ranking, value, limit=limit, lowest=lowest)
 
     def add(self, record: R) -> R:
@@ -258,7 +238,7 @@ class RememberingTransaction(RowTransaction):
         assert new.key == old.key
         name = type(new), new.key
         if self.seen.get(name) is not old:
-            self._check(old)
+            require_unchanged(self, old)
         stored = revised(new, old.revision + 1)
         self._pending.replace(old, stored)
         self.seen[name] = stored
@@ -267,7 +247,7 @@ class RememberingTransaction(RowTransaction):
 
     def remove(self, old: Record) -> None:
         """Delete `old`; raises StaleWriteError unless it is still as read."""
-        self._check(old)
+        require_unchanged(self, old)
         self._pending.send(type(old))
         super().remove(old)
         self.seen[type(old), old.key] = None
@@ -285,6 +265,12 @@ class RememberingTransaction(RowTransaction):
     def send_all(self) -> None:
         """Send what is still owed: before the commit, which tells nobody of it."""
         self._pending.send_all()
+
+    def _rows(self, name: str, kind: type[Record], values: Values) -> list[Row]:
+        """Return the rows that a statement finds, after the writes that it may read."""
+        if name not in _REMEMBERED_NAMES or (name, values["value"]) in self._moved:
+            self._pending.send(kind)
+        return super()._rows(name, kind, values)
 
     def _answer(self, question: Question) -> tuple[str, ...] | None:
         if question in self.answers:
@@ -315,14 +301,6 @@ class RememberingTransaction(RowTransaction):
                     if value in after:
                         insort(keys, record.key)
                     self._learn(question, tuple(keys))
-
-    def _check(self, old: Record) -> None:
-        kind = type(old)
-        stored = self.get(kind, old.key)
-        if stored is None or stored.revision != old.revision:
-            raise StaleWriteError(
-                f"{kind.__name__} {old.key} changed after it was read"
-            )
 
     def _decoded(self, kind: type[R], rows: list[Row]) -> list[R]:
         """Return the records of rows; those that are known are not made again."""

@@ -7,9 +7,10 @@ tables of links are compared with the records that they were made from.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from forewarn.fleet.spans import Span
 from forewarn.store import fleet_rules, overlap_rules, queries, span_rules, work_rules
@@ -18,7 +19,6 @@ from forewarn.store.backup import integrity_faults
 from forewarn.store.codec import CODECS
 from forewarn.store.connection import Connection
 from forewarn.store.contents import Contents
-from forewarn.store.leader import Leader
 from forewarn.store.migrate import count_done, load_steps, tables_of
 from forewarn.store.order_key import OrderKey
 from forewarn.store.outbox import OutboxMessage
@@ -43,7 +43,7 @@ RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
     work_rules.operations,
     work_rules.events,
     work_rules.timers,
-    work_rules.migrations,
+    overlap_rules.migrations,
     work_rules.requests,
     overlap_rules.calls,
     overlap_rules.moved,
@@ -51,6 +51,16 @@ RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
     overlap_rules.announced_domains,
     span_rules.open_spans,
 )
+
+WRONG: Mapping[type, Callable[[Any, Contents], str]] = {
+    AuditEntry: work_rules.wrong_entry,
+    OutboxMessage: work_rules.wrong_message,
+    Span: span_rules.wrong_span,
+    Token: overlap_rules.wrong_token,
+    OrderKey: work_rules.wrong_order_key,
+}
+"""What judges single records, after those of the kinds before theirs were read: the
+term of the store, and the tenants, stand first."""
 
 
 def check(path: Path) -> list[str]:
@@ -95,46 +105,29 @@ def _violations(connection: Connection) -> Iterator[str]:
 
 def _read(connection: Connection, contents: Contents) -> Iterator[str]:
     """Read all tables; yield what is wrong with single rows."""
-    schema, statements = Schema(connection), queries.load_checks()
-    succession = span_rules.Succession()
+    schema = Schema(connection)
     for codec in CODECS:
         decode = schema.decoders[codec.kind]
-        for row in connection.each(statements[f"every_{codec.noun}"]):
+        wrong = WRONG.get(codec.kind)
+        for row in connection.each(codec.every):
             try:
                 record = decode(row)
             except StoreError as error:
                 contents.is_whole = False
                 yield error.message
                 continue
-            if isinstance(record, Leader):
-                # It stands first among the kinds: the keys of others name its term.
-                contents.term, wrong = record.term, ""
-            elif isinstance(record, AuditEntry):
-                wrong = work_rules.wrong_entry(record, contents)
-            elif isinstance(record, OutboxMessage):
-                wrong = work_rules.wrong_message(record, contents)
-            elif isinstance(record, Token):
-                # Tenants were read before: they stand first among the kinds.
-                wrong = work_rules.wrong_token(record, contents)
-                wrong = wrong or overlap_rules.wrong_name(record, contents)
-            elif isinstance(record, OrderKey):
-                wrong = work_rules.wrong_order_key(record)
-            elif isinstance(record, Span):
-                contents.add(record)
-                wrong = span_rules.wrong_span(record) or succession.wrong(record)
-            else:
-                contents.add(record)
-                wrong = ""
-            if wrong:
-                yield wrong
+            contents.add(record)
+            if wrong and (sentence := wrong(record, contents)):
+                yield sentence
 
 
 def _links(connection: Connection) -> Iterator[str]:
     """Yield links that are missing, and links that nothing has made."""
-    statements = queries.load_checks()
+    statements = queries.parse(queries.read_sql("check.sql"))
     for codec in CODECS:
         for links in codec.links:
-            for what in ("missing", "stray"):
-                for key, name in connection.each(statements[f"{what}_{links.noun}"]):
-                    noun = links.noun.replace("_", " ")
+            noun = links.noun.replace("_", " ")
+            wanted = statements[links.noun].removesuffix(";")
+            for what, sql in links.differences(wanted).items():
+                for key, name in connection.each(sql):
                     yield f"the link {noun} of {key} and {name} is {what}"

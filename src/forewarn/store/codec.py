@@ -20,7 +20,6 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, product
-from json.encoder import encode_basestring as quoted
 from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
@@ -35,7 +34,7 @@ from forewarn.store import statements
 from forewarn.store.audit import AuditEntry
 from forewarn.store.kinds import Record
 from forewarn.store.leader import Leader
-from forewarn.store.nested import fields_of, is_union, list_writer, shape_of
+from forewarn.store.nested import fields_of, shape_of
 from forewarn.store.order_key import OrderKey
 from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import StoreError
@@ -67,65 +66,21 @@ class Column:
     """What of the field is kept, as a dot and a name; empty: the field itself."""
 
 
-def _list_of(convert: Callable[[Any], Any]) -> Callable[[str], tuple[Any, ...]]:
-    def decode(text: str) -> tuple[Any, ...]:
-        if text == "[]":  # most lists of most rows
-            return ()
-        if convert is _text and (only := _ONE_TEXT.fullmatch(text)):
-            return (only[1],)  # most of the others: one address of one VM
-        items: object = json.loads(text)
-        if not isinstance(items, list):
-            raise TypeError(f"{text} is not a list")
-        return tuple(map(convert, cast("list[object]", items)))
-
-    return decode
-
-
 _ONE_TEXT = re.compile(r'\["([A-Za-z0-9.:_-]*)"\]')
 
 
-def _text(item: object) -> str:
-    if not isinstance(item, str):
-        raise TypeError(f"{item!r} is not a text")
-    return item
+def _list(hint: Any) -> Column:
+    shape = shape_of(hint)
+    has_texts = hint == tuple[str, ...]
 
+    def decode(text: str) -> tuple[Any, ...]:
+        if text == "[]":  # Most lists of most rows.
+            return ()
+        if has_texts and (only := _ONE_TEXT.fullmatch(text)):
+            return (only[1],)  # Most of the others: one address of one VM.
+        return shape.decode(json.loads(text))
 
-def _pair(item: object) -> tuple[str, str]:
-    first, second = cast("list[object]", item)
-    return (_text(first), _text(second))
-
-
-def _object_of(kind: type[Any]) -> Callable[[object], Any]:
-    """Return what makes a `kind`, whose fields are text, numbers and flags.
-
-    A field that is missing has its default.
-    """
-    hints = typing.get_type_hints(kind)
-    needed = {
-        field.name
-        for field in dataclasses.fields(kind)
-        if field.default is dataclasses.MISSING
-    }
-
-    def decode(item: object) -> Any:
-        values = cast("dict[str, object]", item) if isinstance(item, dict) else {}
-        types = {name: type(value) for name, value in values.items()}
-        if not (needed <= types.keys() and types.items() <= hints.items()):
-            raise TypeError(f"{item!r} is not a {kind.__name__}")
-        return kind(**values)
-
-    return decode
-
-
-def _dump(items: tuple[object, ...]) -> str:
-    if not items:
-        return "[]"
-    return json.dumps(items, separators=(",", ":"), ensure_ascii=False)
-
-
-def _dump_texts(items: tuple[str, ...]) -> str:
-    # As `_dump`, at a quarter of its cost: every line of the trail has some.
-    return f"[{','.join(map(quoted, items))}]"
+    return Column((str,), shape.write, decode)
 
 
 def _choice(kind: type[enum.Enum], *, nullable: bool = False) -> Column:
@@ -168,31 +123,18 @@ def column_for(hint: Any) -> Column:
         int: Column((int,)),
         bool: Column((int,), int, {0: False, 1: True}.__getitem__),
         int | None: Column((int, types.NoneType)),
-        tuple[str, ...]: Column((str,), _dump_texts, _list_of(_text)),
-        tuple[tuple[str, str], ...]: Column((str,), _dump, _list_of(_pair)),
     }
     if hint in plain:
         return plain[hint]
-    if isinstance(hint, enum.EnumType):
-        return _choice(cast("type[enum.Enum]", hint))
-    if dataclasses.is_dataclass(hint):
-        return _value(hint)
-    match typing.get_args(hint):
-        case (type() as item, types.NoneType) if dataclasses.is_dataclass(item):
-            return _value(item, nullable=True)
-        case (enum.EnumType() as kind, types.NoneType):
-            return _choice(cast("type[enum.Enum]", kind), nullable=True)
-        case (type() as item, types.EllipsisType()) if dataclasses.is_dataclass(item):
-            return Column(
-                (str,), list_writer(shape_of(item)), _list_of(_object_of(item))
-            )
-        case (*_, types.NoneType) if is_union(hint):
-            return _value(hint, nullable=True)
-        case (union, types.EllipsisType()) if is_union(union):
-            shape = shape_of(union)
-            return Column((str,), list_writer(shape), _list_of(shape.decode))
-        case _:
-            raise TypeError(f"no column can hold {hint}")
+    members = typing.get_args(hint)
+    if types.EllipsisType in map(type, members):
+        return _list(hint)
+    others = [each for each in members if each is not types.NoneType]
+    nullable = len(others) < len(members)
+    kind = others[0] if nullable and len(others) == 1 else hint
+    if isinstance(kind, enum.EnumType):
+        return _choice(cast("type[enum.Enum]", kind), nullable=nullable)
+    return _value(kind, nullable=nullable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +144,18 @@ class Links(Generic[R]):
     noun: str
     """Its plural is the table."""
     columns: tuple[str, ...]
-    """What the record is found by, the record's key, and what else the row has."""
-    rows: Callable[[R], Iterable[Row]]
-    """What the columns hold."""
+    """What the record is found by, the record's key, and other fields of the record."""
+    names: Callable[[R], Iterable[Any]]
+    """What the record is found by."""
     fields: Callable[[R], object]
     """What the rows are made of: where it is the same, so are the rows."""
+
+    def rows(self, record: R | None) -> list[Row]:
+        """Return what the columns hold for a record; None: it is not stored."""
+        if record is None:
+            return []
+        rest = [record.key, *[getattr(record, name) for name in self.columns[2:]]]
+        return [(name, *rest) for name in sorted(set(self.names(record)))]
 
     @property
     def add(self) -> str:
@@ -218,12 +167,24 @@ class Links(Generic[R]):
         """Return the statement that removes a row."""
         return statements.remove(f"{self.noun}s", self.columns)
 
+    def differences(self, wanted: str) -> dict[str, str]:
+        """Return statements that compare the table with the rows of `wanted`.
+
+        Each row of `wanted` is the key of a record and the name of a link.
+        """
+        name = " || '/' || ".join([*self.columns[2:], self.columns[0]])
+        stored = f"SELECT {self.columns[1]}, {name} FROM {self.noun}s"  # noqa: S608
+        wanted = f"SELECT * FROM ({wanted})"  # noqa: S608
+        return {
+            "missing": f"{wanted} EXCEPT {stored}",
+            "stray": f"{stored} EXCEPT {wanted}",
+        }
+
     def change(self, old: R | None, new: R | None) -> tuple[list[Row], list[Row]]:
         """Return the rows to remove and those to add, where `new` replaces `old`."""
         if old and new and self.fields(old) == self.fields(new):
             return [], []
-        before = [] if old is None else list(self.rows(old))
-        after = [] if new is None else list(self.rows(new))
+        before, after = self.rows(old), self.rows(new)
         return ([], []) if before == after else (before, after)
 
 
@@ -267,6 +228,7 @@ class Codec(Generic[R]):
         self.guard = self._getter(self.guards)
         """Return what a guarded write asks of the stored row: key, revision, status."""
         self.get = statements.get(self.table, key)
+        self.every = statements.every(self.table, key)
         self.add = statements.add(self.table, self._names, key)
         self.remove = statements.remove(self.table, self.guards)
 
@@ -339,38 +301,10 @@ _OF_VM = ("vm", "operation_id")
 _OF_SCOPE = ("scope", "operation_id")
 
 
-def _vms_of(operation: Operation) -> Iterable[Row]:
-    for vm in sorted({*operation.vms, *operation.left_vms}):
-        yield (vm, operation.key)
-
-
-def _open_vms_of(operation: Operation) -> Iterable[Row]:
-    vms = () if operation.ended_at else sorted(set(operation.vms))
-    return [(vm, operation.key) for vm in vms]
-
-
-def _open_scopes_of(operation: Operation) -> Iterable[Row]:
-    return () if operation.ended_at else _scopes_of(operation)
-
-
-def _scopes_of(operation: Operation) -> Iterable[Row]:
-    for scope in sorted(set(operation.scopes)):
-        yield (scope, operation.key)
-
-
-def _waits_of(operation: Operation) -> Iterable[Row]:
-    for name in sorted(set(operation.waits_for)):
-        yield (name, operation.key)
-
-
-def _domains_of(event: Event) -> Iterable[Row]:
-    for domain in sorted(event.excluding_domains):
-        yield (domain, event.key, event.scope)
-
-
-def _subjects_of(entry: AuditEntry) -> Iterable[Row]:
-    entry_id = entry.entry_id
-    return [(subject, entry_id) for subject in dict.fromkeys(entry.linked_subjects)]
+def _while_open(
+    names: Callable[[Operation], Iterable[str]],
+) -> Callable[[Operation], Iterable[str]]:
+    return lambda operation: () if operation.ended_at else names(operation)
 
 
 CODECS: tuple[Codec[Any], ...] = (
@@ -388,24 +322,34 @@ CODECS: tuple[Codec[Any], ...] = (
         key="operation_id",
         status="state",
         links=(
-            Links("operation_vm", _OF_VM, _vms_of, attrgetter("moves", "left_vms")),
+            Links(
+                "operation_vm",
+                _OF_VM,
+                lambda operation: (*operation.vms, *operation.left_vms),
+                attrgetter("moves", "left_vms"),
+            ),
             Links(
                 "open_operation_vm",
                 _OF_VM,
-                _open_vms_of,
+                _while_open(attrgetter("vms")),
                 attrgetter("moves", "ended_at"),
             ),
-            Links("operation_scope", _OF_SCOPE, _scopes_of, attrgetter("scopes")),
+            Links(
+                "operation_scope",
+                _OF_SCOPE,
+                attrgetter("scopes"),
+                attrgetter("scopes"),
+            ),
             Links(
                 "open_operation_scope",
                 _OF_SCOPE,
-                _open_scopes_of,
+                _while_open(attrgetter("scopes")),
                 attrgetter("scopes", "ended_at"),
             ),
             Links(
                 "operation_wait",
                 ("wait", "operation_id"),
-                _waits_of,
+                attrgetter("waits_for"),
                 attrgetter("waits_for"),
             ),
         ),
@@ -419,7 +363,7 @@ CODECS: tuple[Codec[Any], ...] = (
             Links(
                 "event_fault_domain",
                 ("fault_domain", "event_id", "scope"),
-                _domains_of,
+                attrgetter("excluding_domains"),
                 attrgetter("status", "resources"),
             ),
         ),
@@ -433,7 +377,7 @@ CODECS: tuple[Codec[Any], ...] = (
             Links(
                 "audit_subject",
                 ("subject", "entry_id"),
-                _subjects_of,
+                attrgetter("linked_subjects"),
                 attrgetter("subjects", "operation", "kind"),
             ),
         ),

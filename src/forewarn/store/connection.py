@@ -103,8 +103,11 @@ class Connection:
 
     def run(self, sql: str, parameters: Parameters = ()) -> int:
         """Run a statement; return how many rows it changed."""
+        return self._execute(sql, parameters).rowcount
+
+    def _execute(self, sql: str, parameters: Parameters) -> sqlite3.Cursor:
         try:
-            return self._sqlite.execute(sql, parameters).rowcount
+            return self._sqlite.execute(sql, parameters)
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
@@ -133,11 +136,7 @@ class Connection:
 
     def columns(self, sql: str, parameters: Parameters = ()) -> list[str]:
         """Return the names of the columns that a statement gives."""
-        try:
-            found = self._sqlite.execute(sql, parameters).description
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-        return [column[0] for column in found]
+        return [column[0] for column in self._execute(sql, parameters).description]
 
     def copy_to(self, target: "Connection") -> None:
         """Copy the whole file as it is now; others may go on writing meanwhile."""

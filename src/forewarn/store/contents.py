@@ -1,52 +1,46 @@
 """Everything that a store holds but its trail, for who judges all of it at once."""
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import cast
+from typing import Any
 
 from forewarn.fleet.capacity import Capacity
-from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm, VmState
+from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
 from forewarn.fleet.spans import Span
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.protocol.views import View
 from forewarn.store.kinds import Record
+from forewarn.store.leader import Leader
 from forewarn.store.token import Token
 
 
-@dataclass(kw_only=True)
 class Contents:
     """The records by key."""
 
-    term: int = 0
-    """The present term of the store."""
-    tenants: dict[str, Tenant] = field(default_factory=dict[str, Tenant])
-    scopes: dict[str, Scope] = field(default_factory=dict[str, Scope])
-    hosts: dict[str, Host] = field(default_factory=dict[str, Host])
-    rooms: dict[str, Capacity] = field(default_factory=dict[str, Capacity])
-    vms: dict[str, Vm] = field(default_factory=dict[str, Vm])
-    views: dict[str, View] = field(default_factory=dict[str, View])
-    requests: dict[str, Request] = field(default_factory=dict[str, Request])
-    operations: dict[str, Operation] = field(default_factory=dict[str, Operation])
-    events: dict[str, Event] = field(default_factory=dict[str, Event])
-    tokens: dict[tuple[str, str], list[Token]] = field(
-        default_factory=dict[tuple[str, str], list[Token]]
-    )
-    """By tenant and folded name; those that were read already."""
-    open_spans: dict[str, list[Span]] = field(default_factory=dict[str, list[Span]])
-    """By VM, the times that go on: those that are over judge themselves."""
-    is_whole: bool = True
-    """Every row could be read."""
-
-    def add(self, record: Record) -> None:
-        """Put a record in its place."""
-        if isinstance(record, AppliedFile):
-            return
-        if isinstance(record, Span):
-            if record.is_open:
-                self.open_spans.setdefault(record.vm, []).append(record)
-            return
-        tables: dict[type[Record], object] = {
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.term = 0
+        """The present term of the store."""
+        self.tenants: dict[str, Tenant] = {}
+        self.scopes: dict[str, Scope] = {}
+        self.hosts: dict[str, Host] = {}
+        self.rooms: dict[str, Capacity] = {}
+        self.vms: dict[str, Vm] = {}
+        self.views: dict[str, View] = {}
+        self.requests: dict[str, Request] = {}
+        self.operations: dict[str, Operation] = {}
+        self.events: dict[str, Event] = {}
+        self.tokens = defaultdict[tuple[str, str], list[Token]](list)
+        """By tenant and folded name; those that were read already."""
+        self.open_spans = defaultdict[str, list[Span]](list)
+        """By VM, the times that go on: those that are over judge themselves."""
+        self.last_spans: dict[bool, Span] = {}
+        """The last outage and the last life that was read."""
+        self.is_whole = True
+        """Every row could be read."""
+        self._tables: Mapping[type[Record], dict[str, Any]] = {
             Tenant: self.tenants,
             Scope: self.scopes,
             Host: self.hosts,
@@ -57,7 +51,16 @@ class Contents:
             Operation: self.operations,
             Event: self.events,
         }
-        cast("dict[str, Record]", tables[type(record)])[record.key] = record
+
+    def add(self, record: Record) -> None:
+        """Put a record in its place; entries, messages and the like have none."""
+        if isinstance(record, Leader):
+            self.term = record.term
+        elif isinstance(record, Span):
+            if record.is_open:
+                self.open_spans[record.vm].append(record)
+        elif type(record) in self._tables:
+            self._tables[type(record)][record.key] = record
 
     @cached_property
     def live_vms(self) -> list[Vm]:
@@ -70,18 +73,36 @@ class Contents:
         return [op for op in self.operations.values() if op.state not in ENDED_STATES]
 
     @cached_property
-    def events_of(self) -> dict[str, list[Event]]:
+    def events_of(self) -> Mapping[str, list[Event]]:
         """Return the events by operation."""
-        found: dict[str, list[Event]] = {key: [] for key in self.operations}
+        found = defaultdict[str, list[Event]](list)
         for event in self.events.values():
-            found.setdefault(event.operation, []).append(event)
+            found[event.operation].append(event)
         return found
 
     @cached_property
-    def live_events_of_scope(self) -> dict[str, list[Event]]:
+    def live_events_of_scope(self) -> Mapping[str, list[Event]]:
         """Return the events that documents show, by scope."""
-        found: dict[str, list[Event]] = {}
+        found = defaultdict[str, list[Event]](list)
         for event in self.events.values():
             if event.is_live:
-                found.setdefault(event.scope, []).append(event)
+                found[event.scope].append(event)
         return found
+
+
+def those(*claims: tuple[object, str]) -> Iterator[str]:
+    """Yield the sentences whose condition is true."""
+    return (sentence for is_wrong, sentence in claims if is_wrong)
+
+
+def first_of(*claims: tuple[object, str]) -> str:
+    """Return the first sentence whose condition is true, or nothing."""
+    return next(those(*claims), "")
+
+
+def unknown(
+    what: str, names: Iterable[str], known: Mapping[str, object]
+) -> Iterator[str]:
+    """Yield a sentence about each name that is not known."""
+    for name in sorted(set(names) - known.keys()):
+        yield f"{what} {name}, which is not there"

@@ -1,6 +1,6 @@
 """What must hold between the rows of the fleet: hosts, scopes, VMs and views."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,23 +14,22 @@ from forewarn.protocol.operations import (
     STARTED_STATES,
     OperationState,
 )
-from forewarn.store.contents import Contents
+from forewarn.store.contents import Contents, those, unknown
 
 
 def references(contents: Contents) -> Iterator[str]:
     """Tell of names that nothing has (the rest is the fleet's own rules)."""
     for scope in contents.scopes.values():
-        if scope.tenant not in contents.tenants:
-            yield f"scope {scope.name} is of tenant {scope.tenant}, which is not there"
+        me = f"scope {scope.name} is of tenant"
+        yield from unknown(me, {scope.tenant}, contents.tenants)
     for vm in contents.vms.values():
         places = {vm.host, vm.moving_to} - {""}
         for host in sorted(places - contents.hosts.keys()):
             yield f"vm {vm.name} is on host {host}, or moves there, which is not there"
-        if vm.scope not in contents.scopes:
-            yield f"vm {vm.name} is of scope {vm.scope}, which is not there"
+        yield from unknown(f"vm {vm.name} is of scope", {vm.scope}, contents.scopes)
     for view in contents.views.values():
-        if view.scope not in contents.scopes:
-            yield f"view {view.view_id} is of scope {view.scope}, which is not there"
+        me = f"view {view.view_id} is of scope"
+        yield from unknown(me, {view.scope}, contents.scopes)
 
 
 def fleet(contents: Contents) -> Iterator[str]:
@@ -48,21 +47,23 @@ def fleet(contents: Contents) -> Iterator[str]:
 
 def seats(contents: Contents) -> Iterator[str]:
     """6.1, 6.2, 7.2: every VM has its view, and every view its VMs."""
-    for text in references(contents):
-        del text
-        return  # they were told of, and nothing can be computed
+    if any(references(contents)):
+        return  # They were reported, and nothing can be computed.
     settled = fleet_views.settle(
         contents.vms.values(), scopes=contents.scopes, hosts=contents.hosts
     )
     used: set[str] = set()
     for vm in contents.live_vms:
         right = settled[vm.name]
-        if vm.tenant != right.tenant:
-            yield f"vm {vm.name} is of tenant {vm.tenant}, its scope of {right.tenant}"
-        if vm.view != right.view:
-            yield f"vm {vm.name} is served view {vm.view} instead of {right.view}"
-        elif vm.view not in contents.views:
-            yield f"vm {vm.name} is served view {vm.view}, which is not there"
+        me = f"vm {vm.name} is served view {vm.view}"
+        yield from those(
+            (
+                vm.tenant != right.tenant,
+                f"vm {vm.name} is of tenant {vm.tenant}, its scope of {right.tenant}",
+            ),
+            (vm.view != right.view, f"{me} instead of {right.view}"),
+            (vm.view not in contents.views, f"{me}, which is not there"),
+        )
         used.add(vm.view)
     for view_id in sorted(contents.views.keys() - used):
         yield f"view {view_id} is served to no vm"
@@ -70,16 +71,23 @@ def seats(contents: Contents) -> Iterator[str]:
 
 def enablings(contents: Contents) -> Iterator[str]:
     """7.1, 7.2: what one request enables is enabled together, and each delay ends."""
-    enabled: dict[str, set[bool]] = {}
+    enabled = defaultdict[str, set[bool]](set)
     for view in contents.views.values():
-        enabled.setdefault(view.enabling, set()).add(view.is_enabled)
-        if view.is_enabled and not (view.epoch > 0 and view.incarnation > 0):
-            yield f"view {view.view_id} is enabled and has never begun"
+        enabled[view.enabling].add(view.is_enabled)
+        has_begun = view.epoch > 0 and view.incarnation > 0
         ends = [end for end in (view.ready_at, view.events_from) if end]
-        if view.due_at != min(ends, default=0):
-            yield f"view {view.view_id} has a delay that no timer ends, or a timer of none"
-        if ends and not view.is_enabled:
-            yield f"view {view.view_id} is disabled and has a delay"
+        me = f"view {view.view_id}"
+        yield from those(
+            (
+                view.is_enabled and not has_begun,
+                f"{me} is enabled and has never begun",
+            ),
+            (
+                view.due_at != min(ends, default=0),
+                f"{me} has a delay that no timer ends, or a timer of none",
+            ),
+            (ends and not view.is_enabled, f"{me} is disabled and has a delay"),
+        )
     for key, states in enabled.items():
         if len(states) > 1:
             yield f"of the views of {key} some are enabled and some are not"
@@ -97,8 +105,7 @@ def incarnations(contents: Contents) -> Iterator[str]:
         ]
         shown.sort(key=lambda event: event.place)
         # Nothing is shown before the first-events delay is over (7.1).
-        right = {documents.digest(shown if view.shows_events else [])}
-        if view.digest not in right:
+        if view.digest != documents.digest(shown if view.shows_events else []):
             yield (
                 f"view {view.view_id} stands at incarnation {view.incarnation} of "
                 "another content than its events are; the next start raises it"
@@ -107,15 +114,16 @@ def incarnations(contents: Contents) -> Iterator[str]:
 
 def marks(contents: Contents) -> Iterator[str]:
     """3.2: what a document shows is marked with its view, to stay approvable."""
-    sound = True
-    for event in contents.events.values():
-        if not all(map(views.is_mark, event.shown_in)):
-            sound = False
-            yield f"event {event.event_id} has a mark that is none"
+    unsound = [
+        event.event_id
+        for event in contents.events.values()
+        if not all(map(views.is_mark, event.shown_in))
+    ]
+    yield from (f"event {event_id} has a mark that is none" for event_id in unsound)
     for vm in contents.vms.values():
         if not all(map(views.is_mark, vm.left_views)):
             yield f"vm {vm.name} has a mark that is none"
-    for view in contents.views.values() if sound else ():
+    for view in contents.views.values() if not unsound else ():
         for event in contents.live_events_of_scope.get(view.scope, []):
             if (
                 view.shows_events
@@ -130,16 +138,16 @@ def marks(contents: Contents) -> Iterator[str]:
 
 def started_lists(contents: Contents) -> Iterator[str]:
     """6.3: a VM knows what has started on it, and where it is going."""
-    started: dict[str, set[str]] = {}
+    started = defaultdict[str, set[str]](set)
     going: dict[str, str] = {}
     for operation in contents.open_operations:
         for move in operation.moves:
             if operation.state in STARTED_STATES:
-                started.setdefault(move.vm, set()).add(operation.operation_id)
+                started[move.vm].add(operation.operation_id)
             if operation.state is OperationState.IMPACTING and not move.done:
                 going[move.vm] = going.get(move.vm) or move.to_host
     for vm in contents.vms.values():
-        right = started.get(vm.name, set())
+        right = started[vm.name]
         for operation_id in sorted(set(vm.started) ^ right):
             where = "does not know of" if operation_id in right else "still names"
             yield f"vm {vm.name} {where} operation {operation_id}, as to what has started"
@@ -161,14 +169,17 @@ def down_is_told(contents: Contents) -> Iterator[str]:
     }
     for vm in contents.live_vms:
         host = contents.hosts.get(vm.host)
-        if vm.state is VmState.DOWN and vm.name not in named:
-            yield f"vm {vm.name} is down and no Started event names it"
-        elif (
-            vm.state is VmState.RUNNING
-            and host is not None
-            and host.state is HostState.DOWN
-        ):
-            yield f"vm {vm.name} runs on host {host.name}, which is down"
+        is_on_dead_host = host is not None and host.state is HostState.DOWN
+        yield from those(
+            (
+                vm.state is VmState.DOWN and vm.name not in named,
+                f"vm {vm.name} is down and no Started event names it",
+            ),
+            (
+                vm.state is VmState.RUNNING and is_on_dead_host,
+                f"vm {vm.name} runs on host {vm.host}, which is down",
+            ),
+        )
 
 
 def rooms(contents: Contents) -> Iterator[str]:

@@ -8,7 +8,7 @@ contract suite asks each question of each store.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from forewarn.fleet.capacity import Capacity
 from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm, VmState
@@ -66,36 +66,51 @@ KINDS: tuple[type[Record], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Query(Generic[R]):
-    """A question answered by the records found under a value."""
+class Question(Generic[R]):
+    """A question about the records of one kind, each found at some places."""
 
     name: str
     kind: type[R]
-    values: Callable[[R], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Range(Generic[R]):
+class Query(Question[R]):
+    """A question answered by the records found under a value."""
+
+    values: Callable[[R], Iterable[str]]
+
+    def places(self, record: R) -> Iterable[tuple[str, int]]:
+        """Return each value that the record is found under, with the number 0."""
+        return [(value, 0) for value in self.values(record)]
+
+
+@dataclass(frozen=True, slots=True)
+class Range(Question[R]):
     """A question answered by the records with an instant at or before another."""
 
-    name: str
-    kind: type[R]
     instant: Callable[[R], Micros]
     """0 means: not in this range."""
 
+    def places(self, record: R) -> Iterable[tuple[str, int]]:
+        """Return the instant under the empty value, unless it is 0."""
+        instant = self.instant(record)
+        return [("", instant)] if instant else []
+
 
 @dataclass(frozen=True, slots=True)
-class Ranking(Generic[R]):
+class Ranking(Question[R]):
     """A question answered by the records under a value, ordered by a number."""
 
-    name: str
-    kind: type[R]
     places: Callable[[R], Iterable[tuple[str, int]]]
     """Each value that the record is found under, with its number there. A record with
     several numbers under a value is found at each of them."""
 
 
-def _everything(_record: Record) -> tuple[str, ...]:
+AnyQuestion: TypeAlias = Query[R] | Range[R] | Ranking[R]
+
+
+def everything(_record: Record) -> tuple[str, ...]:
+    """Have a query find every record under the empty value."""
     return ("",)
 
 
@@ -108,14 +123,14 @@ def domain_value(scope: str, fault_domain: int) -> str:
     return f"{scope}/{fault_domain}"
 
 
-ALL_TENANTS: Query[Tenant] = Query("all_tenants", Tenant, _everything)
-ALL_SCOPES: Query[Scope] = Query("all_scopes", Scope, _everything)
-ALL_HOSTS: Query[Host] = Query("all_hosts", Host, _everything)
-ALL_ROOMS: Query[Capacity] = Query("all_rooms", Capacity, _everything)
-ALL_VMS: Query[Vm] = Query("all_vms", Vm, _everything)
-ALL_VIEWS: Query[View] = Query("all_views", View, _everything)
-ALL_OPERATIONS: Query[Operation] = Query("all_operations", Operation, _everything)
-ALL_AUDIT: Query[AuditEntry] = Query("all_audit", AuditEntry, _everything)
+ALL_TENANTS: Query[Tenant] = Query("all_tenants", Tenant, everything)
+ALL_SCOPES: Query[Scope] = Query("all_scopes", Scope, everything)
+ALL_HOSTS: Query[Host] = Query("all_hosts", Host, everything)
+ALL_ROOMS: Query[Capacity] = Query("all_rooms", Capacity, everything)
+ALL_VMS: Query[Vm] = Query("all_vms", Vm, everything)
+ALL_VIEWS: Query[View] = Query("all_views", View, everything)
+ALL_OPERATIONS: Query[Operation] = Query("all_operations", Operation, everything)
+ALL_AUDIT: Query[AuditEntry] = Query("all_audit", AuditEntry, everything)
 
 SCOPES_OF_TENANT: Query[Scope] = Query(
     "scopes_of_tenant", Scope, lambda scope: (scope.tenant,)
@@ -231,12 +246,12 @@ LIVE_EVENTS_OF_SCOPE: Query[Event] = Query(
 AUDIT_OF_SUBJECT: Query[AuditEntry] = Query(
     "audit_of_subject", AuditEntry, lambda entry: entry.subjects
 )
-ALL_OUTBOX: Query[OutboxMessage] = Query("all_outbox", OutboxMessage, _everything)
+ALL_OUTBOX: Query[OutboxMessage] = Query("all_outbox", OutboxMessage, everything)
 OUTBOX_OF_RECEIVER: Query[OutboxMessage] = Query(
     "outbox_of_receiver", OutboxMessage, lambda message: (message.receiver,)
 )
-ALL_SPANS: Query[Span] = Query("all_spans", Span, _everything)
-ALL_TOKENS: Query[Token] = Query("all_tokens", Token, _everything)
+ALL_SPANS: Query[Span] = Query("all_spans", Span, everything)
+ALL_TOKENS: Query[Token] = Query("all_tokens", Token, everything)
 TOKENS_OF_TENANT: Query[Token] = Query(
     "tokens_of_tenant", Token, lambda token: (token.tenant,)
 )

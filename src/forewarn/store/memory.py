@@ -7,27 +7,34 @@ view keeps the past it needs: who commits leaves the records he replaced with
 every view that is still open.
 """
 
-import heapq
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 from forewarn.instants import Micros
-from forewarn.store.audit import AuditEntry
 from forewarn.store.codec import revised
-from forewarn.store.indexes import Table
-from forewarn.store.kinds import AUDIT_AT, KINDS, Query, Range, Ranking, Record
+from forewarn.store.indexes import END, FIRST, Place, Table
+from forewarn.store.kinds import (
+    AUDIT_AT,
+    KINDS,
+    AnyQuestion,
+    Query,
+    Range,
+    Ranking,
+    Record,
+)
 from forewarn.store.port import (
     PAGE_ROWS,
     ConflictError,
     DuplicateError,
     OpenTransaction,
     Reader,
-    StaleWriteError,
     StoreError,
     Transaction,
+    require_unchanged,
 )
 from forewarn.store.rows import before
 from forewarn.store.write_lock import WriteLock
@@ -95,50 +102,21 @@ class _View:
         limit: int = PAGE_ROWS,
     ) -> list[R]:
         """Return a page of the records found under `value`."""
-        with self._state.lock:
-            self._check_open()
-            layer = self._layers[query.kind]
-            enough = limit + len(layer.hidden)
-            kept = self._state.tables[query.kind].find(query, value, after, enough)
-            keys = heapq.merge(
-                (key for key in kept if key not in layer.hidden),
-                layer.table.find(query, value, after, limit),
-            )
-            return self._records(query.kind, keys, limit)
+        return self._records(query, value, limit, after=(0, after))
 
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
         """Return records whose instant is not 0 and at or before `until`."""
-        with self._state.lock:
-            self._check_open()
-            layer = self._layers[over.kind]
-            enough = limit + len(layer.hidden)
-            kept = self._state.tables[over.kind].due(over, until, enough)
-            found = heapq.merge(
-                (place for place in kept if place[1] not in layer.hidden),
-                layer.table.due(over, until, limit),
-            )
-            return self._records(over.kind, (key for _, key in found), limit)
+        return self._records(over, "", limit, end=(until + 1, ""))
 
     def earliest(self, over: Range[R]) -> Micros | None:
         """Return the earliest instant that is not 0, or None."""
-        with self._state.lock:
-            self._check_open()
-            layer = self._layers[over.kind]
-            enough = 1 + len(layer.hidden)
-            kept = self._state.tables[over.kind].first(over, enough)
-            found = [instant for instant, key in kept if key not in layer.hidden]
-            found += [instant for instant, _ in layer.table.first(over, 1)]
-            return min(found, default=None)
+        return next((round(instant) for instant, _ in self._find(over, "", 1)), None)
 
     def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
         """Return bounds of the keys of audit entries with an instant in [first, end)."""
-        with self._state.lock:
-            self._check_open()
-            layer = self._layers[AuditEntry]
-            kept = self._state.tables[AuditEntry].within(AUDIT_AT, first, end)
-            keys = [key for key in kept if key not in layer.hidden]
-            keys += layer.table.within(AUDIT_AT, first, end)
-            return (before(min(keys)), max(keys)) if keys else None
+        found = self._find(AUDIT_AT, "", sys.maxsize, after=(first, ""), end=(end, ""))
+        keys = [key for _, key in found]
+        return (before(min(keys)), max(keys)) if keys else None
 
     def ranked(
         self,
@@ -149,28 +127,58 @@ class _View:
         lowest: bool = False,
     ) -> list[R]:
         """Return the records under `value` with the highest numbers, or the lowest."""
-        with self._state.lock:
-            self._check_open()
-            layer = self._layers[ranking.kind]
-            enough = limit + len(layer.hidden)
-            kept = self._state.tables[ranking.kind].ranked(
-                ranking, value, enough, lowest=lowest
-            )
-            found = [place for place in kept if place[1] not in layer.hidden]
-            found += layer.table.ranked(ranking, value, limit, lowest=lowest)
-            found.sort(reverse=not lowest)
-            return self._records(ranking.kind, (key for _, key in found), limit)
+        return self._records(ranking, value, limit, lowest=lowest)
 
-    def _records(self, kind: type[R], keys: Iterable[str], limit: int) -> list[R]:
+    def _records(
+        self,
+        question: AnyQuestion[R],
+        value: str,
+        limit: int,
+        *,
+        after: Place = FIRST,
+        end: Place = END,
+        lowest: bool = True,
+    ) -> list[R]:
         assert limit > 0
         records: list[R] = []
-        for key in keys:
-            record = self.get(kind, key)
-            assert record is not None, "an index knows a record that is not there"
-            records.append(record)
-            if len(records) == limit:
-                break
+        with self._state.lock:
+            found = self._find(
+                question, value, limit, after=after, end=end, lowest=lowest
+            )
+            for _, key in found:
+                record = self.get(question.kind, key)
+                assert record is not None, "an index has a record that does not exist"
+                records.append(record)
         return records
+
+    def _find(
+        self,
+        question: AnyQuestion[Any],
+        value: str,
+        limit: int,
+        *,
+        after: Place = FIRST,
+        end: Place = END,
+        lowest: bool = True,
+    ) -> list[Place]:
+        """Merge the places in the store and those in the view's own layer."""
+        with self._state.lock:
+            self._check_open()
+            layer = self._layers[question.kind]
+            stored = self._state.tables[question.kind].find(
+                question,
+                value,
+                min(sys.maxsize, limit + len(layer.hidden)),
+                after=after,
+                end=end,
+                lowest=lowest,
+            )
+            found = [place for place in stored if place[1] not in layer.hidden]
+            found += layer.table.find(
+                question, value, limit, after=after, end=end, lowest=lowest
+            )
+            found.sort(reverse=not lowest)
+            return found[:limit]
 
     # -- writes --------------------------------------------------------------------
 
@@ -186,14 +194,14 @@ class _View:
         """Store `new` in place of `old`; return it with its new revision."""
         assert type(new) is type(old)
         assert new.key == old.key
-        self._check(old)
+        require_unchanged(self, old)
         stored = revised(new, old.revision + 1)
         self._write(type(old), old.key, stored)
         return stored
 
     def remove(self, old: Record) -> None:
         """Delete `old`; raises StaleWriteError unless it is still as read."""
-        self._check(old)
+        require_unchanged(self, old)
         self._write(type(old), old.key, None)
 
     def lock_safety_rows(self, scopes: Iterable[str]) -> None:
@@ -201,14 +209,6 @@ class _View:
         with self._state.lock:
             self._check_open()
             self._scopes |= set(scopes)
-
-    def _check(self, old: Record) -> None:
-        kind = type(old)
-        stored = self.get(kind, old.key)
-        if stored is None or stored.revision != old.revision:
-            raise StaleWriteError(
-                f"{kind.__name__} {old.key} changed after it was read"
-            )
 
     def _write(self, kind: type[Record], key: str, record: Record | None) -> None:
         with self._state.lock:
@@ -278,14 +278,10 @@ class _State:
             self.tables.clear()
 
 
-def _never() -> bool:
-    return False
-
-
 class MemoryStore:
     """A store that forgets everything at its end."""
 
-    def __init__(self, *, conflict: Callable[[], bool] = _never) -> None:
+    def __init__(self, *, conflict: Callable[[], bool] = lambda: False) -> None:
         """Start empty.
 
         `conflict` is asked at the end of each attempt of `transact`; when it

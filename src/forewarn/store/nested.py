@@ -44,9 +44,10 @@ def shape_of(hint: Any) -> Shape:
     match typing.get_origin(hint), typing.get_args(hint):
         case (type() as origin, (item, types.EllipsisType())) if origin is tuple:
             return _list(shape_of(item))
+        case (type() as origin, items) if origin is tuple:
+            return _row(tuple(map(shape_of, items)))
         case _:
-            pass
-    raise TypeError(f"no JSON can hold {hint}")
+            raise TypeError(f"no column can hold {hint}")
 
 
 def is_union(hint: Any) -> bool:
@@ -78,17 +79,31 @@ def _choice(kind: type[enum.Enum]) -> Shape:
 
 
 def _list(item: Shape) -> Shape:
+    def write(items: tuple[Any, ...]) -> str:
+        return f"[{','.join(map(item.write, items))}]"
+
     def decode(values: object) -> tuple[Any, ...]:
-        if not isinstance(values, list):
-            raise TypeError(f"{values!r} is not a list")
-        return tuple(map(item.decode, cast("list[object]", values)))
+        return tuple(map(item.decode, _checked_list(values)))
 
-    return Shape(list_writer(item), decode)
+    return Shape(write, decode)
 
 
-def list_writer(item: Shape) -> Callable[[tuple[Any, ...]], str]:
-    """Return what writes a list of such items."""
-    return lambda items: f"[{','.join(map(item.write, items))}]"
+def _row(items: tuple[Shape, ...]) -> Shape:
+    def write(values: tuple[Any, ...]) -> str:
+        texts = [item.write(value) for item, value in zip(items, values, strict=True)]
+        return f"[{','.join(texts)}]"
+
+    def decode(values: object) -> tuple[Any, ...]:
+        found = zip(items, _checked_list(values), strict=True)
+        return tuple([item.decode(value) for item, value in found])
+
+    return Shape(write, decode)
+
+
+def _checked_list(values: object) -> list[object]:
+    if not isinstance(values, list):
+        raise TypeError(f"{values!r} is not a list")
+    return cast("list[object]", values)
 
 
 def fields_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
@@ -138,6 +153,8 @@ def _object(kind: type[Any], tag: str = "") -> Shape:
 
 
 def _union(members: tuple[Any, ...]) -> Shape:
+    if not all(map(dataclasses.is_dataclass, members)):
+        raise TypeError(f"no column can hold one of {members}")
     kinds = {member.kind: member for member in members}
     assert len(kinds) == len(members), "two classes of a union have one kind"
     shapes = {kind: _object(member, kind) for kind, member in kinds.items()}

@@ -1,6 +1,6 @@
 """What must not be under way at the same time, and where calls have moved VMs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from forewarn.fleet.model import VmState
 from forewarn.protocol.operations import (
@@ -9,26 +9,54 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
-from forewarn.store.contents import Contents
+from forewarn.store.contents import Contents, first_of
 from forewarn.store.token import Token
+from forewarn.store.work_rules import is_digest, wrong_actor
 
 
 def calls(contents: Contents) -> Iterator[str]:
     """5.2: a VM is in one driver call at a time."""
-    busy: dict[str, str] = {}
-    for operation in contents.open_operations:
-        if (
-            operation.state is not OperationState.IMPACTING
-            or operation.action is Action.NONE
-        ):
-            continue
-        for vm in operation.vms:
-            other = busy.setdefault(vm, operation.operation_id)
+    for vm, (one, other) in _shared(
+        (operation, operation.vms)
+        for operation in contents.open_operations
+        if operation.state is OperationState.IMPACTING
+        and operation.action is not Action.NONE
+    ):
+        yield f"operations {one} and {other} have driver calls for vm {vm} at once"
+
+
+def migrations(contents: Contents) -> Iterator[str]:
+    """6.3: of live migrations, one operation of a scope at a time."""
+    vms = contents.vms
+    for scope, (one, other) in _shared(
+        (operation, {vms[name].scope for name in operation.vms if name in vms})
+        for operation in contents.open_operations
+        if operation.action is Action.LIVE_MIGRATE
+        and operation.state is OperationState.IMPACTING
+    ):
+        yield f"operations {one} and {other} migrate VMs of scope {scope} at once"
+
+
+def failures(contents: Contents) -> Iterator[str]:
+    """5.5: a VM that is down has one failure, its own or that of its host."""
+    for vm, (one, other) in _shared(
+        (operation, operation.vms)
+        for operation in contents.open_operations
+        if operation.verb is Verb.FAIL
+    ):
+        yield f"vm {vm} has two failures, {one} and {other}"
+
+
+def _shared(
+    claims: Iterable[tuple[Operation, Iterable[str]]],
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield each name that a second operation claims, with both operations."""
+    first: dict[str, str] = {}
+    for operation, names in claims:
+        for name in sorted(names):
+            other = first.setdefault(name, operation.operation_id)
             if other != operation.operation_id:
-                yield (
-                    f"operations {other} and {operation.operation_id} have driver calls "
-                    f"for vm {vm} at once"
-                )
+                yield name, (other, operation.operation_id)
 
 
 def moved(contents: Contents) -> Iterator[str]:
@@ -47,18 +75,6 @@ def moved(contents: Contents) -> Iterator[str]:
                 )
 
 
-def failures(contents: Contents) -> Iterator[str]:
-    """5.5: a VM that is down has one failure, its own or that of its host."""
-    failed: dict[str, str] = {}
-    for operation in contents.open_operations:
-        if operation.verb is not Verb.FAIL:
-            continue
-        for vm in operation.vms:
-            other = failed.setdefault(vm, operation.operation_id)
-            if other != operation.operation_id:
-                yield f"vm {vm} has two failures, {other} and {operation.operation_id}"
-
-
 def announced_domains(contents: Contents) -> Iterator[str]:
     """6.3: rollouts announce one fault domain of a scope at a time.
 
@@ -70,7 +86,7 @@ def announced_domains(contents: Contents) -> Iterator[str]:
         told: set[str] = set()
         for event in events:
             operation = contents.operations.get(event.operation)
-            if operation is None or not _is_of_rollout(operation):
+            if operation is None or operation.position == 0:
                 continue
             told.add(operation.operation_id)
             for domain in sorted(event.excluding_domains):
@@ -84,24 +100,37 @@ def announced_domains(contents: Contents) -> Iterator[str]:
                     break
 
 
-def _is_of_rollout(operation: Operation) -> bool:
-    return operation.position > 0
+def wrong_token(token: Token, contents: Contents) -> str:
+    """Return what is wrong with a token of the operator API, or nothing."""
+    me = f"token {token.token_id}"
+    wrong = wrong_actor(token.created_by)
+    other = _namesake(token, contents)
+    return first_of(
+        (not token.name, f"{me} does not say who holds it"),
+        (wrong, f"the maker of {me} {wrong}"),
+        (not is_digest(token.digest), f"{me} has no digest of a secret"),
+        (
+            token.tenant and token.tenant not in contents.tenants,
+            f"{me} is of tenant {token.tenant}, which is not there",
+        ),
+        (other, f"{me} has the name of token {other}, {token.name}"),
+    )
 
 
-def wrong_name(token: Token, contents: Contents) -> str:
-    """Return who else has the name of a token, or nothing.
+def _namesake(token: Token, contents: Contents) -> str:
+    """Return the id of another token with the same name at the same time, or nothing.
 
     Of two tokens with one name, the later must have been made after the end of the
     other: the history tells their holders apart by it.
     """
-    me = f"token {token.token_id}"
-    same = contents.tokens.setdefault((token.tenant, token.name.casefold()), [])
-    for other in same:
-        if not (_ended_before(token, other) or _ended_before(other, token)):
-            return f"{me} has the name of token {other.token_id}, {token.name}"
+    same = contents.tokens[token.tenant, token.name.casefold()]
     same.append(token)
-    return ""
-
-
-def _ended_before(token: Token, other: Token) -> bool:
-    return token.is_expired(now=other.created_at)
+    return next(
+        (
+            other.token_id
+            for other in same[:-1]
+            if not token.is_expired(now=other.created_at)
+            and not other.is_expired(now=token.created_at)
+        ),
+        "",
+    )

@@ -191,3 +191,11 @@ def every(
         if len(records) < page:
             return
         after = records[-1].key
+
+
+def require_unchanged(reader: Reader, old: Record) -> None:
+    """Raise StaleWriteError unless the stored record has the revision of `old`."""
+    kind = type(old)
+    stored = reader.get(kind, old.key)
+    if stored is None or stored.revision != old.revision:
+        raise StaleWriteError(f"{kind.__name__} {old.key} changed after it was read")

@@ -6,10 +6,17 @@ named parameters. Nothing is pasted into a statement, here or later.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
+from typing import Any
+
+from forewarn.store import kinds
+from forewarn.store.codec import Codec
+from forewarn.store.kinds import AnyQuestion, Query, Range, Ranking
 
 _NAME = re.compile(r"^-- name: *(.*)$\n", re.MULTILINE)
+_ORDERED = re.compile(r"(.*?)(?:\s+ORDER BY ([^;]*))?;", re.DOTALL)
+"""A statement and what it is ordered by, if it says so."""
 _STATEMENT = re.compile(r"((?:-- .*\n)+)([^-][^;]*;)\s*")
 
 
@@ -32,11 +39,41 @@ def parse(text: str) -> dict[str, str]:
     return statements
 
 
-def load_checks() -> Mapping[str, str]:
-    """Return the statements of `forewarn store check` by name."""
-    return parse(read_sql("check.sql"))
+def load(codecs: Iterable[Codec[Any]]) -> Mapping[str, str]:
+    """Return the statements that answer the questions of `kinds`, by name."""
+    written = parse(read_sql("queries.sql"))
+    codec_of = {codec.kind: codec for codec in codecs}
+    found = {"audit_keys": written["audit_keys"]}
+    for question in vars(kinds).values():
+        if isinstance(question, Query | Range | Ranking):
+            found |= _complete(question, codec_of[question.kind], written)
+    return found
 
 
-def load() -> Mapping[str, str]:
-    """Return all statements by name."""
-    return parse(read_sql("queries.sql"))
+def _complete(
+    question: AnyQuestion[Any], codec: Codec[Any], written: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the statements that answer one question, by name."""
+    name, key = question.name, codec.key
+    if name.startswith("all_"):
+        return {name: _page(f"SELECT * FROM {codec.table} WHERE :value = ''", key)}  # noqa: S608
+    if ":limit" in written[name]:
+        return {name: written[name]}
+    parts = _ORDERED.fullmatch(written[name])
+    assert parts is not None, "a statement ends with a semicolon"
+    sql, order = parts.groups("")
+    if isinstance(question, Query):
+        return {name: _page(sql, f"links.{key}" if " AS links" in sql else key)}
+    if isinstance(question, Range):
+        first = sql.replace("SELECT *", f"SELECT {order}", 1)
+        until = f"{sql} AND {order} <= :until ORDER BY {order}, {key} LIMIT :limit"
+        return {name: until, f"earliest_{name}": f"{first} ORDER BY {order} LIMIT 1"}
+    highest = ", ".join(f"{term} DESC" for term in order.split(", "))
+    return {
+        name: f"{sql} ORDER BY {highest} LIMIT :limit",
+        f"lowest_{name}": f"{sql} ORDER BY {order} LIMIT :limit",
+    }
+
+
+def _page(sql: str, key: str) -> str:
+    return f"{sql} AND {key} > :after ORDER BY {key} LIMIT :limit"

@@ -10,12 +10,16 @@ from typing import Any, TypeAlias, TypeVar
 
 from forewarn.instants import Micros
 from forewarn.store import queries, statements
+from forewarn.store.audit import AuditEntry
 from forewarn.store.codec import CODECS, Codec, Row, revised
-from forewarn.store.connection import Connection, Parameters
+from forewarn.store.connection import Connection
 from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS, DuplicateError, StaleWriteError
 
 R = TypeVar("R", bound=Record)
+
+Values: TypeAlias = Mapping[str, str | int]
+"""The parameters of a statement that answers a question."""
 
 Change: TypeAlias = tuple[Any, Any]
 """A record as it is stored (None: it is not), and as it will be (None: removed)."""
@@ -26,7 +30,7 @@ class Schema:
 
     def __init__(self, connection: Connection) -> None:
         """Look at the columns of the file's tables; raises StoreError."""
-        self.statements: Mapping[str, str] = queries.load()
+        self.statements: Mapping[str, str] = queries.load(CODECS)
         self.codecs: Mapping[type, Codec[Any]] = {codec.kind: codec for codec in CODECS}
         columns = {codec.kind: connection.columns(codec.get, ("",)) for codec in CODECS}
         self.decoders: Mapping[type, Callable[[Row], Any]] = {
@@ -83,16 +87,13 @@ class RowReader:
 
     def earliest(self, over: Range[R]) -> Micros | None:
         """Return the earliest instant that is not 0, or None."""
-        statement = self._schema.statements[f"earliest_{over.name}"]
-        rows = self._connection.rows(statement)
+        rows = self._rows(f"earliest_{over.name}", over.kind, {})
         return rows[0][0] if rows else None
 
     def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
         """Return bounds of the keys of audit entries with an instant in [first, end)."""
-        statement = self._schema.statements["audit_keys"]
-        [(least, greatest)] = self._connection.rows(
-            statement, {"first": first, "end": end}
-        )
+        period = {"first": first, "end": end}
+        [(least, greatest)] = self._rows("audit_keys", AuditEntry, period)
         return None if least is None else (before(least), greatest)
 
     def ranked(
@@ -108,9 +109,13 @@ class RowReader:
         name = f"lowest_{ranking.name}" if lowest else ranking.name
         return self._records(name, ranking.kind, {"value": value, "limit": limit})
 
-    def _records(self, name: str, kind: type[R], values: Parameters) -> list[R]:
-        rows = self._connection.rows(self._schema.statements[name], values)
-        return self._decoded(kind, rows)
+    def _records(self, name: str, kind: type[R], values: Values) -> list[R]:
+        return self._decoded(kind, self._rows(name, kind, values))
+
+    def _rows(self, name: str, kind: type[Record], values: Values) -> list[Row]:
+        """Return the rows of `kind` that a statement finds."""
+        del kind
+        return self._connection.rows(self._schema.statements[name], values)
 
     def _decoded(self, kind: type[R], rows: list[Row]) -> list[R]:
         decode: Callable[[Row], R] = self._schema.decoders[kind]

@@ -26,16 +26,22 @@ def reading(path: Path) -> Generator[Reader]:
 
 
 class SnapshotStore:
-    """Reads a store's file in another process than the one that writes it."""
+    """Reads a store's file, on as many connections as there are readers at once."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the file; raises StoreError. It must have this version's schema."""
+    def __init__(self, path: Path, schema: Schema | None = None) -> None:
+        """Open the file; raises StoreError. It must have this version's schema.
+
+        A `schema` that is given is the file's, which is then opened for the first
+        reader.
+        """
         self._path = path
         self._guard = threading.Lock()
         self._is_closed = False
-        connection = Connection(path, read_only=True)
-        self._schema = Schema(connection)
-        self._idle = [connection]
+        self._idle: list[Connection] = []
+        if schema is None:
+            self._idle = [Connection(path, read_only=True)]
+            schema = Schema(self._idle[0])
+        self._schema = schema
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on what was committed when it began; from any thread."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from forewarn.fleet.model import Vm, VmState
 from forewarn.fleet.spans import Span, SpanKind
 from forewarn.protocol.operations import OperationState
-from forewarn.store.contents import Contents
+from forewarn.store.contents import Contents, first_of
 
 INSTANT_DIGITS = 17
 """Of a time's id, behind its VM: the instant at which it was first written."""
@@ -16,7 +16,7 @@ def open_spans(contents: Contents) -> Iterator[str]:
     for name in sorted(contents.open_spans.keys() - contents.vms.keys()):
         yield f"vm {name} is not there, and a time of it goes on"
     for vm in contents.vms.values():
-        spans = contents.open_spans.get(vm.name, [])
+        spans = contents.open_spans[vm.name]
         lives = [span for span in spans if not span.is_outage]
         outages = [span for span in spans if span.is_outage]
         if vm.state is VmState.DELETED:
@@ -41,41 +41,31 @@ def _wrong_outages(contents: Contents, vm: Vm, outages: list[Span]) -> Iterator[
             yield f"vm {vm.name} runs, and an interruption of it goes on"
 
 
-def wrong_span(span: Span) -> str:
-    """Return what is wrong with one time of a VM, or nothing."""
-    me = f"time {span.span_id} of vm {span.vm}"
-    if not span.span_id.startswith(f"{span.vm}/"):
-        return f"{me} is not where its vm's belong"
-    if span.ended and span.ended < span.began:
-        return f"{me} ends before it begins"
-    if (
-        f"{span.began:0{INSTANT_DIGITS}d}"
-        < span.span_id[len(span.vm) + 1 :][:INSTANT_DIGITS]
-    ):
-        return f"{me} begins before it was written"
-    return ""
+def wrong_span(span: Span, contents: Contents) -> str:
+    """Return what is wrong with one time of a VM, or nothing.
 
-
-class Succession:
-    """Whether times of one VM that cannot be at once are at once.
-
-    They are shown to it in order of their ids, which is that of their beginnings.
+    The times of a VM are read in the order of their ids, which is that of their
+    beginnings. Two that go on cannot be of the same sort. After a step of the wall
+    clock back, times that are over may overlap, and stand in another order than they
+    came.
     """
-
-    def __init__(self) -> None:
-        """Have seen nothing yet."""
-        self._last: dict[bool, Span] = {}
-
-    def wrong(self, span: Span) -> str:
-        """Return what is wrong with the next time, after those before it."""
-        last = self._last.get(span.is_outage)
-        self._last[span.is_outage] = span
-        if last is None or last.vm != span.vm:
-            return ""
-        # After a step of the wall clock back, times that are over may overlap, and
-        # stand in another order than they came.
-        if last.is_open and span.is_open:
-            return (
-                f"times {last.span_id} and {span.span_id} of vm {span.vm} are at once"
-            )
-        return ""
+    last = contents.last_spans.get(span.is_outage, span)
+    contents.last_spans[span.is_outage] = span
+    written = span.span_id[len(span.vm) + 1 :][:INSTANT_DIGITS]
+    is_twice = last.vm == span.vm and last.is_open and span.is_open
+    me = f"time {span.span_id} of vm {span.vm}"
+    return first_of(
+        (
+            not span.span_id.startswith(f"{span.vm}/"),
+            f"{me} is not where its vm's belong",
+        ),
+        (span.ended and span.ended < span.began, f"{me} ends before it begins"),
+        (
+            f"{span.began:0{INSTANT_DIGITS}d}" < written,
+            f"{me} begins before it was written",
+        ),
+        (
+            is_twice and last is not span,
+            f"times {last.span_id} and {span.span_id} of vm {span.vm} are at once",
+        ),
+    )

@@ -7,7 +7,6 @@ returns. If it fails, the transaction is rolled back and nobody was told that it
 succeeded; the next one begins on a fresh connection if this one is unfit.
 """
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +17,8 @@ from forewarn.store.connection import BUSY_MILLISECONDS, Connection
 from forewarn.store.lock import ProcessLock
 from forewarn.store.migrate import count_done, load_steps, migrate
 from forewarn.store.port import OpenTransaction, Reader, StoreError, Transaction
-from forewarn.store.rows import RowReader, RowTransaction, Schema
+from forewarn.store.rows import RowTransaction, Schema
+from forewarn.store.snapshot import SnapshotStore
 from forewarn.store.write_lock import WriteLock
 
 T = TypeVar("T")
@@ -44,10 +44,9 @@ class SqliteStore:
         self._committed = Committed()
         self._checkpoints: Checkpoints | None = None
         self._place = (0, 0)
-        self._guard = threading.Lock()
         self._is_closed = False
         self._writer: Connection | None = None
-        self._readers: list[Connection] = []
+        self._readers: SnapshotStore | None = None
         self._open: set[_HandTransaction] = set()
         self._lock = ProcessLock(self._path)
         try:
@@ -66,6 +65,7 @@ class SqliteStore:
             connection.make_durable()
             migrate(connection, steps[done:])
             schema = Schema(connection)
+            self._readers = SnapshotStore(self._path, schema)
             self._checkpoints = Checkpoints(self._connect(BUSY_MILLISECONDS))
             # SQLite opened the file by its name, the lock is on the file itself.
             self._place = self._lock.inode
@@ -138,28 +138,8 @@ class SqliteStore:
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on a consistent view; may be called from any thread."""
-        reader = self._take_reader()
-        try:
-            reader.begin()
-            return work(RowReader(reader, self._schema))
-        finally:
-            self._give_back(reader)
-
-    def _take_reader(self) -> Connection:
-        with self._guard:
-            self._check_open()
-            if self._readers:
-                return self._readers.pop()
-        return Connection(self._path, read_only=True)
-
-    def _give_back(self, reader: Connection) -> None:
-        if not reader.settle():
-            return
-        with self._guard:
-            if not self._is_closed:
-                self._readers.append(reader)
-                return
-        reader.close()
+        assert self._readers is not None, "an open store has readers"
+        return self._readers.read(work)
 
     def _find_place(self) -> tuple[int, int]:
         """Return what the system knows the file by that has the store's name."""
@@ -193,18 +173,16 @@ class SqliteStore:
         self._turns.take(self._close)
 
     def _close(self) -> None:
-        with self._guard:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            readers, self._readers = self._readers, []
+        if self._is_closed:
+            return
+        self._is_closed = True
         try:
             if self._checkpoints:
                 self._checkpoints.close()
             for transaction in list(self._open):
                 transaction.rollback()
-            for reader in readers:
-                reader.close()
+            if self._readers:
+                self._readers.close()
             # The last: it puts the log into the file and deletes it.
             if self._writer:
                 self._writer.close()

@@ -20,6 +20,11 @@ def get(table: str, key: str) -> str:
     return f"SELECT * FROM {table} WHERE {key} = ?"  # noqa: S608
 
 
+def every(table: str, key: str) -> str:
+    """Return what gets all rows, in the order of the key."""
+    return f"SELECT * FROM {table} ORDER BY {key}"  # noqa: S608
+
+
 @functools.cache
 def add(table: str, columns: Sequence[str], key: str = "") -> str:
     """Return what adds a row; with a `key`, only if it is free."""

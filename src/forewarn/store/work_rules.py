@@ -1,7 +1,8 @@
 """What must hold between the rows of what is done: requests, operations, events."""
 
+import contextlib
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from forewarn.fleet.model import HostState, VmState
@@ -31,11 +32,10 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.verbs import PLANNED_VERBS
 from forewarn.store.audit import AuditEntry, AuditKind
-from forewarn.store.contents import Contents
+from forewarn.store.contents import Contents, first_of, those, unknown
 from forewarn.store.order_key import OrderKey
 from forewarn.store.outbox import OutboxMessage
 from forewarn.store.sequence import term_of
-from forewarn.store.token import Token
 
 DIGEST_CHARACTERS = 64
 """Of a SHA-256 in hexadecimal."""
@@ -43,31 +43,31 @@ DIGEST_CHARACTERS = 64
 HEXADECIMAL = frozenset("0123456789abcdef")
 
 
+def is_digest(text: str) -> bool:
+    """Tell whether it is a SHA-256 in hexadecimal."""
+    return len(text) == DIGEST_CHARACTERS and not set(text) - HEXADECIMAL
+
+
 def references(contents: Contents) -> Iterator[str]:
     """Tell of names that nothing has; what has ended may outlive its fleet."""
     for operation in contents.operations.values():
         me = f"operation {operation.operation_id}"
-        if operation.request not in contents.requests:
-            yield f"{me} is of request {operation.request}, which is not there"
-        if operation.state in ENDED_STATES:
-            continue
-        if operation.host not in contents.hosts:
-            yield f"{me} is on host {operation.host}, which is not there"
-        for vm in sorted(set(operation.vms) - contents.vms.keys()):
-            yield f"{me} names vm {vm}, which is not there"
-        for scope in sorted(set(operation.scopes) - contents.scopes.keys()):
-            yield f"{me} names scope {scope}, which is not there"
+        yield from unknown(
+            f"{me} is of request", {operation.request}, contents.requests
+        )
+        if operation.state not in ENDED_STATES:
+            yield from unknown(f"{me} is on host", {operation.host}, contents.hosts)
+            yield from unknown(f"{me} names vm", operation.vms, contents.vms)
+            yield from unknown(f"{me} names scope", operation.scopes, contents.scopes)
     for event in contents.events.values():
         me = f"event {event.event_id}"
-        if event.operation not in contents.operations:
-            yield f"{me} is of operation {event.operation}, which is not there"
-        if not event.is_live:
-            continue
-        if event.scope not in contents.scopes:
-            yield f"{me} is of scope {event.scope}, which is not there"
-        strangers = {each.vm for each in event.resources} - contents.vms.keys()
-        for vm in sorted(strangers):
-            yield f"{me} names vm {vm}, which is not there"
+        yield from unknown(
+            f"{me} is of operation", {event.operation}, contents.operations
+        )
+        if event.is_live:
+            vms = {each.vm for each in event.resources}
+            yield from unknown(f"{me} is of scope", {event.scope}, contents.scopes)
+            yield from unknown(f"{me} names vm", vms, contents.vms)
 
 
 def operations(contents: Contents) -> Iterator[str]:
@@ -89,48 +89,57 @@ def operations(contents: Contents) -> Iterator[str]:
 
 def _wrong_instants(operation: Operation) -> Iterator[str]:
     state = operation.state
-    if state in WAITING_STATES and operation.started_at:
-        yield "has started"
-    if state in STARTED_STATES and not operation.started_at:
-        yield "has not started"
-    if (state is OperationState.RECOVERING) and not operation.impact_ended_at:
-        yield "its impact has not ended"
-    if (state in ENDED_STATES) != bool(operation.ended_at):
-        yield "has ended" if operation.ended_at else "has no end"
-    if state in ENDED_STATES and operation.due_at:
-        yield "waits for a timer"
+    is_over = state in ENDED_STATES
+    return those(
+        (state in WAITING_STATES and operation.started_at, "has started"),
+        (state in STARTED_STATES and not operation.started_at, "has not started"),
+        (
+            state is OperationState.RECOVERING and not operation.impact_ended_at,
+            "its impact has not ended",
+        ),
+        (is_over and not operation.ended_at, "has no end"),
+        (operation.ended_at and not is_over, "has ended"),
+        (is_over and operation.due_at, "waits for a timer"),
+    )
 
 
 def _wrong_vms(operation: Operation) -> Iterator[str]:
-    if both := sorted(set(operation.vms) & set(operation.left_vms)):
-        yield f"vm {both[0]} is part of it, and has left it"
+    both = min({*operation.vms} & {*operation.left_vms}, default="")
     by = operation.cancelled_by
-    if by is None:
-        return
-    if operation.state is not OperationState.CANCELLED:
-        yield "was cancelled by an order"
-    if wrong := wrong_actor(by):
-        yield f"its end {wrong}"
+    wrong = wrong_actor(by) if by else ""
+    return those(
+        (both, f"vm {both} is part of it, and has left it"),
+        (
+            by and operation.state is not OperationState.CANCELLED,
+            "was cancelled by an order",
+        ),
+        (wrong, f"its end {wrong}"),
+    )
 
 
 def _wrong_blockers(operation: Operation) -> Iterator[str]:
     is_planned = operation.state is OperationState.PLANNED
-    if operation.state is not OperationState.READY and not is_planned:
-        if operation.held_by:
-            yield "something holds it"
-        if operation.waits_for:
-            yield f"waits for {operation.waits_for[0]}"
-    if operation.held_by and not (is_planned or operation.waits_for):
-        yield "something holds it, and nothing would wake it"
-    if is_planned and not operation.waits_for:
-        yield "waits for nothing that could call it up"
-    if is_planned and (operation.moves or operation.scopes):
-        yield "names VMs before anybody was told"
-    for blocker in operation.held_by if is_planned else ():
+    held, waits = operation.held_by, operation.waits_for
+    is_started = operation.state is not OperationState.READY and not is_planned
+    yield from those(
+        (is_started and held, "something holds it"),
+        (is_started and waits, f"waits for {', '.join(waits[:1])}"),
+        (
+            held and not (is_planned or waits),
+            "something holds it, and nothing would wake it",
+        ),
+        (is_planned and not waits, "waits for nothing that could call it up"),
+        (
+            is_planned and (operation.moves or operation.scopes),
+            "names VMs before anybody was told",
+        ),
+    )
+    if not is_planned:
+        yield from wrong_blockers(held)
+        return
+    for blocker in held:
         if blocker.kind not in TURN_KINDS:
             yield f"a reason of kind {blocker.kind!r} cannot keep its turn from coming"
-    if not is_planned:
-        yield from wrong_blockers(operation.held_by)
 
 
 def wrong_blockers(blockers: Sequence[Blocker]) -> Iterator[str]:
@@ -156,14 +165,18 @@ def _wrong_call(operation: Operation) -> Iterator[str]:
         operation.state is OperationState.IMPACTING
         and operation.action is not Action.NONE
     )
-    if is_called and not works:
-        yield f"its driver call is {operation.call_state.value}"
-    if works and not is_called:
-        yield "no driver call of it is under way"
-    if operation.driver_memory and not operation.driver:
-        yield "its driver call names a driver's memory, and no driver"
-    if is_called and not operation.generation:
-        yield "its driver call has no generation"
+    return those(
+        (is_called and not works, f"its driver call is {operation.call_state.value}"),
+        (works and not is_called, "no driver call of it is under way"),
+        (
+            operation.driver_memory and not operation.driver,
+            "its driver call names a driver's memory, and no driver",
+        ),
+        (
+            is_called and not operation.generation,
+            "its driver call has no generation",
+        ),
+    )
 
 
 def _wrong_events(operation: Operation, events: list[Event]) -> Iterator[str]:
@@ -180,24 +193,32 @@ def _wrong_events(operation: Operation, events: list[Event]) -> Iterator[str]:
 def events(contents: Contents) -> Iterator[str]:
     """2.7, 3.2, 4.1: an event's row says one thing."""
     for event in contents.events.values():
-        me = f"event {event.event_id}"
-        if event.not_before % SECOND:
-            yield f"{me} has a NotBefore within a second"
-        if event.approver is not None and (wrong := wrong_actor(event.approver)):
-            yield f"event {event.event_id}: its approval {wrong}"
-        if event.is_approved != bool(event.approved_at):
-            yield f"{me} is approved by nobody, or never"
-        if event.status is EventStatus.STARTED and not event.started_at:
-            yield f"{me} is Started and never did"
+        wrong = wrong_actor(event.approver) if event.approver else ""
         is_removed = event.status is EventStatus.REMOVED
-        if is_removed != bool(event.removed_at) or is_removed != bool(event.outcome):
-            yield f"{me} is {event.status.value}, and its end says otherwise"
-        if event.is_live and not event.resources:
-            yield f"{me} is shown and names no vm"
         operation = contents.operations.get(event.operation)
         is_planned_work = operation is not None and operation.verb in PLANNED_VERBS
-        if event.is_live and event.is_planned_work is not is_planned_work:
-            yield f"{me} is or is not planned work, and its operation says otherwise"
+        for what in those(
+            (event.not_before % SECOND, "has a NotBefore within a second"),
+            (wrong, f"has a wrong approver: its approval {wrong}"),
+            (
+                event.is_approved != bool(event.approved_at),
+                "is approved by nobody, or never",
+            ),
+            (
+                event.status is EventStatus.STARTED and not event.started_at,
+                "is Started and never did",
+            ),
+            (
+                {bool(event.removed_at), bool(event.outcome)} != {is_removed},
+                f"is {event.status.value}, and its end says otherwise",
+            ),
+            (event.is_live and not event.resources, "is shown and names no vm"),
+            (
+                event.is_live and event.is_planned_work is not is_planned_work,
+                "is or is not planned work, and its operation says otherwise",
+            ),
+        ):
+            yield f"event {event.event_id} {what}"
 
 
 def timers(contents: Contents) -> Iterator[str]:
@@ -226,34 +247,21 @@ def _wrong_failure(contents: Contents, operation: Operation) -> Iterator[str]:
         yield f"{me} is a failure of host {host.name}, which is up"
 
 
-def migrations(contents: Contents) -> Iterator[str]:
-    """6.3: of live migrations, one operation of a scope at a time."""
-    busy: dict[str, str] = {}
-    for operation in contents.open_operations:
-        if (
-            operation.action is not Action.LIVE_MIGRATE
-            or operation.state is not OperationState.IMPACTING
-        ):
-            continue
-        vms = [contents.vms[name] for name in operation.vms if name in contents.vms]
-        for scope in sorted({vm.scope for vm in vms}):
-            other = busy.setdefault(scope, operation.operation_id)
-            if other != operation.operation_id:
-                yield (
-                    f"operations {other} and {operation.operation_id} migrate VMs of "
-                    f"scope {scope} at once"
-                )
-
-
 def _wrong_list(request: Request, contents: Contents) -> Iterator[str]:
     """A host that is in a list waits to be planned, after those before it."""
     me = f"request {request.request_id}"
     ids = [operation_id for operation_id, _ in request.unplanned]
     hosts = [host for _, host in request.unplanned]
-    if len(hosts) > request.hosts or (hosts and not request.at_once):
-        yield f"{me} has {len(hosts)} hosts to plan, and is for {request.hosts}"
-    if ids != sorted(set(ids)) or len(hosts) != len(set(hosts)):
-        yield f"{me} has hosts to plan twice, or not in their order"
+    yield from those(
+        (
+            len(hosts) > request.hosts or (hosts and not request.at_once),
+            f"{me} has {len(hosts)} hosts to plan, and is for {request.hosts}",
+        ),
+        (
+            ids != sorted(set(ids)) or len(hosts) != len(set(hosts)),
+            f"{me} has hosts to plan twice, or not in their order",
+        ),
+    )
     for operation_id, host in request.unplanned:
         if operation_id in contents.operations:
             yield f"{me} has operation {operation_id} to plan, which is there"
@@ -263,70 +271,89 @@ def _wrong_list(request: Request, contents: Contents) -> Iterator[str]:
 
 def requests(contents: Contents) -> Iterator[str]:
     """4.5: a request is open as long as something of it is; somebody ordered it."""
-    states: dict[str, set[OperationState]] = {}
+    states = defaultdict[str, set[OperationState]](set)
     for operation in contents.operations.values():
-        states.setdefault(operation.request, set()).add(operation.state)
+        states[operation.request].add(operation.state)
     in_flight = Counter(
         operation.request
         for operation in contents.open_operations
         if operation.state is not OperationState.PLANNED
     )
     for name, request in contents.requests.items():
-        if request.at_once and request.in_flight != in_flight[name]:
-            yield (
-                f"request {name} counts {request.in_flight} hosts as announced or worked "
-                f"on, and has {in_flight[name]}"
-            )
-        if 0 < request.at_once < in_flight[name]:
-            yield (
-                f"request {name} has {in_flight[name]} hosts announced or worked on, and "
-                f"may have {request.at_once}"
-            )
-        under_way = states.get(name, set()) - ENDED_STATES
-        me = f"request {name} is {request.state.value}"
-        if wrong := wrong_actor(request.actor):
-            yield f"request {name} {wrong}"
-        yield from _wrong_list(request, contents)
+        count, at_once = in_flight[name], request.at_once
+        under_way = states[name] - ENDED_STATES
         if request.unplanned:
-            under_way = {*under_way, OperationState.PLANNED}
-        if request.state is RequestState.OPEN and not under_way:
-            yield f"{me} and nothing of it is under way"
-        elif request.state is RequestState.CLOSED and under_way:
-            yield f"{me} and something of it is under way"
-        elif (
-            request.state in {RequestState.CANCELLED, RequestState.STOPPED}
-            and (request.is_rollout or request.state is RequestState.CANCELLED)
-            and under_way & WAITING_STATES
-        ):
-            yield f"{me} and something of it still waits"
+            under_way.add(OperationState.PLANNED)
+        is_ended = request.state is RequestState.CANCELLED or (
+            request.state is RequestState.STOPPED and request.is_rollout
+        )
+        wrong = wrong_actor(request.actor)
+        me = f"request {name} is {request.state.value}"
+        yield from those(
+            (
+                at_once and request.in_flight != count,
+                (
+                    f"request {name} counts {request.in_flight} hosts as announced or "
+                    f"worked on, and has {count}"
+                ),
+            ),
+            (
+                0 < at_once < count,
+                (
+                    f"request {name} has {count} hosts announced or worked on, and "
+                    f"may have {at_once}"
+                ),
+            ),
+            (wrong, f"request {name} {wrong}"),
+            (
+                request.state is RequestState.OPEN and not under_way,
+                f"{me} and nothing of it is under way",
+            ),
+            (
+                request.state is RequestState.CLOSED and under_way,
+                f"{me} and something of it is under way",
+            ),
+            (
+                is_ended and under_way & WAITING_STATES,
+                f"{me} and something of it still waits",
+            ),
+        )
+        yield from _wrong_list(request, contents)
 
 
 def wrong_key(key: str, contents: Contents) -> str:
     """Return what is wrong with the place of an entry or message, or nothing."""
     term = term_of(key)
-    if term is None:
-        return "has no term and number"
-    if term > contents.term:
-        return f"is of term {term}, and the store is in term {contents.term}"
-    return ""
+    return first_of(
+        (term is None, "has no term and number"),
+        (
+            (term or 0) > contents.term,
+            f"is of term {term}, and the store is in term {contents.term}",
+        ),
+    )
 
 
 def wrong_entry(entry: AuditEntry, contents: Contents) -> str:
     """Return what is wrong with a line of the trail, or nothing."""
-    if wrong := wrong_key(entry.entry_id, contents):
-        return f"line {entry.entry_id} of the trail {wrong}"
-    if entry.operation and f"operation:{entry.operation}" not in entry.subjects:
-        return f"line {entry.entry_id} of the trail does not name its operation"
-    if entry.facts.blockers and entry.kind is not AuditKind.OPERATION_HELD:
-        return f"line {entry.entry_id} of the trail has reasons of a hold"
-    by = entry.facts.by
-    if by is not None and (wrong := wrong_actor(by)):
-        return f"line {entry.entry_id} of the trail: its approval {wrong}"
-    if wrong := wrong_actor(entry.actor):
-        return f"line {entry.entry_id} of the trail {wrong}"
-    for what in wrong_blockers(entry.facts.blockers):
-        return f"line {entry.entry_id} of the trail: {what}"
-    return ""
+    place = wrong_key(entry.entry_id, contents)
+    by = wrong_actor(entry.facts.by) if entry.facts.by else ""
+    actor = wrong_actor(entry.actor)
+    blocker = next(wrong_blockers(entry.facts.blockers), "")
+    what = first_of(
+        (place, f" {place}"),
+        (
+            entry.operation and f"operation:{entry.operation}" not in entry.subjects,
+            " does not name its operation",
+        ),
+        (
+            entry.facts.blockers and entry.kind is not AuditKind.OPERATION_HELD,
+            " has reasons of a hold",
+        ),
+        (by, f": its approval {by}"),
+        (actor, f" {actor}"),
+        (blocker, f": {blocker}"),
+    )
+    return what and f"line {entry.entry_id} of the trail{what}"
 
 
 _NAMED = frozenset(
@@ -337,54 +364,50 @@ _NAMED = frozenset(
 
 def wrong_actor(actor: Actor) -> str:
     """Return what is wrong with a stored actor, or nothing."""
-    if actor.kind is ActorKind.PLATFORM:
-        return "is by an actor who is redacted"
-    if actor.kind in _NAMED and not actor.name:
-        return "does not say who"
-    if (actor.kind is ActorKind.TENANT) != bool(actor.tenant):
-        return "does not say whose token it was"
-    return ""
+    return first_of(
+        (actor.kind is ActorKind.PLATFORM, "is by an actor who is redacted"),
+        (actor.kind in _NAMED and not actor.name, "does not say who"),
+        (
+            (actor.kind is ActorKind.TENANT) != bool(actor.tenant),
+            "does not say whose token it was",
+        ),
+    )
 
 
 def wrong_message(message: OutboxMessage, contents: Contents) -> str:
     """Return what is wrong with a message for a receiver, or nothing."""
-    me = f"message {message.message_id} of the outbox"
-    if wrong := wrong_key(message.message_id, contents):
-        return f"{me} {wrong}"
-    if not message.receiver or not message.public_id:
-        return f"{me} does not say for whom it is, or has no name"
-    try:
-        body = json.loads(message.body)
-    except ValueError:
-        body = None
+    body = _parsed(message.body)
     is_event = isinstance(body, dict) and body.keys() >= {"EventId", "EventStatus"}
-    return "" if is_event else f"{me} tells of no event"
+    place = wrong_key(message.message_id, contents)
+    what = first_of(
+        (place, place),
+        (
+            not message.receiver or not message.public_id,
+            "does not say for whom it is, or has no name",
+        ),
+        (not is_event, "tells of no event"),
+    )
+    return what and f"message {message.message_id} of the outbox {what}"
 
 
-def wrong_token(token: Token, contents: Contents) -> str:
-    """Return what is wrong with a token of the operator API, or nothing."""
-    me = f"token {token.token_id}"
-    if not token.name:
-        return f"{me} does not say who holds it"
-    if wrong := wrong_actor(token.created_by):
-        return f"the maker of {me} {wrong}"
-    if len(token.digest) != DIGEST_CHARACTERS or set(token.digest) - HEXADECIMAL:
-        return f"{me} has no digest of a secret"
-    if token.tenant and token.tenant not in contents.tenants:
-        return f"{me} is of tenant {token.tenant}, which is not there"
-    return ""
-
-
-def wrong_order_key(found: OrderKey) -> str:
+def wrong_order_key(found: OrderKey, _contents: Contents) -> str:
     """Return what is wrong with the Idempotency-Key of an order, or nothing."""
-    me = f"order key {found.key_id}"
-    for text in (found.key_id, found.digest):
-        if len(text) != DIGEST_CHARACTERS or set(text) - HEXADECIMAL:
-            return f"{me} has no digest of a caller and a key, or of a request"
-    if not found.caller or found.expires_at <= found.created_at:
-        return f"{me} does not say who gave the order, or has no time"
-    try:
-        json.loads(found.result)
-    except ValueError:
-        return f"{me} does not say what the order made"
-    return ""
+    what = first_of(
+        (
+            not (is_digest(found.key_id) and is_digest(found.digest)),
+            "has no digest of a caller and a key, or of a request",
+        ),
+        (
+            not found.caller or found.expires_at <= found.created_at,
+            "does not say who gave the order, or has no time",
+        ),
+        (_parsed(found.result) is None, "does not say what the order made"),
+    )
+    return what and f"order key {found.key_id} {what}"
+
+
+def _parsed(text: str) -> object:
+    """Return the value of a JSON text; None: it is not one."""
+    with contextlib.suppress(ValueError):
+        return json.loads(text)
+    return None

@@ -16,7 +16,7 @@ from forewarn.store.migrate import load_steps
 
 CODECS: tuple[codec.Codec[Any], ...] = codec.CODECS
 
-QUERIES = queries.load()
+QUERIES = queries.load(CODECS)
 WRITES = {
     f"{what} {known.noun}": sql
     for known in CODECS
@@ -62,6 +62,7 @@ def given(sql: str) -> dict[str, str] | tuple[str, ...]:
 
 def test_every_question_has_a_statement_and_every_statement_a_question() -> None:
     assert sorted(QUERIES) == sorted(wanted_names())
+    assert set(queries.parse(queries.read_sql("queries.sql"))) <= QUERIES.keys()
 
 
 def test_every_kind_has_a_codec() -> None:

@@ -1,347 +1,180 @@
--- The questions of kinds.py, each under its own name. A page of a question begins
--- behind the key :after; the conditions on states are written as the partial
--- indexes of the schema have them, for only then does SQLite use them.
-
--- name: all_tenants
--- The tenants, by name.
-SELECT * FROM tenants
-WHERE :value = '' AND name > :after
-ORDER BY name LIMIT :limit;
-
--- name: all_scopes
--- The scopes, by name.
-SELECT * FROM scopes
-WHERE :value = '' AND name > :after
-ORDER BY name LIMIT :limit;
+-- The questions of kinds.py, each under its own name. The conditions on states are
+-- written as the partial indexes of the schema have them, since SQLite uses a partial
+-- index only for its own condition. `queries.load` completes most statements:
+--
+-- * A query gets the condition on :after, the order of the key, and the limit.
+-- * A range ends with the column of its instant. It becomes two statements: one finds
+--   the rows up to :until, the other the earliest instant.
+-- * A ranking is written from the lowest, and becomes two statements.
+--
+-- A statement with a :limit of its own is complete.
 
 -- name: scopes_of_tenant
 -- The scopes that a tenant owns.
-SELECT * FROM scopes
-WHERE tenant = :value AND name > :after
-ORDER BY name LIMIT :limit;
-
--- name: all_hosts
--- The hosts, by name.
-SELECT * FROM hosts
-WHERE :value = '' AND name > :after
-ORDER BY name LIMIT :limit;
-
--- name: all_rooms
--- The rooms of the hosts, by their names.
-SELECT * FROM rooms
-WHERE :value = '' AND host > :after
-ORDER BY host LIMIT :limit;
-
--- name: all_vms
--- The VMs, deleted ones too, by name.
-SELECT * FROM vms
-WHERE :value = '' AND name > :after
-ORDER BY name LIMIT :limit;
+SELECT * FROM scopes WHERE tenant = :value;
 
 -- name: vms_on_host
 -- The VMs that are on a host, up or down.
-SELECT * FROM vms
-WHERE state != 'deleted' AND host = :value AND name > :after
-ORDER BY name LIMIT :limit;
+SELECT * FROM vms WHERE state != 'deleted' AND host = :value;
 
 -- name: vms_moving_to
 -- The VMs that a host keeps a place for.
-SELECT * FROM vms
-WHERE moving_to != '' AND moving_to = :value AND name > :after
-ORDER BY name LIMIT :limit;
+SELECT * FROM vms WHERE moving_to != '' AND moving_to = :value;
 
 -- name: vms_moving
 -- The VMs that any host keeps a place for.
-SELECT * FROM vms
-WHERE moving_to != '' AND :value = '' AND name > :after
-ORDER BY name LIMIT :limit;
+SELECT * FROM vms WHERE moving_to != '' AND :value = '';
 
 -- name: vms_of_scope
 -- The VMs of a scope, up or down.
-SELECT * FROM vms
-WHERE state != 'deleted' AND scope = :value AND name > :after
-ORDER BY name LIMIT :limit;
+SELECT * FROM vms WHERE state != 'deleted' AND scope = :value;
 
 -- name: vms_with_listener
 -- The VMs with a listener of their own, by name.
-SELECT * FROM vms
-WHERE :value = '' AND listen != '' AND state != 'deleted' AND name > :after
-ORDER BY name LIMIT :limit;
+SELECT * FROM vms WHERE :value = '' AND listen != '' AND state != 'deleted';
 
 -- name: vms_unsteady_in_scope
 -- The VMs of a scope that have failed, or on which an operation has started.
 SELECT * FROM vms
-WHERE (state = 'down' OR (state = 'running' AND started != '[]'))
-    AND scope = :value AND name > :after
-ORDER BY name LIMIT :limit;
+WHERE (state = 'down' OR (state = 'running' AND started != '[]')) AND scope = :value;
 
 -- name: unsteady_domains
--- The VMs of a scope that are unsteady, the highest fault domain first.
+-- The VMs of a scope that are unsteady.
 SELECT * FROM vms
-WHERE (state = 'down' OR (state = 'running' AND started != '[]'))
-    AND scope = :value
-ORDER BY fault_domain DESC, name DESC LIMIT :limit;
-
--- name: lowest_unsteady_domains
--- The VMs of a scope that are unsteady, the lowest fault domain first.
-SELECT * FROM vms
-WHERE (state = 'down' OR (state = 'running' AND started != '[]'))
-    AND scope = :value
-ORDER BY fault_domain, name LIMIT :limit;
+WHERE (state = 'down' OR (state = 'running' AND started != '[]')) AND scope = :value
+ORDER BY fault_domain, name;
 
 -- name: announced_domains
--- The live events of planned work in a scope, the highest fault domain first.
+-- The live events of planned work in a scope.
 SELECT events.* FROM event_fault_domains AS links
-CROSS JOIN events ON events.event_id = links.event_id
+CROSS JOIN events USING (event_id)
 WHERE links.scope = :value
-ORDER BY links.fault_domain DESC, links.event_id DESC LIMIT :limit;
-
--- name: lowest_announced_domains
--- The live events of planned work in a scope, the lowest fault domain first.
-SELECT events.* FROM event_fault_domains AS links
-CROSS JOIN events ON events.event_id = links.event_id
-WHERE links.scope = :value
-ORDER BY links.fault_domain, links.event_id LIMIT :limit;
+ORDER BY links.fault_domain, links.event_id;
 
 -- name: vms_of_domain
 -- The VMs of one fault domain of a scope, up or down.
-SELECT * FROM vms
-WHERE state != 'deleted' AND scope || '/' || fault_domain = :value AND name > :after
-ORDER BY name LIMIT :limit;
+SELECT * FROM vms WHERE state != 'deleted' AND scope || '/' || fault_domain = :value;
 
 -- name: rooms_open_in_zone
--- The hosts of a zone that can take a VM, those with most room first.
+-- The hosts of a zone that can take a VM.
 SELECT * FROM rooms
-WHERE is_up AND works = 0 AND places > used
-    AND zone = :value
-ORDER BY places - used DESC, host DESC LIMIT :limit;
-
--- name: lowest_rooms_open_in_zone
--- The hosts of a zone that can take a VM, those with least room first.
-SELECT * FROM rooms
-WHERE is_up AND works = 0 AND places > used
-    AND zone = :value
-ORDER BY places - used, host LIMIT :limit;
+WHERE is_up AND works = 0 AND places > used AND zone = :value
+ORDER BY places - used, host;
 
 -- name: rooms_open
--- The hosts that can take a VM, those with most room first.
+-- The hosts that can take a VM.
 SELECT * FROM rooms INDEXED BY rooms_open
-WHERE is_up AND works = 0 AND places > used
-    AND places - used > 0 AND :value = ''
-ORDER BY places - used DESC, host DESC LIMIT :limit;
-
--- name: lowest_rooms_open
--- The hosts that can take a VM, those with least room first.
-SELECT * FROM rooms INDEXED BY rooms_open
-WHERE is_up AND works = 0 AND places > used
-    AND places - used > 0 AND :value = ''
-ORDER BY places - used, host LIMIT :limit;
+WHERE is_up AND works = 0 AND places > used AND places - used > 0 AND :value = ''
+ORDER BY places - used, host;
 
 -- name: rooms_with_space
--- The hosts that can take a VM when nobody works on them, those with most room first.
+-- The hosts that can take a VM when nobody works on them.
 SELECT * FROM rooms INDEXED BY rooms_with_space
-WHERE is_up AND places > used AND places - used > 0
-    AND :value = ''
-ORDER BY places - used DESC, host DESC LIMIT :limit;
-
--- name: lowest_rooms_with_space
--- The hosts that can take a VM when nobody works on them, those with least room first.
-SELECT * FROM rooms INDEXED BY rooms_with_space
-WHERE is_up AND places > used AND places - used > 0
-    AND :value = ''
-ORDER BY places - used, host LIMIT :limit;
-
--- name: all_views
--- The views, by id.
-SELECT * FROM views
-WHERE :value = '' AND view_id > :after
-ORDER BY view_id LIMIT :limit;
+WHERE is_up AND places > used AND places - used > 0 AND :value = ''
+ORDER BY places - used, host;
 
 -- name: views_of_scope
 -- The views that a scope is split into.
-SELECT * FROM views
-WHERE scope = :value AND view_id > :after
-ORDER BY view_id LIMIT :limit;
+SELECT * FROM views WHERE scope = :value;
 
 -- name: views_of_enabling
 -- The views that one request enables.
-SELECT * FROM views
-WHERE enabling = :value AND view_id > :after
-ORDER BY view_id LIMIT :limit;
+SELECT * FROM views WHERE enabling = :value;
 
 -- name: views_due
 -- The views that must be rendered anew by an instant.
-SELECT * FROM views
-WHERE due_at != 0 AND due_at <= :until
-ORDER BY due_at, view_id LIMIT :limit;
-
--- name: earliest_views_due
--- When the first view must be rendered anew.
-SELECT due_at FROM views
-WHERE due_at != 0
-ORDER BY due_at LIMIT 1;
+SELECT * FROM views WHERE due_at != 0 ORDER BY due_at;
 
 -- name: views_seen
 -- The enabled views that were last asked for at or before an instant.
-SELECT * FROM views
-WHERE state = 'Enabled' AND last_seen != 0 AND last_seen <= :until
-ORDER BY last_seen, view_id LIMIT :limit;
-
--- name: earliest_views_seen
--- When the enabled view that has been silent longest was last asked for.
-SELECT last_seen FROM views
-WHERE state = 'Enabled' AND last_seen != 0
-ORDER BY last_seen LIMIT 1;
-
--- name: all_operations
--- The operations, by id.
-SELECT * FROM operations
-WHERE :value = '' AND operation_id > :after
-ORDER BY operation_id LIMIT :limit;
+SELECT * FROM views WHERE state = 'Enabled' AND last_seen != 0 ORDER BY last_seen;
 
 -- name: open_operations
 -- The operations that have not ended.
-SELECT * FROM operations
-WHERE :value = '' AND ended_at = 0
-    AND operation_id > :after
-ORDER BY operation_id LIMIT :limit;
+SELECT * FROM operations WHERE :value = '' AND ended_at = 0;
 
 -- name: open_operations_of_host
 -- The operations on a host that have not ended.
 SELECT * FROM operations INDEXED BY operations_open_by_host
-WHERE ended_at = 0
-    AND host = :value AND operation_id > :after
-ORDER BY operation_id LIMIT :limit;
+WHERE ended_at = 0 AND host = :value;
 
 -- name: open_operations_of_vm
 -- The operations that name a VM and have not ended.
 SELECT operations.* FROM open_operation_vms AS links
-CROSS JOIN operations ON operations.operation_id = links.operation_id
-WHERE links.vm = :value AND links.operation_id > :after
-ORDER BY links.operation_id LIMIT :limit;
+CROSS JOIN operations USING (operation_id)
+WHERE links.vm = :value;
 
 -- name: open_operations_of_scope
 -- The operations that concern a scope and have not ended.
 SELECT operations.* FROM open_operation_scopes AS links
-CROSS JOIN operations ON operations.operation_id = links.operation_id
-WHERE links.scope = :value AND links.operation_id > :after
-ORDER BY links.operation_id LIMIT :limit;
+CROSS JOIN operations USING (operation_id)
+WHERE links.scope = :value;
 
 -- name: operations_in_state
 -- The operations that stand in a state.
-SELECT * FROM operations
-WHERE state = :value AND operation_id > :after
-ORDER BY operation_id LIMIT :limit;
+SELECT * FROM operations WHERE state = :value;
 
 -- name: operations_of_vm
 -- The operations that name a VM, ended ones too.
 SELECT operations.* FROM operation_vms AS links
-CROSS JOIN operations ON operations.operation_id = links.operation_id
-WHERE links.vm = :value AND links.operation_id > :after
-ORDER BY links.operation_id LIMIT :limit;
+CROSS JOIN operations USING (operation_id)
+WHERE links.vm = :value;
 
 -- name: operations_of_scope
 -- The operations that concern a scope, ended ones too.
 SELECT operations.* FROM operation_scopes AS links
-CROSS JOIN operations ON operations.operation_id = links.operation_id
-WHERE links.scope = :value AND links.operation_id > :after
-ORDER BY links.operation_id LIMIT :limit;
+CROSS JOIN operations USING (operation_id)
+WHERE links.scope = :value;
 
 -- name: operations_of_request
 -- The operations of a request.
-SELECT * FROM operations
-WHERE request = :value AND operation_id > :after
-ORDER BY operation_id LIMIT :limit;
+SELECT * FROM operations WHERE request = :value;
 
 -- name: open_operations_of_request
 -- The operations of a request that have not ended.
-SELECT * FROM operations
-WHERE ended_at = 0
-    AND request = :value AND operation_id > :after
-ORDER BY operation_id LIMIT :limit;
+SELECT * FROM operations WHERE ended_at = 0 AND request = :value;
 
 -- name: announced_of_request
 -- The operations of a request that were announced and have not started.
-SELECT * FROM operations
-WHERE state IN ('Announced', 'Ready')
-    AND request = :value AND operation_id > :after
-ORDER BY operation_id LIMIT :limit;
+SELECT * FROM operations WHERE state IN ('Announced', 'Ready') AND request = :value;
 
 -- name: planned_of_request
 -- The operations of a request whose turn has not come.
-SELECT * FROM operations
-WHERE state = 'Planned' AND request = :value AND operation_id > :after
-ORDER BY operation_id LIMIT :limit;
+SELECT * FROM operations WHERE state = 'Planned' AND request = :value;
 
 -- name: rollouts
 -- The requests whose ids are of rollouts: their keys stand together.
-SELECT * FROM requests
-WHERE request_id >= 'ro-' AND request_id < 'ro.'
-    AND :value = '' AND request_id > :after
-ORDER BY request_id LIMIT :limit;
+SELECT * FROM requests WHERE request_id >= 'ro-' AND request_id < 'ro.' AND :value = '';
 
 -- name: requests_unplanned
 -- The requests with hosts whose operations are not made yet.
-SELECT * FROM requests
-WHERE unplanned != '[]' AND :value = '' AND request_id > :after
-ORDER BY request_id LIMIT :limit;
+SELECT * FROM requests WHERE unplanned != '[]' AND :value = '';
 
 -- name: operations_that_wait
 -- The operations that wait for something, by its name.
 SELECT operations.* FROM operation_waits AS links
-CROSS JOIN operations ON operations.operation_id = links.operation_id
-WHERE links.wait = :value AND links.operation_id > :after
-ORDER BY links.operation_id LIMIT :limit;
+CROSS JOIN operations USING (operation_id)
+WHERE links.wait = :value;
 
 -- name: operations_due
 -- The operations that must be looked at by an instant.
-SELECT * FROM operations
-WHERE due_at != 0 AND due_at <= :until
-ORDER BY due_at, operation_id LIMIT :limit;
-
--- name: earliest_operations_due
--- When the first operation must be looked at.
-SELECT due_at FROM operations
-WHERE due_at != 0
-ORDER BY due_at LIMIT 1;
+SELECT * FROM operations WHERE due_at != 0 ORDER BY due_at;
 
 -- name: operations_ended
 -- The operations that ended at or before an instant.
-SELECT * FROM operations
-WHERE ended_at != 0 AND ended_at <= :until
-ORDER BY ended_at, operation_id LIMIT :limit;
-
--- name: earliest_operations_ended
--- When the operation that ended first did so.
-SELECT ended_at FROM operations
-WHERE ended_at != 0
-ORDER BY ended_at LIMIT 1;
+SELECT * FROM operations WHERE ended_at != 0 ORDER BY ended_at;
 
 -- name: events_of_operation
 -- The events of an operation, one per scope.
-SELECT * FROM events
-WHERE operation = :value AND event_id > :after
-ORDER BY event_id LIMIT :limit;
+SELECT * FROM events WHERE operation = :value;
 
 -- name: live_events
 -- The events that documents show.
-SELECT * FROM events
-WHERE :value = '' AND status IN ('Scheduled', 'Started')
-    AND event_id > :after
-ORDER BY event_id LIMIT :limit;
+SELECT * FROM events WHERE :value = '' AND status IN ('Scheduled', 'Started');
 
 -- name: live_events_of_scope
 -- The events that the documents of a scope show.
-SELECT * FROM events
-WHERE status IN ('Scheduled', 'Started')
-    AND scope = :value AND event_id > :after
-ORDER BY event_id LIMIT :limit;
-
--- name: all_audit
--- The entries of the trail, oldest first.
-SELECT * FROM audit
-WHERE :value = '' AND entry_id > :after
-ORDER BY entry_id LIMIT :limit;
+SELECT * FROM events WHERE status IN ('Scheduled', 'Started') AND scope = :value;
 
 -- name: audit_of_subject
 -- The audit entries about a subject, by their own links or through their operation.
@@ -403,101 +236,45 @@ ORDER BY entry_id LIMIT :limit;
 
 -- name: audit_at
 -- The entries of the trail at or before an instant.
-SELECT * FROM audit
-WHERE at != 0 AND at <= :until
-ORDER BY at, entry_id LIMIT :limit;
-
--- name: earliest_audit_at
--- When the oldest entry of the trail was made.
-SELECT at FROM audit
-WHERE at != 0
-ORDER BY at LIMIT 1;
+SELECT * FROM audit WHERE at != 0 ORDER BY at;
 
 -- name: audit_keys
 -- The least and the greatest key of the audit entries of a period.
 SELECT min(entry_id), max(entry_id) FROM audit
 WHERE at != 0 AND at >= :first AND at < :end;
 
--- name: all_outbox
--- The messages that are to be delivered, oldest first.
-SELECT * FROM outbox
-WHERE :value = '' AND message_id > :after
-ORDER BY message_id LIMIT :limit;
-
 -- name: outbox_of_receiver
 -- The messages that are to be delivered to one receiver, oldest first.
-SELECT * FROM outbox
-WHERE receiver = :value AND message_id > :after
-ORDER BY message_id LIMIT :limit;
-
--- name: all_spans
--- The times of all VMs, those of each together.
-SELECT * FROM spans
-WHERE :value = '' AND span_id > :after
-ORDER BY span_id LIMIT :limit;
+SELECT * FROM outbox WHERE receiver = :value;
 
 -- name: spans_of_vm
 -- The times of a VM, oldest first.
-SELECT * FROM spans
-WHERE vm = :value AND span_id > :after
-ORDER BY span_id LIMIT :limit;
+SELECT * FROM spans WHERE vm = :value;
 
 -- name: spans_of_scope
 -- The times of the VMs of a scope, those of each together.
-SELECT * FROM spans
-WHERE scope = :value AND span_id > :after
-ORDER BY span_id LIMIT :limit;
+SELECT * FROM spans WHERE scope = :value;
 
 -- name: spans_of_tenant
 -- The times of the VMs of a tenant, those of each together.
-SELECT * FROM spans
-WHERE tenant = :value AND span_id > :after
-ORDER BY span_id LIMIT :limit;
+SELECT * FROM spans WHERE tenant = :value;
 
 -- name: spans_of_operation
 -- How long an operation kept its VMs from running.
-SELECT * FROM spans
-WHERE operation != '' AND operation = :value AND span_id > :after
-ORDER BY span_id LIMIT :limit;
+SELECT * FROM spans WHERE operation != '' AND operation = :value;
 
 -- name: open_spans_of_vm
 -- The times of a VM that go on.
-SELECT * FROM spans
-WHERE ended = 0 AND vm = :value AND span_id > :after
-ORDER BY span_id LIMIT :limit;
+SELECT * FROM spans WHERE ended = 0 AND vm = :value;
 
 -- name: spans_ended
 -- The times of VMs that ended at or before an instant.
-SELECT * FROM spans
-WHERE ended != 0 AND ended <= :until
-ORDER BY ended, span_id LIMIT :limit;
-
--- name: earliest_spans_ended
--- When the time of a VM that ended first did so.
-SELECT ended FROM spans
-WHERE ended != 0
-ORDER BY ended LIMIT 1;
+SELECT * FROM spans WHERE ended != 0 ORDER BY ended;
 
 -- name: order_keys_expired
 -- The Idempotency-Keys that expire at or before an instant.
-SELECT * FROM order_keys
-WHERE expires_at != 0 AND expires_at <= :until
-ORDER BY expires_at, key_id LIMIT :limit;
-
--- name: earliest_order_keys_expired
--- When the first Idempotency-Key expires.
-SELECT expires_at FROM order_keys
-WHERE expires_at != 0
-ORDER BY expires_at LIMIT 1;
-
--- name: all_tokens
--- The tokens of the operator API.
-SELECT * FROM tokens
-WHERE :value = '' AND token_id > :after
-ORDER BY token_id LIMIT :limit;
+SELECT * FROM order_keys WHERE expires_at != 0 ORDER BY expires_at;
 
 -- name: tokens_of_tenant
 -- The tokens of a tenant; of '', those of operators.
-SELECT * FROM tokens
-WHERE tenant = :value AND token_id > :after
-ORDER BY token_id LIMIT :limit;
+SELECT * FROM tokens WHERE tenant = :value;
