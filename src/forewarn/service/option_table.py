@@ -214,7 +214,7 @@ _TABLE: Mapping[str, Option] = {
         text="The driver. `simulated`: nothing happens to any VM, it only takes time. "
         "`command`: your own programs, see [Driver programs](driver-programs.md). "
         "Change it while no call is under way: [what becomes of "
-        "one](driver-programs.md#when-another-kind-is-chosen).",
+        "one](driver-programs.md#change-the-driver-kind).",
     ),
     "driver.timeout": Option(
         form=Forms.DURATION,
