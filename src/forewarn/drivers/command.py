@@ -77,7 +77,7 @@ class CommandDriver:
 
     def under_way(self) -> int:
         """Return how many calls still have programs to start, or to wait for."""
-        return self._watcher.under_way()
+        return len(self._book.open_cases())
 
     # The port
 

@@ -268,6 +268,16 @@ def _is_alive(note: dict[str, Any] | None) -> bool:
     return shim.identity(note["pid"]) == note["identity"]
 
 
+_ENDS = {
+    "unstartable": "the program could not be started{after}",
+    "withdrawn": "it was not begun, since its call was given up",
+    "stopped": "it was stopped{after}",
+    "timed out": "the program took too long and was ended{after}",
+    "probed": "its end was not seen; the probe says that it failed{after}",
+}
+"""How a program ended that has no exit status of its own, and its last words."""
+
+
 def _look_of(end: dict[str, Any]) -> Look:
     """Return what an end that was recorded means."""
     how, status, output = end["end"], end.get("status"), end.get("output", "")
@@ -276,20 +286,11 @@ def _look_of(end: dict[str, Any]) -> Look:
     after = f": {last}" if last else ""
     if how == "carried" or (how in {"exited", "probed"} and status == DONE_STATUS):
         return Look(state=RunState.DONE, reason=last, paused=_paused_in(output))
-    if how == "unstartable":
-        reason = f"the program could not be started{after}"
-    elif how == "withdrawn":
-        reason = "it was not begun, since its call was given up"
-    elif how == "stopped":
-        reason = f"it was stopped{after}"
-    elif how == "timed out":
-        reason = f"the program took too long and was ended{after}"
-    elif how == "probed":
-        reason = f"its end was not seen; the probe says that it failed{after}"
+    reason = f"exit status {status}{after}"
+    if how in _ENDS:
+        reason = _ENDS[how].format(after=after)
     elif status is not None and status < 0:
         reason = f"the program was ended by signal {-status}{after}"
-    else:
-        reason = f"exit status {status}{after}"
     is_down = status == DOWN_STATUS
     return Look(state=RunState.FAILED, reason=reason, is_down=is_down)
 

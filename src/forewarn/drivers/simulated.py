@@ -104,7 +104,7 @@ class SimulatedDriver:
         the only operation that is meant; empty: all.
         """
         for task in list(self._tasks.values()):
-            meant = operation_id in {"", task.operation_id}
+            meant = operation_id in {"", task.call.operation_id}
             if meant and task.ends is not None and not task.has_ended(now):
                 moved = replace(
                     task, begun=task.begun - by, ends=max(now, task.ends - by)
@@ -142,7 +142,7 @@ class SimulatedDriver:
     def begin(self, call: Call, *, now: Micros) -> None:
         """Note when the call will have ended; raises DriverError."""
         known = self._tasks.get(call.operation_id)
-        if known is not None and known.generation >= call.generation:
+        if known is not None and known.call.generation >= call.generation:
             self._tell_again(call, known, now=now)
             return
         fault = self._next_fault(call)
@@ -162,10 +162,10 @@ class SimulatedDriver:
     ) -> Probe:
         """Tell what became of a call, also of one that an earlier process made."""
         task = self._tasks.get(operation_id)
-        if task is None or task.generation < generation:
+        if task is None or task.call.generation < generation:
             return not_started(asked=memory, own=self._memory)
         task = self._earlier.get((operation_id, generation), task)
-        if task.forgotten or task.generation > generation:
+        if task.forgotten or task.call.generation > generation:
             return Probe(state=ProbeState.UNKNOWN)
         if not task.has_ended(now):
             return Probe(state=ProbeState.RUNNING)
@@ -180,7 +180,7 @@ class SimulatedDriver:
         task = self._tasks.get(operation_id)
         if (
             task is None
-            or task.generation != generation
+            or task.call.generation != generation
             or task.has_ended(now)
             or task.forgotten
             or not task.abortable
@@ -247,13 +247,17 @@ class SimulatedDriver:
         Whoever begins it has never heard of its end: a backup was put back.
         """
         key = call.operation_id, call.generation
-        task = known if known.generation == call.generation else self._earlier.get(key)
+        task = (
+            known
+            if known.call.generation == call.generation
+            else self._earlier.get(key)
+        )
         if task is None:
             raise OutcomeUnknownError(
-                f"the driver knows of call {known.generation} of this operation, "
+                f"the driver knows of call {known.call.generation} of this operation, "
                 f"and not how call {call.generation} ended"
             )
-        if not call.is_same_work(task.call()):
+        if not call.is_same_work(task.call):
             raise OutcomeUnknownError(
                 f"the driver knows call {call.generation} of this operation as other "
                 "work"
@@ -263,7 +267,7 @@ class SimulatedDriver:
 
     def _keep_earlier(self, task: Task) -> None:
         """Remember how a call ended behind which a later one begins."""
-        key = task.operation_id, task.generation
+        key = task.name
         self._earlier[key] = task
         self._journal.write(f"earlier:{key[0]}.{key[1]}", note_of(task))
 
@@ -276,14 +280,14 @@ class SimulatedDriver:
             self._journal.write(
                 f"vm:{vm}", {"running": left.running, "host": left.host}
             )
-            self._seen_after[vm] = task.operation_id, task.generation
+            self._seen_after[vm] = task.name
         told = replace(task, told=True)
         self._remember(told)
         self._retire(told)
         return told
 
     def _retire(self, task: Task) -> None:
-        self._ended.append((task.operation_id, task.generation))
+        self._ended.append(task.name)
         while len(self._ended) > ENDED_KEPT:
             self._forget_call(*self._ended.popleft())
 
@@ -293,7 +297,7 @@ class SimulatedDriver:
         task = self._earlier.pop(key, None)
         if task is not None:
             self._journal.forget(f"earlier:{operation_id}.{generation}")
-        elif known is not None and known.generation == generation:
+        elif known is not None and known.call.generation == generation:
             task = self._tasks.pop(operation_id)
             self._journal.forget(f"call:{operation_id}")
         for vm in task.left() if task is not None else ():
@@ -301,12 +305,12 @@ class SimulatedDriver:
                 self._forget_vm(vm)
 
     def _remember(self, task: Task) -> None:
-        self._journal.write(f"call:{task.operation_id}", note_of(task))
-        self._tasks[task.operation_id] = task
+        self._journal.write(f"call:{task.call.operation_id}", note_of(task))
+        self._tasks[task.call.operation_id] = task
 
     def _expect(self, task: Task) -> None:
         if task.ends is not None and not task.forgotten:
-            heapq.heappush(self._ends, (task.ends, task.operation_id, task.generation))
+            heapq.heappush(self._ends, (task.ends, *task.name))
 
     def _drop_stale(self) -> None:
         """Drop ends that were overtaken: stopped, asked after, or replaced."""
@@ -315,7 +319,7 @@ class SimulatedDriver:
             task = self._tasks.get(operation_id)
             if (
                 task is not None
-                and task.generation == generation
+                and task.call.generation == generation
                 and task.ends == ends
                 and not task.told
             ):
@@ -338,12 +342,12 @@ class SimulatedDriver:
         task = task_from(note)
         if task.told:
             for vm in task.left().keys() & self._seen.keys():
-                self._seen_after[vm] = task.operation_id, task.generation
+                self._seen_after[vm] = task.name
         if kind == "earlier":
-            self._earlier[task.operation_id, task.generation] = task
+            self._earlier[task.name] = task
             self._retire(task)
             return
-        self._tasks[task.operation_id] = task
+        self._tasks[task.call.operation_id] = task
         if task.told:
             self._retire(task)
         else:

@@ -21,11 +21,8 @@ from forewarn.protocol.operations import KEEPING_ACTIONS, Action
 class Task:
     """A call as the hypervisor remembers it, with its end decided at its begin."""
 
-    operation_id: str
-    generation: int
-    action: Action
-    host: str
-    vms: tuple[CallVm, ...]
+    call: Call
+    """The call that it was made of. A journal does not keep how long it was to last."""
     begun: Micros
     ends: Micros | None
     """None: it never ends."""
@@ -41,16 +38,10 @@ class Task:
     forgotten: bool = False
     told: bool = False
 
-    def call(self) -> Call:
-        """Return the call that it was made of; how long it was to last is not kept."""
-        return Call(
-            operation_id=self.operation_id,
-            generation=self.generation,
-            action=self.action,
-            host=self.host,
-            vms=self.vms,
-            duration_seconds=-1,
-        )
+    @property
+    def name(self) -> tuple[str, int]:
+        """Return the operation and the generation."""
+        return self.call.operation_id, self.call.generation
 
     def has_ended(self, now: Micros) -> bool:
         """Tell whether its end has come."""
@@ -60,8 +51,8 @@ class Task:
         """Return what is reported at its end."""
         failed = self.verdict is Verdict.FAILED
         return Report(
-            operation_id=self.operation_id,
-            generation=self.generation,
+            operation_id=self.call.operation_id,
+            generation=self.call.generation,
             verdict=self.verdict,
             reason=self.reason if failed else "",
             down=self.down if failed else (),
@@ -80,52 +71,43 @@ class Task:
                 note=self.reason,
                 is_down=each.vm in self.down,
             )
-            for each in self.vms
+            for each in self.call.vms
         )
 
     def _paused(self) -> tuple[tuple[str, Micros], ...]:
         """Return how long its VMs stood still, of what only makes them stand still."""
-        if self.action not in KEEPING_ACTIONS or self.ends is None:
+        if self.call.action not in KEEPING_ACTIONS or self.ends is None:
             return ()
-        return tuple((each.vm, self.ends - self.begun) for each in self.vms)
+        return tuple((each.vm, self.ends - self.begun) for each in self.call.vms)
 
     def left(self) -> dict[str, Observation]:
         """Return how it leaves its VMs."""
         done = self.verdict is Verdict.DONE
-        gone = done and self.action is Action.DELETE and not self.is_lie
+        gone = done and self.call.action is Action.DELETE and not self.is_lie
         return {
             each.vm: Observation(
                 running=not gone and each.vm not in self.down,
                 host=self.elsewhere
                 or (each.to_host if done or each.vm in self.spared else "")
-                or self.host,
+                or self.call.host,
             )
-            for each in self.vms
+            for each in self.call.vms
         }
 
 
 def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -> Task:
     """Return what becomes of a call that begins now and that `fault` befalls."""
-    task = Task(
-        operation_id=call.operation_id,
-        generation=call.generation,
-        action=call.action,
-        host=call.host,
-        vms=call.vms,
-        begun=begun,
-        ends=begun + impact,
-    )
+    task = Task(call=call, begun=begun, ends=begun + impact)
     if fault is None:
         return task
     hit = tuple(each.vm for each in call.vms if fault.vm in {"", each.vm})
     down = hit if fault.leaves_down else ()
     match fault.kind:
         case FaultKind.FAIL:
-            verdict = Verdict.FAILED
             spared = tuple(each.vm for each in call.vms if each.vm not in hit)
             return replace(
                 task,
-                verdict=verdict,
+                verdict=Verdict.FAILED,
                 reason=fault.reason,
                 down=down,
                 spared=spared if fault.spares_others else (),
@@ -141,11 +123,11 @@ def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -
 def note_of(task: Task) -> Note:
     """Return the task as the journal keeps it."""
     return {
-        "operation": task.operation_id,
-        "generation": task.generation,
-        "action": task.action.value,
-        "host": task.host,
-        "vms": [[each.vm, each.to_host] for each in task.vms],
+        "operation": task.call.operation_id,
+        "generation": task.call.generation,
+        "action": task.call.action.value,
+        "host": task.call.host,
+        "vms": [[each.vm, each.to_host] for each in task.call.vms],
         "begun": task.begun,
         "ends": task.ends,
         "verdict": task.verdict.value,
@@ -163,11 +145,14 @@ def note_of(task: Task) -> Note:
 def task_from(note: Note) -> Task:
     """Return the task that the journal kept."""
     return Task(
-        operation_id=note["operation"],
-        generation=note["generation"],
-        action=Action(note["action"]),
-        host=note["host"],
-        vms=tuple(CallVm(vm=vm, to_host=to_host) for vm, to_host in note["vms"]),
+        call=Call(
+            operation_id=note["operation"],
+            generation=note["generation"],
+            action=Action(note["action"]),
+            host=note["host"],
+            vms=tuple(CallVm(vm=vm, to_host=to_host) for vm, to_host in note["vms"]),
+            duration_seconds=-1,
+        ),
         begun=note["begun"],
         ends=note["ends"],
         verdict=Verdict(note["verdict"]),

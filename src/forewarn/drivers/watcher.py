@@ -85,10 +85,6 @@ class Watcher:
         """Have it look at once."""
         self._bell.set()
 
-    def under_way(self) -> int:
-        """Return how many calls it waits for."""
-        return len(self._book.open_cases())
-
     def stop(self) -> None:
         """End the thread; programs go on."""
         self._is_over = True
