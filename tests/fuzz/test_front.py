@@ -1,15 +1,13 @@
 """Who stands in front of the endpoint changes no byte while no fault is set."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 
 from forewarn.clock import VirtualClock
-from forewarn.metadata.connection import Connection
 from forewarn.metadata.hub import Hub
-from forewarn.metadata.intercepted import InterceptedConnection
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.waiting import Waits
 from forewarn.sim.deviations import Inspector
@@ -35,18 +33,26 @@ def make_hub(*, pushes: bool) -> Hub:
     )
 
 
-def make_front(hub: Hub) -> tuple[Front, Journal]:
+def make_fronted_hub(*, pushes: bool) -> tuple[Hub, Journal]:
+    endpoint = make_endpoint(waits=Waits(longest_seconds=60 if pushes else 0))
     journal = Journal()
     front = Front(
         faults=Player(now=lambda: NOW),
         journal=journal,
         inspector=Inspector(
-            route=lambda request: hub.endpoint.route(request, signed=False),
+            route=lambda request: endpoint.route(request, signed=False),
             event=lambda _event_id: None,
         ),
         now=lambda: NOW,
     )
-    return front, journal
+    hub = Hub(
+        endpoint=endpoint,
+        gateway=FakeGateway(endpoint),
+        clock=VirtualClock(NOW),
+        bounds=Limits(),
+        interceptor=front,
+    )
+    return hub, journal
 
 
 def stream(rng: Random) -> bytes:
@@ -63,10 +69,8 @@ def stream(rng: Random) -> bytes:
             return whole
 
 
-async def told(
-    hub: Hub, make: Callable[[], Connection], pieces: Sequence[bytes], *, chokes: bool
-) -> bytes:
-    conversation = Talk(hub, chokes=chokes, connection=make())
+async def told(hub: Hub, pieces: Sequence[bytes], *, chokes: bool) -> bytes:
+    conversation = Talk(hub, chokes=chokes)
     await conversation.send(pieces)
     return await conversation.end()
 
@@ -74,8 +78,8 @@ async def told(
 @pytest.mark.parametrize("pushes", [False, True])
 def test_no_byte_is_other_with_somebody_in_front(pushes: bool, fuzz_seed: int) -> None:
     async def story() -> None:
-        plain, fronted = make_hub(pushes=pushes), make_hub(pushes=pushes)
-        front, journal = make_front(fronted)
+        plain = make_hub(pushes=pushes)
+        fronted, journal = make_fronted_hub(pushes=pushes)
         for number in range(STREAMS):
             rng = Random(f"{fuzz_seed}-{pushes}-{number}")
             sent = stream(rng)
@@ -84,13 +88,8 @@ def test_no_byte_is_other_with_somebody_in_front(pushes: bool, fuzz_seed: int) -
                 # A poller's answer stands from its third request on.
                 pieces = [GET] * rng.randrange(1, 9) + pieces
             chokes = rng.random() < 0.2
-            wanted = await told(plain, lambda: Connection(plain), pieces, chokes=chokes)
-            found = await told(
-                fronted,
-                lambda: InterceptedConnection(fronted, "", front),
-                pieces,
-                chokes=chokes,
-            )
+            wanted = await told(plain, pieces, chokes=chokes)
+            found = await told(fronted, pieces, chokes=chokes)
             assert found == wanted, sent
         counted = sum(fronted.endpoint.counters.responses.values())
         assert fronted.endpoint.counters.responses == plain.endpoint.counters.responses

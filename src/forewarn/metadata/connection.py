@@ -13,7 +13,8 @@ the 6.5 µs that the kernel and the event loop take:
 import asyncio
 import functools
 import logging
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 from forewarn.instants import Micros
 from forewarn.metadata import answers, limits, routes
@@ -25,6 +26,7 @@ from forewarn.metadata.flow import UNREAD, Flow
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.hub import NOWHERE, Hub
 from forewarn.metadata.identity import Source, normal_address
+from forewarn.metadata.interceptor import NOT_ARRIVED
 from forewarn.metadata.reader import Received, Refused, RequestReader
 from forewarn.metadata.request_cache import Known
 from forewarn.metadata.waiting import Wait, Waiter
@@ -48,6 +50,8 @@ class Connection(Flow):
         "_by_status",
         "_dated",
         "_held",
+        "_holds",
+        "_interception",
         "_known",
         "_known_bytes",
         "_monotonic",
@@ -69,6 +73,10 @@ class Connection(Flow):
         """The request that `_standing` answers."""
         self._standing: CachedResponse | None = None
         """Never there while anything is under way, so that it need not be asked."""
+        self._holds: Callable[[float], bool]
+        """Tells whether `_standing` can be sent again now. Set with it."""
+        self._interception = hub.intercept(self)
+        """None, unless a simulator has an interceptor."""
         self._dated: DatedPayload
         """The bytes of `_standing`: there is one wherever that is."""
         self._admitted = False
@@ -88,6 +96,8 @@ class Connection(Flow):
             self._refuse(answers.CROWDED)
             return
         self._hub.connections.add(self)
+        if self._interception is not None and self._interception.refuses():
+            self.reset()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Let go; what was asked of control runs to its end, a wait does not."""
@@ -101,13 +111,16 @@ class Connection(Flow):
         if isinstance(self._task, Waiter):
             self._hub.endpoint.waits.leave(self._task)
             self._task = None
+        if self._interception is not None:
+            self._interception.leave()
+            self._interception = None  # It refers back to this connection.
 
     def data_received(self, data: bytes) -> None:
         """Answer what has come, or read on."""
         standing = self._standing
         if standing is not None and data == self._known_bytes:
             monotonic = self._monotonic()
-            if standing.holds(monotonic):
+            if self._holds(monotonic):
                 self._was_active = True
                 self._by_status[standing.response.status] += 1
                 self._write(self._dated.at(monotonic))
@@ -159,10 +172,20 @@ class Connection(Flow):
             return
         if self.is_free and not self._is_ending:
             now, monotonic = self._hub.clock.now(), self._monotonic()
-            self._known_bytes = known.data
-            self._standing = self._hub.endpoint.standing(
+            standing = self._hub.endpoint.standing(
                 known.route, self._source, answer, now=now, monotonic=monotonic
             )
+            if standing is None:
+                return
+            holds = standing.holds
+            if self._interception is not None:
+                holds = self._interception.repeat(
+                    standing, now=now, monotonic=monotonic
+                )
+                if holds is None:
+                    return
+            self._standing, self._holds = standing, holds
+            self._known_bytes = known.data
             self._dated = DatedPayload(answer, self._hub.dates)
 
     def eof_received(self) -> bool:
@@ -251,6 +274,12 @@ class Connection(Flow):
         self, request: Request, route: routes.Read | None, *, again: bool = False
     ) -> Answer:
         hub = self._hub
+        if self._interception is not None and not again:
+            arrived = self._interception.take(request)
+            if arrived is None:
+                return NOT_ARRIVED
+            if arrived is not request:
+                request, route = arrived, None
         now, monotonic = hub.clock.now(), hub.clock.monotonic()
         try:
             if route is None:
@@ -338,6 +367,17 @@ class Connection(Flow):
             self._drain()
 
     def _send(self, received: Received, response: Response) -> None:
+        if self._interception is not None:
+            given = self._interception.give(received, response)
+            if given is None:
+                return
+            response = given
+        payload, closes = self.render(received, response)
+        self._write(payload)
+        self._note_sent(response, closes=closes)
+
+    def render(self, received: Received, response: Response) -> tuple[bytes, bool]:
+        """Return the bytes of an answer that is sent now, and whether it is the last."""
         request = received.request
         closes = (
             response.close
@@ -350,8 +390,10 @@ class Connection(Flow):
         if closes or bodiless or request.http10:
             connection = "close" if closes else "keep-alive" if request.http10 else ""
             payload = response.bytes_for(bodiless=bodiless, connection=connection)
+        return self._stamped(response, payload), closes
+
+    def _note_sent(self, response: Response, *, closes: bool) -> None:
         self._by_status[response.status] += 1
-        self._write(self._stamped(response, payload))
         if closes:
             self._is_ending = True
             if self._has_more:
@@ -360,6 +402,23 @@ class Connection(Flow):
                 self._transport.close()
         elif response.status == _TOO_MANY:
             self._throttle()
+
+    def hold_back(self, answer: "asyncio.Future[Any]", *, forever: bool) -> None:
+        """Answer nothing else until `end_answer`; `forever`: until the client leaves."""
+        self._task = answer
+        if forever:
+            self._held = answer
+
+    def write(self, data: bytes) -> None:
+        """Send some bytes of an answer."""
+        self._write(data)
+
+    def end_answer(self, response: Response, *, closes: bool) -> None:
+        """Go on after an answer whose bytes were sent."""
+        self._task = None
+        self._note_sent(response, closes=closes)
+        if not self._is_ending:
+            self._drain()
 
     def _throttle(self) -> None:
         # The connection of a metadata proxy carries the requests of many VMs.
@@ -371,6 +430,8 @@ class Connection(Flow):
         return self._hub.dates.stamp(response, payload, self._monotonic())
 
     def _refuse_request(self, refused: Refused) -> None:
+        if self._interception is not None:
+            self._interception.refuse(refused)
         hub = self._hub
         monotonic = hub.clock.monotonic()
         self._refuse(hub.endpoint.refuse(*refused, self._source, monotonic=monotonic))

@@ -32,6 +32,9 @@ STRANGER_LOG_SECONDS = 60.0
 
 _DOCUMENT_STATUSES = frozenset({200, 304})
 
+_BODY_HEADERS = frozenset(["content-length", "transfer-encoding", "expect"])
+"""Headers of a request whose body comes later, or not as part of the same bytes."""
+
 _STATUSES = 600
 """One more than the greatest status of HTTP."""
 
@@ -123,7 +126,7 @@ class Endpoint:
         self._is_open = is_open
         self._has_own_events = own_events
         self.waits = Waits() if waits is None else waits
-        self.on_delays_ended: Callable[[Collection[Micros]], None] = _do_nothing
+        self.on_delays_ended: Callable[[Collection[Micros]], None] = lambda _ended: None
         """Called with the planned ends of first-answer delays that are over (7.1)."""
         self.counters = Counters()
         self._edition = Edition()
@@ -201,11 +204,7 @@ class Endpoint:
         """
         if not self._is_open:
             return answers.BUSY
-        signed = self.directory.is_signed(request, source)
-        if signed:
-            caller = self.directory.by_signature(request, source)
-        else:
-            caller = self.directory.find(source)
+        caller, signed = self.directory.identify(request, source)
         if caller is None:
             return self.meet_stranger(source, monotonic=monotonic)
         route = self.route(request, signed=signed)
@@ -280,9 +279,8 @@ class Endpoint:
     def repeatable(self, request: Request, source: Source) -> routes.Read | None:
         """Return the route by which `repeat` may answer the same request again."""
         # A head before a body is judged before the body comes, by who asks.
-        if self.directory.is_signed(request, source) or _has_body(request):
-            return None
-        if request.values("expect"):
+        has_body = not _BODY_HEADERS.isdisjoint(request.headers)
+        if has_body or self.directory.is_signed(request, source):
             return None
         route = self.route(request, signed=False)
         return route if isinstance(route, routes.Read) else None
@@ -341,17 +339,13 @@ class Endpoint:
 
         Without even a head, its address or its listener alone tells who asks.
         """
-        vm = self.identify(request, source)
-        if vm is None:
+        if self.identify(request, source) is None:
             return self.meet_stranger(source, monotonic=monotonic)
         return refusal
 
     def identify(self, request: Request | None, source: Source) -> str | None:
         """Return the key of the VM that asks, for a question about it."""
-        if request is not None and self.directory.is_signed(request, source):
-            caller = self.directory.by_signature(request, source)
-        else:
-            caller = self.directory.find(source)
+        caller, _ = self.directory.identify(request, source)
         return None if caller is None else caller.guest.vm
 
     def meet_stranger(self, source: Source, *, monotonic: float) -> Response:
@@ -379,17 +373,14 @@ class Endpoint:
         Bodies of unknown callers and of VMs that ask too often are not kept. Where
         the client waits for a 100, any other fault of the head is told too.
         """
-        signed = self.directory.is_signed(request, source)
-        if signed:
-            caller = self.directory.by_signature(request, source)
-        else:
-            caller = self.directory.find(source)
+        caller, signed = self.directory.identify(request, source)
         if caller is None:
             # A metadata proxy forwards the requests of many VMs, in whole.
             is_read = self.directory.is_proxy(source) and not request.values("expect")
             return None if is_read else answers.NOT_FOUND
         route = self.route(request, signed=signed)
-        if isinstance(route, Response) and _expects(request):
+        expects = request.values("expect") and not request.http10
+        if isinstance(route, Response) and expects:
             return route
         bucket = caller.refused if isinstance(route, Response) else caller.bucket
         if bucket is None or self._limit.has(bucket, monotonic):
@@ -453,19 +444,6 @@ class Endpoint:
         return answer.with_header(WAIT_HEADER, str(self.waits.longest_seconds))
 
 
-def _expects(request: Request) -> bool:
-    return bool(request.values("expect")) and not request.http10
-
-
-def _has_body(request: Request) -> bool:
-    headers = request.headers
-    return "content-length" in headers or "transfer-encoding" in headers
-
-
 def _too_many(request: Request) -> Response:
     """Return 429; after a body it closes, as where the body was not even read."""
     return answers.TOO_MANY_CLOSE if request.body else answers.TOO_MANY
-
-
-def _do_nothing(_ended: Collection[Micros]) -> None:
-    """Stand in the place of a shell."""

@@ -6,6 +6,8 @@ it may have answered in one iteration of the event loop.
 """
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,10 @@ from forewarn.metadata.watchdog import Phase, Watchdog
 
 UNREAD = RequestReader(lambda _request: None)
 """In the place of a reader where there was nothing to read yet."""
+
+
+_RESET = struct.pack("ii", 1, 0)
+"""The value of SO_LINGER with which a close sends a reset and drops unsent bytes."""
 
 
 class Flow(asyncio.Protocol):
@@ -85,6 +91,15 @@ class Flow(asyncio.Protocol):
     def abort(self) -> None:
         """Close now."""
         if self._transport is not None:
+            self._transport.abort()
+
+    def reset(self) -> None:
+        """End the connection with a TCP reset."""
+        self._is_ending = True
+        if self._transport is not None:
+            wire = self._transport.get_extra_info("socket")
+            if wire is not None:
+                wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._transport.abort()
 
     @property

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from forewarn.fleet.instance import InstanceFacts
-from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.own_events import OwnEvents
 
 
@@ -40,30 +39,3 @@ class ControlGateway(Protocol):
     async def own_events(self, vm: str) -> OwnEvents | None:
         """Return what `vm` may know of its own events; None: gone."""
         ...
-
-
-class ClosedGateway:
-    """Stands in the place of control while a service starts: nobody is answered."""
-
-    async def enable(self, vm: str) -> None:
-        """Raise ForewarnError."""
-        raise _starting(vm)
-
-    async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
-        """Raise ForewarnError."""
-        del event_ids
-        raise _starting(vm)
-
-    async def instance(self, vm: str) -> InstanceFacts | None:
-        """Raise ForewarnError."""
-        raise _starting(vm)
-
-    async def own_events(self, vm: str) -> OwnEvents | None:
-        """Raise ForewarnError."""
-        raise _starting(vm)
-
-
-def _starting(vm: str) -> ForewarnError:
-    return ForewarnError(
-        f"vm {vm} asks before the service has started", hint="Ask again."
-    )

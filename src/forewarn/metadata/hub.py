@@ -24,6 +24,7 @@ from forewarn.metadata.gateway import ControlGateway
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.metadata.idle_sweep import Rounds
+from forewarn.metadata.interceptor import Interception, Interceptor, Wire
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.own_events import OwnRead
 from forewarn.metadata.reader import Received, Refused
@@ -76,17 +77,25 @@ class Party(Protocol):
 class Hub:
     """The server as a connection sees it."""
 
+    gateway: ControlGateway
+    """Not there until it is attached: a closed endpoint asks control nothing."""
+
     def __init__(
         self,
         *,
         endpoint: Endpoint,
-        gateway: ControlGateway,
+        gateway: ControlGateway | None,
         clock: Clock,
         bounds: Limits,
+        interceptor: Interceptor | None = None,
     ) -> None:
-        """Join the core, the way to control, and the clock."""
+        """Join the core, the way to control, and the clock.
+
+        `interceptor` sees all requests and answers.
+        """
         self.endpoint = endpoint
-        self.gateway = gateway
+        if gateway is not None:
+            self.gateway = gateway
         self.clock = clock
         self.bounds = bounds
         self.dates = Dates(clock)
@@ -108,6 +117,13 @@ class Hub:
         """Connections that were refused, by why."""
         self._refused_logged = -math.inf
         self._by_source: dict[Source, int] = {}
+        self._interceptor = interceptor
+
+    def intercept(self, wire: Wire) -> Interception | None:
+        """Return the seam of a new connection for the interceptor, if there is one."""
+        if self._interceptor is None:
+            return None
+        return Interception(self._interceptor, self.endpoint, self.clock, wire)
 
     def admits(self, source: Source) -> bool:
         """Count a new connection in, unless there are too many."""

@@ -105,6 +105,17 @@ class Directory:
             return self.by_vm.get(source.vm)
         return self.by_address.get(source.address)
 
+    def identify(
+        self, request: Request | None, source: Source
+    ) -> tuple[Caller | None, bool]:
+        """Return who asks, and whether a signature decided it.
+
+        Without a request, only its address or its listener tells.
+        """
+        if request is not None and self.is_signed(request, source):
+            return self.by_signature(request, source), True
+        return self.find(source), False
+
     def is_signed(self, request: Request, source: Source) -> bool:
         """Tell whether a signature decides who asks.
 

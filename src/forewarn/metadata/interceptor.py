@@ -1,21 +1,34 @@
-"""Somebody who stands between VMs and the endpoint: the port, and what it may order.
+"""The port of an interceptor between VMs and the endpoint, and its seam in a connection.
 
-It sees each request before the endpoint does, and each answer before the VM does.
-It may keep a request from arriving, put another answer in the place of the genuine
-one, and say how the bytes go out. A service has none, and its connections know
-nothing of this; a simulator plays faults and keeps its journal here.
+An interceptor sees each request before the endpoint does, and each answer before the
+VM does. It can keep a request from arriving, replace the answer, and say how the
+bytes are sent. A service has none, and its connections only look whether there is
+one. A simulator plays faults and keeps its journal here.
 
-Nothing here knows which faults there are.
+An `Interception` is the seam: the part of one connection that asks the interceptor.
+Without a `Plan`, the bytes on the wire are the same as without an interceptor.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from forewarn.clock import Clock
 from forewarn.instants import Micros
 from forewarn.metadata.cached_response import CachedResponse
+from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
+from forewarn.metadata.reader import Received, Refused
+
+FLUSH_SECONDS = 0.02
+"""Delay between the last bytes and a reset: the event loop may write only in its next
+iteration, and a reset discards bytes that the client's kernel has not seen."""
+
+NOT_ARRIVED = Response(status=0, payload=b"")
+"""Stands for the genuine answer if the endpoint did not get the request."""
 
 Again: TypeAlias = Callable[[CachedResponse, float], bool]
 """Asked for each request of a poller, with the I/O time: may the answer that stands be
@@ -107,3 +120,169 @@ class Interceptor(Protocol):
     ) -> None:
         """Hear of a request that was refused before it was read in full."""
         ...
+
+
+class Wire(Protocol):
+    """A connection as an `Interception` uses it."""
+
+    @property
+    def source(self) -> Source:
+        """Return where the client is, and to whose listener it came."""
+        ...
+
+    def hold_back(self, answer: "asyncio.Future[Any]", *, forever: bool) -> None:
+        """Answer nothing else until `end_answer`; `forever`: until the client leaves."""
+        ...
+
+    def render(self, received: Received, response: Response) -> tuple[bytes, bool]:
+        """Return the bytes of an answer, and whether it is the last."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send some bytes of an answer."""
+        ...
+
+    def end_answer(self, response: Response, *, closes: bool) -> None:
+        """Go on after an answer whose bytes were sent."""
+        ...
+
+    def reset(self) -> None:
+        """End the connection with a TCP reset."""
+        ...
+
+
+class Interception:
+    """The state of an interceptor for one connection."""
+
+    __slots__ = (
+        "_clock",
+        "_endpoint",
+        "_genuine",
+        "_interceptor",
+        "_plan",
+        "_sending",
+        "_visit",
+        "_wire",
+    )
+
+    def __init__(
+        self, interceptor: Interceptor, endpoint: Endpoint, clock: Clock, wire: Wire
+    ) -> None:
+        """Ask `interceptor` about all that passes on `wire`."""
+        self._interceptor = interceptor
+        self._endpoint = endpoint
+        self._clock = clock
+        self._wire = wire
+        self._visit: InterceptedRequest | None = None
+        """The current request, until its answer is decided."""
+        self._plan: Plan | None = None
+        self._genuine: InterceptedRequest | None = None
+        """The last request, if it got the genuine answer at once."""
+        self._sending: asyncio.Task[None] | None = None
+        """The task that sends an answer slowly."""
+
+    def refuses(self) -> bool:
+        """Tell whether the new connection is reset."""
+        source = self._wire.source
+        return self._interceptor.refuses(source, self._vm(None))
+
+    def take(self, request: Request) -> Request | None:
+        """Return the request as the endpoint gets it; None: it does not arrive."""
+        now, io_time = self._clock.now(), asyncio.get_running_loop().time()
+        visit = InterceptedRequest(
+            now, io_time, self._wire.source, self._vm(request), request
+        )
+        plan = self._interceptor.take(visit)
+        self._visit, self._plan, self._genuine = visit, plan, None
+        if plan is None:
+            return request
+        if plan.in_full and "if-none-match" in request.headers:
+            headers = {**request.headers}
+            del headers["if-none-match"]
+            request = request._replace(headers=headers)
+        return request if plan.arrives else None
+
+    def give(self, received: Received, response: Response) -> Response | None:
+        """Return the answer to send now; None: nothing is sent now."""
+        visit, plan = self._visit, self._plan
+        self._visit = self._plan = None
+        if visit is None:
+            return response
+        genuine = None if response is NOT_ARRIVED else response
+        given = self._interceptor.answer(visit, plan, genuine)
+        if plan is None and given is not None:
+            self._genuine = visit if given is genuine else None
+            return given
+        if given is None and (plan is None or plan.cut_after is None):
+            silence = asyncio.get_running_loop().create_future()
+            self._wire.hold_back(silence, forever=True)
+            return None
+        assert plan is not None, "an answer without a plan was sent"
+        if not (plan.delay_seconds or plan.pace or plan.cut_after is not None):
+            return given
+        if plan.cut_after is None:
+            assert given is not None, "only an answer that is cut can be missing"
+            work = self._send_slowly(received, given, plan)
+        else:
+            work = self._cut(received, given, plan, plan.cut_after)
+        self._sending = asyncio.get_running_loop().create_task(work)
+        self._wire.hold_back(self._sending, forever=False)
+        return None
+
+    def repeat(
+        self, standing: CachedResponse, *, now: Micros, monotonic: float
+    ) -> Callable[[float], bool] | None:
+        """Return what `holds` is asked instead of `standing`; None: do not cache it."""
+        if self._genuine is None:
+            return None
+        again = self._interceptor.repeating(
+            self._genuine, standing, now=now, monotonic=monotonic
+        )
+        return None if again is None else partial(again, standing)
+
+    def refuse(self, refused: Refused) -> None:
+        """Report a request that was refused before it was read in full."""
+        request = refused.request
+        self._interceptor.unread(
+            self._wire.source, self._vm(request), request, refused.response
+        )
+
+    def leave(self) -> None:
+        """Stop, and report a request that was not answered: the client is gone."""
+        if self._sending is not None:
+            self._sending.cancel()
+        visit, plan = self._visit, self._plan
+        self._visit = self._plan = self._sending = None
+        if visit is not None:
+            self._interceptor.unanswered(visit, plan)
+
+    def _vm(self, request: Request | None) -> str:
+        return self._endpoint.identify(request, self._wire.source) or ""
+
+    async def _send_slowly(
+        self, received: Received, given: Response, plan: Plan
+    ) -> None:
+        await asyncio.sleep(plan.delay_seconds)
+        payload, closes = self._wire.render(received, given)
+        await self._trickle(payload, plan.pace)
+        self._sending = None
+        self._wire.end_answer(given, closes=closes)
+
+    async def _cut(
+        self, received: Received, given: Response | None, plan: Plan, size: int
+    ) -> None:
+        await asyncio.sleep(plan.delay_seconds)
+        payload = b"" if given is None else self._wire.render(received, given)[0]
+        if size and size >= len(payload):
+            size = len(payload) // 2
+        await self._trickle(payload[:size], plan.pace)
+        await asyncio.sleep(FLUSH_SECONDS)
+        self._wire.reset()
+
+    async def _trickle(self, payload: bytes, pace: Pace | None) -> None:
+        """Write a payload, in parts if there is a pace."""
+        size = len(payload) if pace is None else pace.size
+        for at in range(0, len(payload), size or 1):
+            if at and pace is not None:
+                await asyncio.sleep(pace.seconds)
+            self._wire.write(payload[at : at + size])

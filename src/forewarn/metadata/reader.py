@@ -85,7 +85,7 @@ class RequestReader:
         """Requests that have begun so far."""
         self.is_done = False
         """Nothing more is read: refused, or the client said that it closes."""
-        self._judge = judge
+        self._judge: Callable[[Request], Response | None] = judge
         self._refusal: Response | None = None
         self._has_parser = False
         self._kept = b""
@@ -93,6 +93,12 @@ class RequestReader:
         self._data = b""
         """What has come and is not read yet, from `_at` on."""
         self._at = 0
+        self._verb = b""
+        self._http10 = False
+        self._clear()
+
+    def _clear(self) -> None:
+        """Forget the last request."""
         self._left = 0
         """Bytes of the body, or of its chunk, that are still to come."""
         self._chunks = 0
@@ -100,7 +106,6 @@ class RequestReader:
         """In the trailers of a body in chunks: the last of what was read."""
         self._was_offered = False
         """Another protocol, by an Upgrade header."""
-        self._verb = b""
         self._target = b""
         self._headers: dict[str, tuple[str, ...]] = {}
         self._header_count = 0
@@ -109,7 +114,6 @@ class RequestReader:
         """Bytes of the body that were read, with what chunks and trailers cost."""
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._http10 = False
 
     @property
     def is_between(self) -> bool:
@@ -173,7 +177,7 @@ class RequestReader:
         """Read nothing more, and let go of what holds on to the connection."""
         self.is_done = True
         self._data = b""
-        self._judge = _judge_nothing
+        self._judge = lambda _request: None
         if self._has_parser:
             self._has_parser = False
             del self._parser
@@ -278,20 +282,13 @@ class RequestReader:
             self._refuse(answers.HEAD_TOO_LARGE)
 
     def _begin(self) -> None:
-        """Forget the last request."""
+        """Begin a request."""
         if not self._has_parser:
             self._has_parser = True
             self._parser = httptools.HttpRequestParser(self)
         self.begun += 1
         self.in_head = True
-        self._left = self._chunks = 0
-        self._tail = b""
-        self._was_offered = False
-        self._target = b""
-        self._headers = {}
-        self._header_count = 0
-        self._head_bytes = self._framed_bytes = self._body_bytes = 0
-        self._body = []
+        self._clear()
 
     def _end(self, response: Response) -> None:
         self.is_done = True
@@ -430,7 +427,3 @@ def _skip_blanks(data: bytes, at: int) -> int:
     found = _BLANKS.match(data, at)
     assert found is not None, "nothing matches too"
     return found.end()
-
-
-def _judge_nothing(_request: Request) -> None:
-    """Find nothing wrong: in the place of a judge that has gone."""

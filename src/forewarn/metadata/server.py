@@ -14,9 +14,8 @@ from forewarn.clock import Clock
 from forewarn.metadata import limits
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.endpoint import Endpoint
-from forewarn.metadata.gateway import ClosedGateway, ControlGateway
+from forewarn.metadata.gateway import ControlGateway
 from forewarn.metadata.hub import Hub
-from forewarn.metadata.intercepted import InterceptedConnection
 from forewarn.metadata.interceptor import Interceptor
 from forewarn.metadata.limits import Limits
 
@@ -40,17 +39,17 @@ class Server:
     ) -> None:
         """Serve `endpoint`, asking control through `gateway`; listen nowhere yet.
 
-        Without a `gateway`, what the endpoint does not know by itself is answered 503.
+        Without a `gateway`, `attach` one before the endpoint is opened.
 
-        `interposer` stands in front of it; without one it costs nothing.
+        `interceptor` sees all requests and answers; without one it costs nothing.
         """
         self._hub = Hub(
             endpoint=endpoint,
-            gateway=gateway or ClosedGateway(),
+            gateway=gateway,
             clock=clock,
             bounds=bounds or Limits(),
+            interceptor=interceptor,
         )
-        self._interceptor = interceptor
         self._shared: asyncio.Server | None = None
         self._guests: dict[str, tuple[Address, asyncio.Server]] = {}
 
@@ -114,7 +113,7 @@ class Server:
         For a listener of somebody else, which outlives this server. A name that no VM
         has is answered as an unknown caller is.
         """
-        return self._maker(vm)()
+        return Connection(self._hub, vm)
 
     def hand_over(self, other: "Server", names: Mapping[str, str]) -> None:
         """Leave connections on which nothing is under way to another server.
@@ -170,16 +169,8 @@ class Server:
         # One turn of the loop, for the cut ones to be gone.
         await asyncio.sleep(0)
 
-    def _maker(self, vm: str) -> Callable[[], Connection]:
-        """Return what makes the server's end of each new connection."""
-        if self._interceptor is None:
-            return functools.partial(Connection, self._hub, vm)
-        return functools.partial(
-            InterceptedConnection, self._hub, vm, self._interceptor
-        )
-
     async def _listen(self, address: Address, *, vm: str) -> asyncio.Server:
-        listener = await listen(address, self._maker(vm))
+        listener = await listen(address, functools.partial(Connection, self._hub, vm))
         if self._hub.endpoint.waits.longest_seconds:
             _keep_alive(listener)
         return listener

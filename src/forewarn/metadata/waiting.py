@@ -84,7 +84,7 @@ class Waits:
     ) -> None:
         """Let nobody wait longer than `longest_seconds`; 0: nobody waits at all."""
         self.longest_seconds = longest_seconds
-        self.ring: Callable[[], None] = _do_nothing
+        self.ring: Callable[[], None] = lambda: None
         """Called when there is somebody to `take`, and there was nobody before."""
         self._most = most
         self._per_vm = per_vm
@@ -206,7 +206,3 @@ class Waits:
             filed[key].discard(waiter)
             if not filed[key]:
                 del filed[key]
-
-
-def _do_nothing() -> None:
-    """Stand in the place of a shell."""

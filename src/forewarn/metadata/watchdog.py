@@ -15,13 +15,14 @@ from forewarn.metadata.reader import RequestReader
 
 
 class Phase(enum.Enum):
-    """What a connection may take too long for."""
+    """What a connection may take too long for: `Limits` has its seconds by this name."""
 
-    IDLE = enum.auto()
-    HEAD = enum.auto()
-    BODY = enum.auto()
-    WRITE = enum.auto()
-    LINGER = enum.auto()
+    IDLE = "idle"
+    """Nothing is in a hurry; never armed."""
+    HEAD = "head"
+    BODY = "body"
+    WRITE = "write"
+    LINGER = "linger"
 
 
 class Watchdog:
@@ -52,7 +53,7 @@ class Watchdog:
         self.cancel()
         self.phase = phase
         self._timer = asyncio.get_running_loop().call_later(
-            self._seconds(phase), self._on_time
+            getattr(self._bounds, f"{phase.value}_seconds"), self._on_time
         )
 
     def cancel(self) -> None:
@@ -64,21 +65,4 @@ class Watchdog:
     def close(self) -> None:
         """Watch nothing ever again, and let go of the connection."""
         self.cancel()
-        self._on_time = _do_nothing
-
-    def _seconds(self, phase: Phase) -> float:
-        match phase:
-            case Phase.HEAD:
-                return self._bounds.head_seconds
-            case Phase.BODY:
-                return self._bounds.body_seconds
-            case Phase.WRITE:
-                return self._bounds.write_seconds
-            case Phase.LINGER:
-                return self._bounds.linger_seconds
-            case Phase.IDLE:
-                raise AssertionError("nothing hurries who is idle")
-
-
-def _do_nothing() -> None:
-    """Stand in the place of a connection that has gone."""
+        self._on_time = lambda: None

@@ -8,7 +8,6 @@ import pytest
 from forewarn.clock import VirtualClock
 from forewarn.instants import SECOND
 from forewarn.metadata.hub import Hub
-from forewarn.metadata.intercepted import InterceptedConnection
 from forewarn.metadata.limits import Limits
 from forewarn.sim.deviations import Inspector
 from forewarn.sim.faults.player import Player
@@ -44,12 +43,6 @@ class Bench:
     def __init__(self, *, rate_limit: float = 0) -> None:
         self.clock = VirtualClock(NOW)
         self.endpoint = make_endpoint(rate_limit=rate_limit)
-        self.hub = Hub(
-            endpoint=self.endpoint,
-            gateway=FakeGateway(self.endpoint),
-            clock=self.clock,
-            bounds=Limits(throttle_seconds=0),
-        )
         self.faults: Player = RecordedFaults(now=self.clock.now)
         self.journal = Journal()
         self.told: list[Seen] = []
@@ -63,11 +56,16 @@ class Bench:
             ),
             now=self.clock.now,
         )
+        self.hub = Hub(
+            endpoint=self.endpoint,
+            gateway=FakeGateway(self.endpoint),
+            clock=self.clock,
+            bounds=Limits(throttle_seconds=0),
+            interceptor=self.front,
+        )
 
     def connect(self) -> Talk:
-        return Talk(
-            self.hub, connection=InterceptedConnection(self.hub, "", self.front)
-        )
+        return Talk(self.hub)
 
     def turn(self, seconds: float) -> None:
         self.clock.advance_to(self.clock.now() + round(seconds * SECOND))
@@ -119,12 +117,12 @@ def test_only_what_may_be_news_is_told() -> None:
     async def story() -> None:
         bench = Bench()
         talk = await poll(bench)
-        assert [seen.number for seen in bench.told] == [1, 2, 3]
+        assert [seen.number for seen in bench.told] == [1, 2, 3, 4]
         await ask(talk, GET)
-        assert [seen.number for seen in bench.told] == [1, 2, 3]
+        assert [seen.number for seen in bench.told] == [1, 2, 3, 4]
         bench.endpoint.publish(published(snapshot(2, EVENT)))
         await ask(talk, GET)
-        assert [seen.number for seen in bench.told] == [1, 2, 3, 6]
+        assert [seen.number for seen in bench.told] == [1, 2, 3, 4, 6]
 
     run(story)
 
