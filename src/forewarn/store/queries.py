@@ -8,11 +8,11 @@ named parameters. Nothing is pasted into a statement, here or later.
 import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
-from typing import Any
+from typing import Any, cast
 
 from forewarn.store import kinds
 from forewarn.store.codec import Codec
-from forewarn.store.kinds import AnyQuestion, Query, Range, Ranking
+from forewarn.store.kinds import AnyQuestion, Query, Question, Range
 
 _NAME = re.compile(r"^-- name: *(.*)$\n", re.MULTILINE)
 _ORDERED = re.compile(r"(.*?)(?:\s+ORDER BY ([^;]*))?;", re.DOTALL)
@@ -44,8 +44,9 @@ def load(codecs: Iterable[Codec[Any]]) -> Mapping[str, str]:
     written = parse(read_sql("queries.sql"))
     codec_of = {codec.kind: codec for codec in codecs}
     found = {"audit_keys": written["audit_keys"]}
-    for question in vars(kinds).values():
-        if isinstance(question, Query | Range | Ranking):
+    for item in vars(kinds).values():
+        if isinstance(item, Question):
+            question = cast("AnyQuestion[Any]", item)
             found |= _complete(question, codec_of[question.kind], written)
     return found
 
