@@ -93,7 +93,7 @@ def test_everything_that_an_event_waits_for_has_its_word_and_sentence() -> None:
     every = replace(LIVE, waiting=tuple(Waiting(what=each) for each in Wait))
     shown = told(every)["Events"][0]["WaitsFor"]
     assert {each["Reason"] for each in shown} == {each.value for each in WaitsFor}
-    assert len({each["Sentence"] for each in shown}) == len(Wait)
+    assert len({each["Message"] for each in shown}) == len(Wait)
 
 
 def test_an_ended_event_says_how_it_went_and_how_long_it_took() -> None:
