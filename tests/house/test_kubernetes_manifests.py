@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.port import Ground
 from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.agent.integrations.kubernetes import KIND
 from forewarn.agent.settings import load_settings
 from forewarn.agent.settings_model import HandlerSettings

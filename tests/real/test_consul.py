@@ -20,7 +20,7 @@ import pytest
 
 from forewarn.agent.core.model import Stage
 from forewarn.agent.handlers.run_context import context_for
-from forewarn.agent.locks.making import make_lock
+from forewarn.agent.locks.port import make_lock
 from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import SystemClock
 from forewarn.instants import HOUR, SECOND, Micros, format_instant

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.agent.integrations.api import Api, ApiError, Ask
 from forewarn.instants import HOUR, format_instant
 from tests.support.agents import free_port

@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.port import HandlerError, Job
+from forewarn.agent.handlers.port import Ground, Job
 from forewarn.agent.handlers.records import Shelf
-from forewarn.agent.handlers.run_context import RunContext, context_for
+from forewarn.agent.handlers.run_context import (
+    HandlerError,
+    OverError,
+    RunContext,
+    context_for,
+)
 from forewarn.agent.integrations.registry import handler_kind
 from forewarn.agent.settings import load_settings
 from forewarn.agent.settings_model import HandlerSettings
@@ -87,7 +91,7 @@ class Handled:
         """Return the sentence of a run that fails."""
         try:
             said = getattr(self, phase)(seconds)
-        except HandlerError as error:
+        except (HandlerError, OverError) as error:
             return error.message
         raise AssertionError(f"it did not fail: {said}")
 

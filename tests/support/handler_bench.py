@@ -1,14 +1,15 @@
 """A runner of handlers by itself, with a shelf for its records, and what it tells."""
 
 import queue
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from forewarn.agent.core.model import Finished, Phase, Run
-from forewarn.agent.handlers.exec import ExecWorker, Program
+from forewarn.agent.handlers.exec import ExecWorker
 from forewarn.agent.handlers.making import shelf_beside
-from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.port import Ground, Worker
 from forewarn.agent.handlers.runner import Runner
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
 from tests.support.agent_journals import task_of
@@ -37,12 +38,12 @@ class Bench:
     def add(self, script: str, **more: object) -> None:
         """Have handler `h` be a script of the shell."""
         words = ("/bin/sh", "-c", script)
-        program = Program(name="h", prepare=words, recover=words)
-        self.workers["h"] = ExecWorker(
-            replace(program, **more),
-            shelf=self.shelf,
-            environment=ENVIRONMENT,
-        )
+        self.workers["h"] = self.worker(prepare=words, recover=words, **more)
+
+    def worker(self, **settings: Any) -> ExecWorker:
+        """Return a worker of handler `h`."""
+        ground = Ground(shelf=self.shelf, environment=ENVIRONMENT, clock=CLOCK)
+        return ExecWorker(HandlerSettings(name="h", kind="exec", **settings), ground)
 
     def run(
         self,

@@ -3,15 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from forewarn.agent.handlers.port import HandlerError
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.commands import (
     COMMAND_SECONDS,
     Commands,
     Output,
     shown,
 )
-from forewarn.agent.integrations.waiting import over
 from forewarn.clock import VirtualClock
 from forewarn.instants import SECOND
 from tests.support.agent_journals import START
@@ -51,14 +49,14 @@ class InProcess(Commands):
     ) -> Output:
         seconds = min(seconds, context.remaining())
         if seconds <= 0:
-            raise over(context, f"running {shown(words)}")
+            raise context.over(f"running {shown(words)}")
         command = self.programs[words[0]](list(words[1:]))
         try:
             status = command.run()
         except TimeoutError:
             self._spend(seconds)
             if context.remaining() <= 0:
-                raise over(context, f"running {shown(words)}") from None
+                raise context.over(f"running {shown(words)}") from None
             raise HandlerError(f"{shown(words)}: no answer") from None
         self._spend(CALL_SECONDS)
         return Output(status=status, out=command.out, err=command.err)

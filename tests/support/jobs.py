@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.making import memos_beside, shelf_beside
-from forewarn.agent.handlers.port import Job, Worker
+from forewarn.agent.handlers.port import Ground, Job, Worker
 from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.integrations import registry
 from forewarn.agent.settings_model import HandlerSettings

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.port import Job, Result, Worker
+from forewarn.agent.handlers.port import Ground, Job, Result, Worker
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.integrations.kubernetes import KIND
 from forewarn.agent.integrations.kubernetes.worker import KubernetesWorker

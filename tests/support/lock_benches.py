@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from forewarn.agent.locks.directory import MARKER
-from forewarn.agent.locks.making import make_lock
-from forewarn.agent.locks.port import Lock
+from forewarn.agent.locks.port import Lock, make_lock
 from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import Clock, SystemClock
 from forewarn.instants import HOUR, SECOND, Micros, parse_instant

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core.model import Finished, StepState, Stop
-from forewarn.agent.handlers.making import Ground, make_workers
-from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.making import make_workers
+from forewarn.agent.handlers.port import Ground, Worker
 from forewarn.agent.settings_model import HandlerSettings
 from tests.support.handler_bench import CLOCK, ENVIRONMENT, Bench
 

@@ -12,10 +12,11 @@ import pytest
 
 from forewarn.agent.core.model import Finished, StepState, Stop, Tighten
 from forewarn.agent.handlers import records
-from forewarn.agent.handlers.exec import ExecWorker, Program
-from forewarn.agent.handlers.port import Job, Result
+from forewarn.agent.handlers.exec import ExecWorker
+from forewarn.agent.handlers.port import Ground, Job, Result
 from forewarn.agent.handlers.records import RUNS_KEPT
 from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.instants import MILLISECOND, SECOND, Micros
 from tests.support.handler_bench import CLOCK, ENVIRONMENT, Bench
 from tests.support.processes import PATIENCE_SECONDS, eventually
@@ -243,9 +244,8 @@ def test_a_bug_in_a_handler_is_a_failure(bench: Bench) -> None:
         def prepare(self, job: Job, context: RunContext) -> Result:
             raise ZeroDivisionError("oh")
 
-    bench.workers["h"] = Broken(
-        Program(name="h"), shelf=bench.shelf, environment=ENVIRONMENT
-    )
+    ground = Ground(shelf=bench.shelf, environment=ENVIRONMENT, clock=CLOCK)
+    bench.workers["h"] = Broken(HandlerSettings(name="h", kind="exec"), ground)
     bench.run()
     assert bench.end() == Finished(
         run_id="r1", state=StepState.FAILED, detail="ZeroDivisionError: oh"

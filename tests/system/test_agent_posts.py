@@ -11,18 +11,15 @@ import pytest
 
 from forewarn.agent.core.model import Memory, NoteKind, Phase
 from forewarn.agent.handlers import webhook
-from forewarn.agent.handlers.making import Ground, make_workers, shelf_beside
-from forewarn.agent.handlers.port import (
+from forewarn.agent.handlers.making import make_workers, shelf_beside
+from forewarn.agent.handlers.port import Ground, Job, Worker
+from forewarn.agent.handlers.run_context import (
     HandlerError,
-    Job,
     LostError,
+    RunContext,
     StoppedError,
     TimeUpError,
-    Worker,
 )
-from forewarn.agent.handlers.posting import Template
-from forewarn.agent.handlers.run_context import RunContext
-from forewarn.agent.handlers.webhook import WebhookWorker
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.port import Limits
 from forewarn.agent.observability import notify
@@ -187,12 +184,13 @@ class TestHandler:
         assert not receiver.came
 
     @pytest.mark.parametrize("path", ["", "/x", "/{vm}"])
-    def test_a_check_finds_that_nobody_is_there(self, path: str) -> None:
+    def test_a_check_finds_that_nobody_is_there(
+        self, receiver: Receiver, tmp_path: Path, path: str
+    ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
         url = f"http://127.0.0.1:{port}{path}"
-        template = Template(url=url)
-        handler = WebhookWorker(prepare=template, recover=template, clock=CLOCK)
+        handler = worker(receiver, tmp_path, prepare=(url,), recover=(url,))
         [fault] = handler.check()
         assert fault == f"http://127.0.0.1:{port}: nobody listens there"
         notifier = notify.make_notifier(
@@ -200,8 +198,8 @@ class TestHandler:
         )
         [fault] = notifier.check()
         assert "nobody listens there" in fault
-        somewhere = replace(template, url="http://{vm}/x")
-        assert not WebhookWorker(prepare=somewhere, recover=None, clock=CLOCK).check()
+        somewhere = ("http://{vm}/x",)
+        assert not worker(receiver, tmp_path, prepare=somewhere, recover=()).check()
 
 
 class TestNotify:

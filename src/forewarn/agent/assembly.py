@@ -37,9 +37,8 @@ from forewarn.agent.core.recovering import strangers
 from forewarn.agent.core.underway import is_idle
 from forewarn.agent.dry import DryRun
 from forewarn.agent.endpoint_lock import EndpointLock, place_of
-from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.making import make_workers, memos_beside, shelf_beside
-from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.port import Ground, Worker
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.handlers.runner import Runner
 from forewarn.agent.handlers.secret import SecretError, read_token

@@ -18,7 +18,7 @@ from forewarn.clock import Clock
 from forewarn.instants import SECOND
 
 if TYPE_CHECKING:
-    from forewarn.agent.alerts.gatekeeper import Gatekeeper
+    from forewarn.agent.alerts.server import Gatekeeper
     from forewarn.agent.locks.locker import Locker
 
 LOOK_SECONDS = 5.0
@@ -58,7 +58,7 @@ def locker_of(
         return None
     # Whoever has no lock does without its memory.
     from forewarn.agent.locks.locker import Locker  # noqa: PLC0415 - see above
-    from forewarn.agent.locks.making import make_lock  # noqa: PLC0415 - see above
+    from forewarn.agent.locks.port import make_lock  # noqa: PLC0415 - see above
 
     return Locker(
         lambda: make_lock(settings.lock, environ, clock),
@@ -70,7 +70,7 @@ def locker_of(
 
 def look_at_lock(settings: Settings, environ: Mapping[str, str], clock: Clock) -> str:
     """Return a sentence about who holds the lock, for `check`; raises ForewarnError."""
-    from forewarn.agent.locks.making import make_lock  # noqa: PLC0415 - as above
+    from forewarn.agent.locks.port import make_lock  # noqa: PLC0415 - as above
 
     lock = make_lock(settings.lock, environ, clock)
     return lock.look(context_for(LOOK_SECONDS, clock))
@@ -83,8 +83,10 @@ def gatekeeper_of(
     if not settings.gate.url:
         return None
     # As with the lock.
-    from forewarn.agent.alerts.gatekeeper import Gatekeeper  # noqa: PLC0415
-    from forewarn.agent.alerts.server import AlertServer  # noqa: PLC0415
+    from forewarn.agent.alerts.server import (  # noqa: PLC0415
+        AlertServer,
+        Gatekeeper,
+    )
 
     return Gatekeeper(
         lambda: AlertServer(settings.gate, clock=clock),

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from forewarn.agent import lastgood
-from forewarn.agent.handlers.port import HandlerError
-from forewarn.agent.handlers.run_context import context_for
+from forewarn.agent.handlers.run_context import HandlerError, context_for
 from forewarn.agent.handlers.secret import (
     SECRET_BYTES_MAX,
     SecretError,
@@ -25,8 +24,7 @@ from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.journal.lock import AgentLock, had_journal, last_holder
 from forewarn.agent.journal.port import JournalRefusedError
 from forewarn.agent.locks.directory import MARKER
-from forewarn.agent.locks.making import make_lock
-from forewarn.agent.locks.port import LockError
+from forewarn.agent.locks.port import LockError, make_lock
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from forewarn.agent.settings_model import HandlerSettings, LockSettings
 from forewarn.agent.sinks.file import FileSink

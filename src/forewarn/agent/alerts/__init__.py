@@ -1,5 +1,5 @@
 """Active alerts of Prometheus or Alertmanager: asked for, read, and counted.
 
-`selecting` says which alerts count, `reading` what an answer says, `server` asks, and
-`gatekeeper` does so in a thread. None of it knows an event, or what the answer is for.
+`selecting` says which alerts count, `reading` what an answer says, and `server` asks, in a
+thread. None of it knows an event, or what the answer is for.
 """

@@ -9,6 +9,10 @@ https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+from typing import Protocol
+
 from forewarn.agent.alerts.reading import (
     Alert,
     AlertsError,
@@ -18,7 +22,8 @@ from forewarn.agent.alerts.reading import (
     words_of,
 )
 from forewarn.agent.alerts.selecting import selection
-from forewarn.agent.core.gate import GateAnswer
+from forewarn.agent.asker import Asker
+from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.secret import read_token
 from forewarn.agent.settings_model import GateSettings
@@ -99,15 +104,13 @@ class AlertServer:
             key_file=settings.key_file,
             body_max=ANSWER_BYTES_MAX,
         )
-        try:
+        with contextlib.closing(client):
             return client.get(
                 f"{self._url.target.rstrip('/')}{path}",
                 headers=headers,
                 timeout=timeout,
                 connect_timeout=timeout,
             )
-        finally:
-            client.close()
 
 
 def _said(answer: Answer) -> str:
@@ -116,3 +119,40 @@ def _said(answer: Answer) -> str:
         return f", a redirect to {where}, which is not followed: write that URL"
     text = last_line(answer.body[:SAID_BYTES].decode("utf-8", "replace"))
     return f": {text}" if text else ""
+
+
+class Server(Protocol):
+    """Who is asked by a gatekeeper."""
+
+    def ask(self, timeout: Micros) -> Found:
+        """Return which alerts are active and count; raises ForewarnError."""
+        ...
+
+
+class Gatekeeper(Asker[Server, AskGate, GateSaid]):
+    """Asks one server in a thread, and tells what it said."""
+
+    name = "gate"
+
+    def __init__(
+        self,
+        make: Callable[[], Server],
+        *,
+        tell: Callable[[GateSaid], None],
+        timeout: Micros,
+    ) -> None:
+        """Ask nothing yet; `make` is called by the thread, `tell` by any thread."""
+        super().__init__(make, tell)
+        self._timeout = timeout
+
+    def _answer(self, target: Server, asked: AskGate) -> GateSaid:
+        found = target.ask(self._timeout)
+        return GateSaid(
+            number=asked.number,
+            answer=found.answer,
+            alerts=found.alerts,
+            detail=found.text,
+        )
+
+    def _trouble(self, asked: AskGate, detail: str) -> GateSaid:
+        return GateSaid(number=asked.number, answer=GateAnswer.TROUBLE, detail=detail)

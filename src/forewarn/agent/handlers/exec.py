@@ -13,22 +13,19 @@ import json
 import logging
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from forewarn.agent import forms
 from forewarn.agent.handlers import process
-from forewarn.agent.handlers.port import (
+from forewarn.agent.handlers.port import Ground, Job, Result
+from forewarn.agent.handlers.records import Folder, last_line, subject_of
+from forewarn.agent.handlers.run_context import (
     HandlerError,
-    Job,
     LostError,
-    Result,
-    StoppedError,
-    TimeUpError,
+    RunContext,
 )
-from forewarn.agent.handlers.records import Folder, Shelf, last_line, subject_of
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.instants import SECOND, format_instant
-from forewarn.protocol.frozen import frozen_dataclass
 
 logger = logging.getLogger("forewarn.agent.handlers")
 
@@ -42,33 +39,14 @@ _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 """What a shell says where it could not start the program."""
 
 
-@frozen_dataclass
-class Program:
-    """What to run for a handler."""
-
-    name: str
-    """The handler's name."""
-    prepare: tuple[str, ...] = ()
-    """The program and its arguments; empty: there is nothing to do."""
-    recover: tuple[str, ...] = ()
-    check: tuple[str, ...] = ()
-    """What tells whether it would work; empty: only whether it is there is looked at."""
-    directory: str = ""
-    """Where it runs; empty: in the root."""
-    environment: tuple[tuple[str, str], ...] = ()
-    """Added to the agent's own, and to what is told of the event."""
-
-
 class ExecWorker:
     """Runs the programs of one handler."""
 
-    def __init__(
-        self, program: Program, *, shelf: Shelf, environment: Mapping[str, str]
-    ) -> None:
-        """Keep records on `shelf`; `environment` is the agent's own."""
-        self._program = program
-        self._shelf = shelf
-        self._environment = environment
+    def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
+        """Run nothing yet."""
+        self._program = settings
+        self._shelf = ground.shelf
+        self._environment = ground.environment
 
     def prepare(self, job: Job, context: RunContext) -> Result:
         """Run the program for preparation; raises HandlerError."""
@@ -140,7 +118,7 @@ class ExecWorker:
             return Result()
         folder = self._shelf.folder(job.run_id)
         if context.remaining() <= 0:
-            raise _over(context, " before the program began")
+            raise context.ended(" before the program began")
         result = self._earlier(job, context)
         if result is not None:
             return result
@@ -183,7 +161,7 @@ class ExecWorker:
             if subject_of(folder.name) == subject_of(job.run_id):
                 return self._ended(running, folder, context)
             if not running.wait(context):
-                raise _over(context, f" while {folder.name} ran, of a lost journal")
+                raise context.ended(f" while {folder.name} ran, of a lost journal")
         return None
 
     def _made(self, folder: Folder, job: Job) -> Folder:
@@ -210,7 +188,9 @@ class ExecWorker:
         """Wait for the end of a program, and tell it."""
         if not running.wait(context):
             how = "had to be killed" if running.was_killed else "ended when asked"
-            raise _over(context, f", and it {how}", folder.last_line())
+            last = folder.last_line()
+            said = f"; its last words: {last}" if last else ""
+            raise context.ended(f", and it {how}{said}")
         status = running.status()
         if status is None:
             raise HandlerError("the program was killed, and not by the agent")
@@ -265,10 +245,3 @@ def _result(status: int, folder: Folder) -> Result:
     else:
         how = f"exit status {status}"
     raise HandlerError(f"{how}: {last}" if last else how)
-
-
-def _over(context: RunContext, how: str, last: str = "") -> HandlerError:
-    said = f"; its last words: {last}" if last else ""
-    if context.is_stopped:
-        return StoppedError(f"its event has gone{how}{said}")
-    return TimeUpError(f"its time was up{how}{said}")

@@ -8,7 +8,8 @@ What a kind promises:
 
 * It returns a `Result` when the work is done, and raises HandlerError when it is not:
   its sentence is shown to people, and withholds the approval where the handler is
-  required. Any other exception is a bug; it is logged, and counts as a failure.
+  required. At the end of its time that is an OverError, which the `RunContext` makes.
+  Any other exception is a bug; it is logged, and counts as a failure.
 * It ends by itself. It asks the `RunContext` how long it may go on before each wait, gives
   that as the time-out of whatever it calls, and lets go of everything at `stop_at`,
   by force until `kill_at`. Nobody can end it from outside: a run that hangs is one
@@ -24,39 +25,34 @@ A kind knows no rule, no document and no endpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.run_context import RunContext, context_for
+from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.run_context import (
+    HandlerError,
+    LostError,
+    OverError,
+    RunContext,
+    context_for,
+)
 from forewarn.clock import Clock
 from forewarn.instants import Micros
-from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.notices import Notice
 
 
-class HandlerError(ForewarnError):
-    """The work was not done; the message says why."""
+@frozen_dataclass
+class Ground:
+    """What handlers stand on."""
 
-
-class OverError(HandlerError):
-    """The run is to end: nothing more may be tried."""
-
-    said = ""
-    """What a target that was away said last; part of the message."""
-
-
-class TimeUpError(OverError):
-    """The work was not done in its time."""
-
-
-class StoppedError(OverError):
-    """The work was ended since its event went; no fault of its own."""
-
-
-class LostError(HandlerError):
-    """Nobody knows how the work ended."""
+    shelf: Shelf
+    environment: Mapping[str, str]
+    """The agent's own."""
+    clock: Clock
+    memos: str = ""
+    """The folder of what handlers remember, beside the journal."""
 
 
 @frozen_dataclass
@@ -127,7 +123,7 @@ def faults_within(
     try:
         for each in look(context_for(seconds, clock)):
             found[each] = None
-    except HandlerError as error:
+    except (HandlerError, OverError) as error:
         found[error.message] = None
     return list(found)
 

@@ -10,11 +10,11 @@ the interpreter that runs the agent runs it, and it survives the agent.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 
-from forewarn.agent.handlers.exec import ExecWorker, Program
-from forewarn.agent.handlers.records import Shelf
+from forewarn.agent.handlers.exec import ExecWorker
+from forewarn.agent.handlers.port import Ground
+from forewarn.agent.settings_model import HandlerSettings
 
 _CALL = """
 import importlib, json, sys, types
@@ -75,25 +75,23 @@ if then == "call":
 of forewarn, so it runs beside a single file too."""
 
 
-def python_worker(
-    program: Program, *, shelf: Shelf, environment: Mapping[str, str]
-) -> ExecWorker:
+def python_worker(settings: HandlerSettings, ground: Ground) -> ExecWorker:
     """Return the worker for a handler whose words are entry points."""
 
     # Modules beside wherever the agent runs are nobody's; those of a folder that the
     # settings name are meant.
-    safe = () if program.directory else ("-P",)
+    safe = () if settings.directory else ("-P",)
 
     def words(then: str, *entries: str) -> tuple[str, ...]:
         start = (sys.executable, *safe, "-u", "-c", _CALL, then)
         return (*start, *entries) if entries else ()
 
     # Whether they can be imported and called is looked at, with and without a check.
-    entries = (*program.check, *program.prepare, *program.recover)
+    entries = (*settings.check, *settings.prepare, *settings.recover)
     called = replace(
-        program,
-        prepare=words("call", *program.prepare),
-        recover=words("call", *program.recover),
-        check=words("call" if program.check else "look", *entries),
+        settings,
+        prepare=words("call", *settings.prepare),
+        recover=words("call", *settings.recover),
+        check=words("call" if settings.check else "look", *entries),
     )
-    return ExecWorker(called, shelf=shelf, environment=environment)
+    return ExecWorker(called, ground)

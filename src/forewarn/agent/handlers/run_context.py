@@ -13,10 +13,41 @@ from collections.abc import Callable, Generator, Iterator
 
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.errors import ForewarnError
 
 PAUSE_FIRST_SECONDS = 0.25
 PAUSE_MOST_SECONDS = 5.0
 """Before something is tried again whose target was away."""
+
+LOOK_SECONDS_MAX = 2.0
+LOOK_SECONDS_MIN = 0.1
+"""Between two looks. Each may ask the controller of a whole cluster several times."""
+
+LOOKS = 100
+"""About so many looks fit into a run, within these bounds."""
+
+
+class HandlerError(ForewarnError):
+    """The work was not done; the message says why."""
+
+
+class OverError(ForewarnError):
+    """The run is to end: nothing more may be tried.
+
+    It is no HandlerError, so that what goes on after a failure does not catch it.
+    """
+
+
+class TimeUpError(OverError):
+    """The work was not done in its time."""
+
+
+class StoppedError(OverError):
+    """The work was ended since its event went; no fault of its own."""
+
+
+class LostError(HandlerError):
+    """Nobody knows how the work ended."""
 
 
 class RunContext:
@@ -29,6 +60,7 @@ class RunContext:
         self._stop = monotonic + (stop_at - now) / SECOND
         self._kill = monotonic + (kill_at - now) / SECOND
         self._is_stopped = False
+        self._doing = ""
         self._over = threading.Event()
         """It is to end now: it was asked to, or its shortened time is up."""
         self._lock = threading.Lock()
@@ -94,6 +126,46 @@ class RunContext:
         """Wait so long, or until it is to end; tell whether it may go on."""
         self._over.wait(min(seconds, self.remaining()))
         return self.remaining() > 0
+
+    def over(self, doing: str, *, said: str = "") -> OverError:
+        """Return the error of a run that has no time left: `waiting for 3 sessions`.
+
+        Within `doing`, the error says that instead. `said` is what a target that was
+        away said last.
+        """
+        doing = self._doing or doing
+        return self.ended(f" while it was {doing}{f': {said}' if said else ''}")
+
+    def ended(self, how: str) -> OverError:
+        """Return the error of a run that has no time left; `how` goes on from there."""
+        if self._is_stopped:
+            return StoppedError(f"its event has gone{how}")
+        return TimeUpError(f"its time was up{how}")
+
+    def pause(self, seconds: float, doing: str) -> None:
+        """Wait so long; raises OverError with this if it is to end."""
+        if not self.sleep(seconds):
+            raise self.over(doing)
+
+    @contextlib.contextmanager
+    def doing(self, what: str) -> Generator[None]:
+        """Have the end of the run say what the outermost block was for."""
+        before = self._doing
+        self._doing = before or what
+        try:
+            yield
+        finally:
+            self._doing = before
+
+    def recheck(self, awaited: str, *, looks: int = 1, seconds: float = 0) -> None:
+        """Wait until it is time to look again; raises OverError.
+
+        From now on, the end of the run says that it was waiting for this. `seconds` are
+        between two looks; 0: as many as fit into the run about a hundred times.
+        """
+        self._doing = f"waiting {awaited}"
+        usual = max(LOOK_SECONDS_MIN, min(LOOK_SECONDS_MAX, self.remaining() / LOOKS))
+        self.pause(looks * (seconds or usual), self._doing)
 
     @contextlib.contextmanager
     def on_stop(self, wake: Callable[[], None]) -> Generator[None]:

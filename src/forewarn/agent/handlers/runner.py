@@ -18,16 +18,15 @@ from forewarn.agent.core.model import (
     Stop,
     Tighten,
 )
-from forewarn.agent.handlers.port import (
-    HandlerError,
-    Job,
-    LostError,
-    Result,
-    StoppedError,
-    Worker,
-)
+from forewarn.agent.handlers.port import Job, Result, Worker
 from forewarn.agent.handlers.records import Shelf
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.run_context import (
+    HandlerError,
+    LostError,
+    OverError,
+    RunContext,
+    StoppedError,
+)
 from forewarn.clock import Clock
 
 logger = logging.getLogger("forewarn.agent.handlers")
@@ -115,7 +114,7 @@ class Runner:
             self._end(job, StepState.STOPPED, error.message)
         except LostError as error:
             self._end(job, StepState.LOST, error.message)
-        except HandlerError as error:
+        except (HandlerError, OverError) as error:
             self._end(job, StepState.FAILED, error.message)
         except Exception as error:
             logger.exception("handler %s has a bug", job.handler)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from forewarn.agent import secrets
-from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.settings import files
 
 SECRET_BYTES_MAX = 4 * 1024

@@ -9,28 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from forewarn.agent import forms
-from forewarn.agent.handlers.port import (
-    Forgetful,
-    HandlerError,
-    Job,
-    Result,
-    StoppedError,
-    TimeUpError,
-    faults_within,
-)
+from forewarn.agent.handlers.port import Forgetful, Ground, Job, Result, faults_within
 from forewarn.agent.handlers.posting import Post, PostError, Template, faults, unreached
 from forewarn.agent.handlers.run_context import (
     PAUSE_FIRST_SECONDS,
     PAUSE_MOST_SECONDS,
+    HandlerError,
+    OverError,
     RunContext,
     doubling,
 )
-from forewarn.clock import Clock
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.instants import format_instant
+
+if TYPE_CHECKING:
+    from forewarn.agent.integrations.kubernetes.listing import PodList
 
 TRY_SECONDS = 10.0
 """For one attempt, where more is left: a server that hangs is asked again. A request
@@ -44,37 +40,24 @@ CHECK_SECONDS = 5.0
 """For a check of who names the pods: somebody waits."""
 
 
-class Pods(Protocol):
-    """Who names the pods of this VM's node: `integrations.kubernetes.listing`."""
-
-    def names(self, context: RunContext) -> Sequence[str]:
-        """Return `namespace/name` of each; raises HandlerError."""
-        ...
-
-    def faults(self, context: RunContext) -> Sequence[str]:
-        """Return what is careless; raises HandlerError."""
-        ...
-
-
 class WebhookWorker(Forgetful):
     """Sends the requests of one handler."""
 
-    def __init__(
-        self,
-        *,
-        prepare: Template | None,
-        recover: Template | None,
-        clock: Clock,
-        pods: Pods | None = None,
-    ) -> None:
-        """Send nothing yet; None: there is nothing to do in that phase.
+    def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
+        """Send nothing yet."""
+        # None: there is nothing to do in that phase.
+        self._prepare = _template(settings, settings.prepare)
+        self._recover = _template(settings, settings.recover)
+        self._clock = ground.clock
+        self._pods: PodList | None = None
+        """Each request tells of the pods on this VM's node."""
+        if settings.pods:
+            # Whoever tells of no pods does not load what asks a cluster for them.
+            from forewarn.agent.integrations.kubernetes.listing import (  # noqa: PLC0415
+                PodList,
+            )
 
-        With `pods`, each request tells of the pods on this VM's node.
-        """
-        self._pods = pods
-        self._prepare = prepare
-        self._recover = recover
-        self._clock = clock
+            self._pods = PodList(settings, ground)
 
     def prepare(self, job: Job, context: RunContext) -> Result:
         """Send the request for preparation; raises HandlerError."""
@@ -125,16 +108,14 @@ class WebhookWorker(Forgetful):
                     raise HandlerError(last) from error
             if not context.sleep(next(pauses)):
                 break
-        if context.is_stopped:
-            raise StoppedError("its event has gone before the request was taken")
-        raise TimeUpError(f"its time was up: {last}")
+        raise context.ended(f": {last}")
 
 
-def _named(pods: Pods, context: RunContext) -> tuple[Sequence[str] | None, str]:
+def _named(pods: PodList, context: RunContext) -> tuple[Sequence[str] | None, str]:
     """Return the pods, None: they could not be had; and then why, as a sentence."""
     try:
         return pods.names(context), ""
-    except HandlerError as error:
+    except (HandlerError, OverError) as error:
         return None, f"sent without the pods: {error.message}"
 
 
@@ -182,6 +163,15 @@ KNOWN = dict.fromkeys(
 """Every placeholder, but `{pods}`, which not each handler has."""
 
 
-def with_url(template: Template, url: tuple[str, ...]) -> Template | None:
+def _template(settings: HandlerSettings, url: tuple[str, ...]) -> Template | None:
     """Return the template of a phase; None where it has no URL."""
-    return replace(template, url=url[0]) if url else None
+    if not url:
+        return None
+    return Template(
+        url=url[0],
+        method=settings.method,
+        headers=settings.headers,
+        body=settings.body,
+        secret_file=settings.secret_file,
+        ca_file=settings.ca_file,
+    )

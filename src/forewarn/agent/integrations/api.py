@@ -16,15 +16,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from forewarn.agent.foreign import members, told
-from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.run_context import (
     PAUSE_FIRST_SECONDS,
     PAUSE_MOST_SECONDS,
+    HandlerError,
     RunContext,
     doubling,
 )
-from forewarn.agent.integrations.waiting import over
+from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.wire.http import Answer, Client, HttpError, Trouble, parse_url
 from forewarn.clock import Clock
 from forewarn.instants import SECOND
@@ -161,12 +161,12 @@ class Api:
         while True:
             seconds = min(context.remaining(), ask.seconds)
             if seconds <= 0:
-                raise over(context, f"asking {self.base}")
+                raise context.over(f"asking {self.base}")
             try:
                 answer = self._once(ask, context, seconds)
             except HttpError as error:
                 if error.trouble is Trouble.STOPPED:
-                    raise over(context, f"asking {self.base}") from error
+                    raise context.over(f"asking {self.base}") from error
                 last: HandlerError = HandlerError(error.message)
             else:
                 if answer.status in _FINE:
@@ -177,7 +177,7 @@ class Api:
             if not ask.again:
                 raise last
             if not context.sleep(next(pauses)):
-                raise over(context, "asking again", said=last.message) from last
+                raise context.over("asking again", said=last.message) from last
 
     def _once(self, ask: Ask, context: RunContext, seconds: float) -> Answer:
         client = Client(
@@ -214,6 +214,32 @@ class Api:
         return ApiError(
             f"{message}: {said}" if said else message, answer=answer, body=body
         )
+
+
+class TokenApi(Api):
+    """A server that is asked with a token in a header, as Consul and Nomad are."""
+
+    def __init__(
+        self, url: str, *, header: str, token_file: str, clock: Clock, **tls: str
+    ) -> None:
+        """Connect nowhere yet; `header` is that of the token, `tls` as of `Api`."""
+
+        def headers() -> Sequence[tuple[str, str]]:
+            return ((header, read_secret(token_file)),) if token_file else ()
+
+        super().__init__(url, clock=clock, headers=headers, **tls)
+
+    def allowed(self, ask: Ask, context: RunContext, right: str) -> tuple[Answer, Any]:
+        """Return an answer and its JSON; raises HandlerError.
+
+        Where it is forbidden, that says which `right` the token needs.
+        """
+        try:
+            return self.answered(ask, context)
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            raise HandlerError(f"{error.message}; its token needs {right}") from error
 
 
 def _shaped(ask: Ask, answer: Answer) -> Any:

@@ -15,15 +15,14 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from forewarn.agent.handlers.port import HandlerError, OverError
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.run_context import (
     PAUSE_FIRST_SECONDS,
     PAUSE_MOST_SECONDS,
+    HandlerError,
     RunContext,
     doubling,
 )
-from forewarn.agent.integrations.waiting import over
 from forewarn.protocol.frozen import frozen_dataclass
 
 OUTPUT_CHARACTERS_MAX = 4 * 1024 * 1024
@@ -94,7 +93,7 @@ class Commands:
         """
         seconds = min(seconds, context.remaining())
         if seconds <= 0:
-            raise _over(context, words)
+            raise context.over(f"running {shown(words)}")
         try:
             child = subprocess.Popen(  # noqa: S603 - what the settings name
                 list(words),
@@ -116,6 +115,7 @@ class Commands:
             killed.set()
             _kill(child)
 
+        out = err = ""
         with context.on_stop(kill):
             try:
                 out, err = child.communicate(timeout=seconds)
@@ -123,11 +123,12 @@ class Commands:
                 kill()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.communicate(timeout=REAP_SECONDS)
-                raise _over(context, words, seconds) from None
             finally:
                 _kill(child)
+        if killed.is_set() and context.remaining() > 0:
+            raise HandlerError(f"{shown(words)}: no answer within {seconds:.0f} s")
         if killed.is_set():
-            raise _over(context, words)
+            raise context.over(f"running {shown(words)}")
         return Output(
             status=child.returncode,
             out=out[:OUTPUT_CHARACTERS_MAX],
@@ -152,32 +153,23 @@ class Commands:
         if not self.find(words[0]):
             raise HandlerError(f"there is no program {words[0]}")
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
-        while True:
-            try:
-                output = self.run(words, context, seconds=seconds)
-            except OverError as error:
-                raise over(context, doing) from error
-            except HandlerError as error:
-                last = error.message
-            else:
-                if output.status == 0 or not may_pass(output):
-                    return output
-                last = output.said
-            if not context.sleep(next(pauses)):
-                raise over(context, doing, said=last)
+        with context.doing(doing):
+            while True:
+                try:
+                    output = self.run(words, context, seconds=seconds)
+                except HandlerError as error:
+                    last = error.message
+                else:
+                    if output.status == 0 or not may_pass(output):
+                        return output
+                    last = output.said
+                if not context.sleep(next(pauses)):
+                    raise context.over(doing, said=last)
 
 
 def shown(words: Sequence[str]) -> str:
     """Return a command for a sentence."""
     return " ".join(words)
-
-
-def _over(
-    context: RunContext, words: Sequence[str], seconds: float = 0.0
-) -> HandlerError:
-    if context.remaining() > 0:
-        return HandlerError(f"{shown(words)}: no answer within {seconds:.0f} s")
-    return over(context, f"running {shown(words)}")
 
 
 def _kill(child: subprocess.Popen[str]) -> None:

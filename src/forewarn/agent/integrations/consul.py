@@ -12,29 +12,20 @@ from typing import Any
 
 from forewarn.agent.foreign import members
 from forewarn.agent.forms import percent_quoted
-from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.port import (
-    Forgetful,
-    HandlerError,
-    Job,
-    Result,
-    faults_within,
-)
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.port import Ground, Job, Result
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.api import (
-    FORBIDDEN,
     NOT_FOUND,
     ApiError,
     Ask,
     Shape,
 )
+from forewarn.agent.integrations.base import Integration
 from forewarn.agent.integrations.hashicorp import (
-    CHECK_SECONDS,
     connection_keys,
     local_agent,
 )
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_long
-from forewarn.agent.integrations.waiting import over
 from forewarn.agent.options import Forms
 from forewarn.agent.settings_model import HandlerSettings
 from forewarn.agent.wire.answers import Answer
@@ -59,18 +50,18 @@ SERVICE_CHECK = "_service_maintenance:"
 """What Consul calls the checks that maintenance mode is made of."""
 
 
-class ConsulWorker(Forgetful):
+class ConsulWorker(Integration):
     """One handler of maintenance mode."""
 
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
         """Ask nobody yet."""
+        super().__init__(settings, ground)
         more = settings.more
         self._services: tuple[str, ...] = more.get("services", ())
         self._wait: Micros = more.get("wait", 0)
         self._mark = f"forewarn {settings.name}: "
         """How the reasons that this handler gives begin."""
-        self._clock = ground.clock
-        self._api = local_agent(settings, ground, url=URL, header="X-Consul-Token")
+        self._api = local_agent(more, ground.clock, url=URL, header="X-Consul-Token")
 
     def prepare(self, job: Job, context: RunContext) -> Result:
         """Put it into maintenance, and wait for its clients; raises HandlerError."""
@@ -107,11 +98,6 @@ class ConsulWorker(Forgetful):
         if kept:
             told.append(f"{kept} was put into maintenance by somebody else and stays")
         return Result(detail="; ".join(told) or "nothing was in maintenance")
-
-    def check(self, vm: str = "") -> Sequence[str]:
-        """Return what would fail, one sentence each."""
-        del vm
-        return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
     def _wrong(self, context: RunContext) -> Sequence[str]:
         # Once, since a person waits to hear that nobody is there.
@@ -173,15 +159,9 @@ class ConsulWorker(Forgetful):
             # It was deregistered meanwhile, and its maintenance went with it.
 
     def _answered(self, ask: Ask, context: RunContext) -> tuple[Answer, Any]:
-        try:
-            return self._api.answered(ask, context)
-        except ApiError as error:
-            if error.status != FORBIDDEN:
-                raise
-            right = 'service "NAME" { policy = "write" }'
-            if not self._services:
-                right = 'node "NAME" { policy = "write" }'
-            raise HandlerError(f"{error.message}; its token needs {right}") from error
+        what = "service" if self._services else "node"
+        right = f'{what} "NAME" {{ policy = "write" }}'
+        return self._api.allowed(ask, context, right)
 
     # What was found
 
@@ -194,11 +174,10 @@ class ConsulWorker(Forgetful):
         left = min(began + self._wait - self._clock.now(), self._wait)
         if left <= 0:
             return
+        doing = "waiting for clients that remember this node"
         timer = context.timer(left / SECOND)
         while timer() > 0:
-            if not context.sleep(timer()):
-                doing = "waiting for clients that remember this node"
-                raise over(context, f"{doing} ({format_duration(self._wait)})")
+            context.pause(timer(), f"{doing} ({format_duration(self._wait)})")
 
     def _told(self, mine: set[str], found: Mapping[str, str]) -> str:
         told = [
@@ -224,16 +203,12 @@ def _since(reason: str) -> Micros:
         return 0
 
 
-def _make(settings: HandlerSettings, ground: Ground) -> ConsulWorker:
-    return ConsulWorker(settings, ground)
-
-
 def _faults(entry: Entry) -> Faults:
     return too_long(entry, "wait", 0)
 
 
 KIND = HandlerKind(
-    make=_make,
+    make=ConsulWorker,
     faults=_faults,
     keys={
         **connection_keys("Consul", URL),

@@ -1,37 +1,25 @@
-"""How Consul's and Nomad's agents on this machine are asked: alike, but for a header.
-
-The token is read anew for each request, so that it can be changed meanwhile.
-"""
+"""How the settings say where the agent of Consul or Nomad on this machine is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
-from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.secret import read_secret
-from forewarn.agent.integrations.api import Api
+from forewarn.agent.integrations.api import TokenApi
 from forewarn.agent.options import Forms
-from forewarn.agent.settings_model import HandlerSettings
+from forewarn.clock import Clock
 from forewarn.settings.forms import Option
-
-CHECK_SECONDS = 5.0
-"""For all that `check` asks: a person waits."""
 
 
 def local_agent(
-    settings: HandlerSettings, ground: Ground, *, url: str, header: str
-) -> Api:
-    """Return who is asked by a handler; `header` is that of the token."""
-    more = settings.more
-    file: str = more.get("token_file", "")
-
-    def headers() -> Sequence[tuple[str, str]]:
-        return ((header, read_secret(file)),) if file else ()
-
-    return Api(
+    more: Mapping[str, Any], clock: Clock, *, url: str, header: str
+) -> TokenApi:
+    """Return the agent that the settings of a handler mean."""
+    return TokenApi(
         more.get("url", url),
-        clock=ground.clock,
-        headers=headers,
+        header=header,
+        token_file=more.get("token_file", ""),
+        clock=clock,
         ca_file=more.get("ca_file", ""),
         cert_file=more.get("cert_file", ""),
         key_file=more.get("key_file", ""),

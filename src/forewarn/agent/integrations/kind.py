@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.port import Ground, Worker
 from forewarn.agent.settings_model import (
     HANDLER_TIMEOUT,
     HandlerSettings,

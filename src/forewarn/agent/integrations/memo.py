@@ -15,10 +15,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.agent.settings_model import HandlerSettings
 from forewarn.settings import files
 
@@ -78,6 +78,36 @@ class Memo:
                 f"what it is going to do cannot be remembered in {self._path}: "
                 f"{error.strerror}"
             ) from error
+
+    # Groups of things, by what was done to them: each has names by ids
+
+    def groups(self, deed: str) -> list[dict[str, str]]:
+        """Return the groups of a deed, in the order in which it was done.
+
+        Raises HandlerError.
+        """
+        # A list of ids is of an agent before 0.2.
+        return [
+            group if isinstance(group, dict) else dict.fromkeys(group, "")
+            for group in self.read().get(deed, ())
+        ]
+
+    def remember(self, deed: str, names: Mapping[str, str]) -> None:
+        """Add what is not remembered yet, as the last group; raises HandlerError."""
+        groups = self.groups(deed)
+        known = {each for group in groups for each in group}
+        fresh = {each: name for each, name in names.items() if each not in known}
+        if fresh:
+            self.keep({**self.read(), deed: [*groups, fresh]})
+
+    def forget(self, deed: str, ids: Collection[str]) -> None:
+        """Remember these no longer; raises HandlerError."""
+        left = [
+            {each: name for each, name in group.items() if each not in ids}
+            for group in self.groups(deed)
+        ]
+        members = {**self.read(), deed: [group for group in left if group]}
+        self.keep({what: each for what, each in members.items() if each})
 
 
 def _flush_folder(path: str) -> None:

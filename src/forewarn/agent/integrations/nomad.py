@@ -12,30 +12,20 @@ from typing import Any
 
 from forewarn.agent.foreign import members
 from forewarn.agent.forms import percent_quoted
-from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.port import (
-    Forgetful,
-    HandlerError,
-    Job,
-    Result,
-    faults_within,
-)
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.port import Ground, Job, Result
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.api import (
-    FORBIDDEN,
     NOT_FOUND,
     ApiError,
     Ask,
     Shape,
 )
+from forewarn.agent.integrations.base import Integration
 from forewarn.agent.integrations.hashicorp import (
-    CHECK_SECONDS,
     connection_keys,
     local_agent,
 )
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_long
-from forewarn.agent.integrations.memo import Memo
-from forewarn.agent.integrations.waiting import over
 from forewarn.agent.options import Forms
 from forewarn.agent.settings_model import HandlerSettings
 from forewarn.agent.wire.answers import Answer
@@ -115,19 +105,17 @@ class Drain:
     """The event's type."""
 
 
-class NomadWorker(Forgetful):
+class NomadWorker(Integration):
     """One handler that drains."""
 
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
         """Ask nobody yet."""
+        super().__init__(settings, ground)
         more = settings.more
         self._forces: bool = more.get("force", True)
         self._force_before: Micros = more.get("force_before", FORCE_BEFORE)
         self._drains_system: bool = more.get("system_jobs", False)
-        self._clock = ground.clock
-        self._memo = Memo(ground.memos, settings)
-        self._name = settings.name
-        self._api = local_agent(settings, ground, url=URL, header="X-Nomad-Token")
+        self._api = local_agent(more, ground.clock, url=URL, header="X-Nomad-Token")
 
     def prepare(self, job: Job, context: RunContext) -> Result:
         """Drain the node, and wait until it is empty; raises HandlerError."""
@@ -169,11 +157,6 @@ class NomadWorker(Forgetful):
         if node.was != ELIGIBLE:
             return Result(detail=f"the drain ended; node {node.name} stays {node.was}")
         return Result(detail=f"node {node.name} is eligible again")
-
-    def check(self, vm: str = "") -> Sequence[str]:
-        """Return what would fail, one sentence each."""
-        del vm
-        return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
     def _wrong(self, context: RunContext) -> Sequence[str]:
         # Once, since a person waits to hear that nobody is there.
@@ -221,8 +204,7 @@ class NomadWorker(Forgetful):
             is_back = found.eligibility == ELIGIBLE or not restores
             if is_back and not found.is_draining:
                 return
-            if not context.sleep(PAUSE_SECONDS):
-                raise over(context, f"waiting for node {node.name} to be eligible")
+            context.pause(PAUSE_SECONDS, f"waiting for node {node.name} to be eligible")
 
     def _wait_until_empty(
         self, node_id: str, context: RunContext, *, mine: Drain | None = None
@@ -233,19 +215,13 @@ class NomadWorker(Forgetful):
         come, since it may have been away, or had its clock set.
         """
         stopped: tuple[str, ...] | None = None
-        waits_for = ""
         while True:
-            try:
-                node = self._node(node_id, context)
-                left = self._allocations(node_id, context)
-                is_due = stopped is None and self._deadline(context) == AT_ONCE
-                if mine is not None and node.is_draining and is_due:
-                    self._drain(node_id, mine, context, deadline=AT_ONCE)
-                    stopped = left
-            except HandlerError as error:
-                if waits_for and context.remaining() <= 0:
-                    raise over(context, f"waiting for {waits_for}") from error
-                raise
+            node = self._node(node_id, context)
+            left = self._allocations(node_id, context)
+            is_due = stopped is None and self._deadline(context) == AT_ONCE
+            if mine is not None and node.is_draining and is_due:
+                self._drain(node_id, mine, context, deadline=AT_ONCE)
+                stopped = left
             if mine is not None and node.is_cancelled:
                 raise HandlerError(f"somebody has ended the drain of node {node.name}")
             if not node.is_draining and not left:
@@ -256,8 +232,7 @@ class NomadWorker(Forgetful):
                     )
                 return stopped or ()
             waits_for = _shown(left) if left else "Nomad to call the drain done"
-            if not context.sleep(PAUSE_SECONDS):
-                raise over(context, f"waiting for {waits_for}")
+            context.recheck(f"for {waits_for}", seconds=PAUSE_SECONDS)
 
     # What Nomad is asked
 
@@ -312,12 +287,8 @@ class NomadWorker(Forgetful):
 
     def _answered(self, ask: Ask, context: RunContext) -> tuple[Answer, Any]:
         try:
-            return self._api.answered(ask, context)
+            return self._api.allowed(ask, context, f"a policy with {POLICY}")
         except ApiError as error:
-            if error.status == FORBIDDEN:
-                raise HandlerError(
-                    f"{error.message}; its token needs a policy with {POLICY}"
-                ) from error
             if error.status == NOT_FOUND:
                 raise HandlerError(
                     f"{error.message}; has the node left the cluster?"
@@ -332,17 +303,13 @@ def _shown(left: Sequence[str]) -> str:
     return f"{count}: {', '.join(left[:NAMES_SHOWN])}{more}"
 
 
-def _make(settings: HandlerSettings, ground: Ground) -> NomadWorker:
-    return NomadWorker(settings, ground)
-
-
 def _faults(entry: Entry) -> Faults:
     if entry.get("force", True):
         yield from too_long(entry, "force_before", FORCE_BEFORE)
 
 
 KIND = HandlerKind(
-    make=_make,
+    make=NomadWorker,
     faults=_faults,
     marks_there=True,
     keys={

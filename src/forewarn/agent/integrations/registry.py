@@ -35,6 +35,9 @@ SINKS: Mapping[str, str] = {
 }
 """By the word in the settings, what it is."""
 
+_SHARED = {"docker": "containers", "podman": "containers"}
+"""By the word of kinds that share a module, which one: it has `KINDS`."""
+
 
 def handler_kind(word: str) -> HandlerKind | None:
     """Return a kind of handler; None: it is no integration."""
@@ -51,4 +54,6 @@ def sink_kind(word: str) -> SinkKind | None:
 
 
 def _loaded(package: str, word: str) -> object:
-    return importlib.import_module(f"forewarn.agent.{package}.{word}").KIND
+    name = _SHARED.get(word, word)
+    module = importlib.import_module(f"forewarn.agent.{package}.{name}")
+    return module.KINDS[word] if word in _SHARED else module.KIND

@@ -12,20 +12,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forewarn.agent.forms import percent_quoted
-from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.run_context import RunContext
-from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.api import (
-    FORBIDDEN,
     NOT_FOUND,
-    Api,
     ApiError,
     Ask,
     Shape,
+    TokenApi,
 )
 from forewarn.agent.locks.port import LockError
-from forewarn.agent.locks.register import Page, RegisterLock
-from forewarn.agent.locks.times import server_time
+from forewarn.agent.locks.register import Page, RegisterLock, server_time
 from forewarn.agent.settings_model import LockSettings
 from forewarn.agent.wire.answers import Answer
 from forewarn.clock import Clock
@@ -43,19 +39,15 @@ class KeyRegister:
 
     def __init__(self, settings: LockSettings, *, clock: Clock) -> None:
         """Ask nobody yet."""
-        file = settings.token_file
-
-        def headers() -> Sequence[tuple[str, str]]:
-            return (("X-Consul-Token", read_secret(file)),) if file else ()
-
         self._key = f"{PREFIX}{settings.group}"
         self._path = f"/v1/kv/{PREFIX}{percent_quoted(settings.group)}"
         self._seconds = settings.timeout / SECOND
         self._clock = clock
-        self._api = Api(
+        self._api = TokenApi(
             settings.url or URL,
+            header="X-Consul-Token",
+            token_file=settings.token_file,
             clock=clock,
-            headers=headers,
             ca_file=settings.ca_file,
             cert_file=settings.cert_file,
             key_file=settings.key_file,
@@ -102,13 +94,8 @@ class KeyRegister:
             seconds=self._seconds,
             shape=shape,
         )
-        try:
-            return self._api.answered(ask, context)
-        except ApiError as error:
-            if error.status != FORBIDDEN:
-                raise
-            right = f'key "{self._key}" {{ policy = "write" }}'
-            raise HandlerError(f"{error.message}; its token needs {right}") from error
+        right = f'key "{self._key}" {{ policy = "write" }}'
+        return self._api.allowed(ask, context, right)
 
 
 def _entry(entries: Sequence[Mapping[str, Any]], key: str) -> tuple[str, int]:

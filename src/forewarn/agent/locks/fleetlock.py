@@ -74,31 +74,24 @@ class FleetLock:
 
     def look(self, context: RunContext) -> str:
         """Return that the server takes connections; raises ForewarnError."""
-        client = self._client()
-        try:
-            self._headers()
-            client.reach(
-                timeout=min(REACH_TIMEOUT, round(context.remaining() * SECOND))
-            )
-        finally:
-            client.close()
+        self._headers()
+        timeout = min(REACH_TIMEOUT, round(context.remaining() * SECOND))
+        self._client().reach(timeout=timeout)
         return (
             f"{self._url.base} takes connections; who holds it, FleetLock tells nobody"
         )
 
     def _post(self, path: str, holder: str, context: RunContext) -> Answer:
         client = self._client()
-        try:
-            with context.on_stop(client.interrupt):
-                answer = client.send(
-                    "POST",
-                    f"{self._url.target.rstrip('/')}{path}",
-                    body_of(holder, self._settings.group),
-                    headers=self._headers(),
-                    timeout=max(round(context.remaining() * SECOND), 1),
-                )
-        finally:
-            client.close()
+        with context.on_stop(client.interrupt):
+            # It keeps no connection.
+            answer = client.send(
+                "POST",
+                f"{self._url.target.rstrip('/')}{path}",
+                body_of(holder, self._settings.group),
+                headers=self._headers(),
+                timeout=max(round(context.remaining() * SECOND), 1),
+            )
         if answer.status == _DONE and (why := _oddity(answer)):
             raise LockError(f"POST {path} was answered 200 with {why}")
         return answer

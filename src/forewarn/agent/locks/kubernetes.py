@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forewarn.agent.foreign import members
-from forewarn.agent.handlers.port import HandlerError
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.api import (
     CONFLICT,
     FORBIDDEN,
@@ -24,8 +23,7 @@ from forewarn.agent.integrations.kubernetes.access import ACCOUNT_FOLDER, find
 from forewarn.agent.integrations.kubernetes.answers import as_object, is_not_found
 from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import LockError
-from forewarn.agent.locks.register import Page, RegisterLock
-from forewarn.agent.locks.times import server_time
+from forewarn.agent.locks.register import Page, RegisterLock, server_time
 from forewarn.agent.settings_model import LockSettings
 from forewarn.agent.wire.answers import Answer
 from forewarn.clock import Clock

@@ -13,9 +13,13 @@ A kind knows no event. It is used by one thread at a time.
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
 from typing import Protocol
 
 from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.settings_model import LockSettings
+from forewarn.clock import Clock
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
@@ -50,3 +54,14 @@ class Lock(Protocol):
     def look(self, context: RunContext) -> str:
         """Return a sentence about who holds it, and change nothing; raises ForewarnError."""
         ...
+
+
+def make_lock(
+    settings: LockSettings, environment: Mapping[str, str], clock: Clock
+) -> Lock:
+    """Return the lock that the settings want; raises ForewarnError.
+
+    A kind is a module with a function `make`, loaded when it is first needed.
+    """
+    module = importlib.import_module(f"forewarn.agent.locks.{settings.kind}")
+    return module.make(settings, environment, clock)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from typing import Any, Protocol
 
-from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import Grant, LockError
+from forewarn.agent.wire.answers import Answer
 from forewarn.clock import Clock
-from forewarn.instants import Micros
+from forewarn.instants import Micros, parse_http_date
 from forewarn.protocol.frozen import frozen_dataclass
 
 TRIES = 8
@@ -35,6 +35,14 @@ class Page:
     """What names this state of it; only the register knows what it is."""
     now: Micros
     """What time it was for whoever keeps the text."""
+
+
+def server_time(answer: Answer, otherwise: Micros) -> Micros:
+    """Return what the `Date` of an answer says; `otherwise`: that cannot be read."""
+    try:
+        return parse_http_date(answer.header("date") or "")
+    except ValueError:
+        return otherwise
 
 
 class Register(Protocol):
@@ -113,6 +121,4 @@ class RegisterLock:
     def _wait(self, context: RunContext) -> None:
         # Those that meet once must not meet again.
         if not context.sleep(PAUSE_SECONDS * (1 + os.urandom(1)[0] / 64)):
-            raise HandlerError(
-                "its time was up while others changed the list of holders"
-            )
+            raise context.ended(" while others changed the list of holders")

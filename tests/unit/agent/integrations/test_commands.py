@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handlers.port import HandlerError, StoppedError, TimeUpError
-from forewarn.agent.handlers.run_context import RunContext, context_for
+from forewarn.agent.handlers.run_context import (
+    HandlerError,
+    RunContext,
+    StoppedError,
+    TimeUpError,
+    context_for,
+)
 from forewarn.agent.integrations.commands import Commands, Output
-from forewarn.agent.integrations.waiting import telling
 from forewarn.clock import SystemClock
 
 pytestmark = pytest.mark.slow
@@ -99,7 +103,7 @@ def test_the_end_of_the_run_tells_what_all_of_it_was_for() -> None:
     words = ("sh", "-c", "echo nobody is here >&2; exit 1")
     held = context(2)
     said = r"up while it was stopping web: nobody is here$"
-    with pytest.raises(TimeUpError, match=said), telling(held, "stopping web"):
+    with pytest.raises(TimeUpError, match=said), held.doing("stopping web"):
         COMMANDS.patiently(words, held, doing="asking it", may_pass=always)
-    with pytest.raises(HandlerError, match=r"^refused$"), telling(held, "stopping web"):
+    with pytest.raises(HandlerError, match=r"^refused$"), held.doing("stopping web"):
         raise HandlerError("refused")

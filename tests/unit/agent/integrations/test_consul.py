@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handlers.port import Job, StoppedError, TimeUpError
+from forewarn.agent.handlers.port import Job
+from forewarn.agent.handlers.run_context import StoppedError, TimeUpError
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
 from forewarn.protocol.notices import Notice

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handlers.port import HandlerError
-from forewarn.agent.integrations import containers, docker, podman
-from forewarn.agent.integrations.containers import own
+from forewarn.agent.handlers.run_context import HandlerError
+from forewarn.agent.integrations.containers import FLAVOURS, ContainerWorker, own
 from forewarn.agent.integrations.containers.engine import Engine
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from tests.support.fake_containers import HANGS, FakeContainers
@@ -42,14 +41,15 @@ class Story:
         )
 
     def handler(self, settings: str, **environment: str) -> Handled:
-        flavour = {"docker": docker, "podman": podman}[self.program].FLAVOUR
         return Handled(
             self.program,
             settings,
             self.folder,
             {"HOSTNAME": "web", **environment},
             clock=self.commands.clock,
-            make=partial(containers.make, flavour, commands=self.commands),
+            make=partial(
+                ContainerWorker, FLAVOURS[self.program], commands=self.commands
+            ),
         )
 
 
@@ -453,6 +453,6 @@ def test_what_tells_of_no_container_and_of_no_error_is_believed_by_nobody(
         return Echo([said] if "inspect" in words else ["0" * 64])
 
     story.commands = InProcess({"docker": command})
-    engine = Engine(story.commands, docker.FLAVOUR, ["docker"])
+    engine = Engine(story.commands, FLAVOURS["docker"], ["docker"])
     with pytest.raises(HandlerError, match=r"^docker container inspect: "):
         engine.look(["web"], context())

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.port import (
+from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.run_context import (
     HandlerError,
     LostError,
     StoppedError,
     TimeUpError,
-    Worker,
 )
-from forewarn.agent.integrations.haproxy import worker as haproxy_worker
+from forewarn.agent.integrations import haproxy as haproxy_worker
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from tests.support.fake_haproxy import FakeHaproxy, Server, serving
 from tests.support.jobs import CLOCK, context, job_of, prepare, recover, worker_of

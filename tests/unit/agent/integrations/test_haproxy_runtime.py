@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.handlers.port import HandlerError, TimeUpError, Worker
+from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.run_context import HandlerError, TimeUpError
+from forewarn.agent.integrations import haproxy as haproxy_worker
 from forewarn.agent.integrations.haproxy import runtime as haproxy_runtime
-from forewarn.agent.integrations.haproxy import worker as haproxy_worker
 from tests.support.fake_haproxy import FakeHaproxy, serving
 from tests.support.jobs import context, prepare, recover, worker_of
 

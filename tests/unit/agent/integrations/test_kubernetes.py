@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.port import (
+from forewarn.agent.handlers.run_context import (
     HandlerError,
     LostError,
     StoppedError,
@@ -264,7 +264,7 @@ def test_a_server_that_is_away_is_asked_again(cluster: Cluster, trouble: int) ->
 
 def test_a_server_that_stays_away_fails_in_time(cluster: Cluster) -> None:
     cluster.fake.is_away = True
-    with pytest.raises(HandlerError, match="its time was up while it was asking again"):
+    with pytest.raises(TimeUpError, match="its time was up while it was asking again"):
         cluster.prepare(closes(cluster))
     assert cluster.clock.now() <= START + 120_000_000
     assert cluster.context is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.agent.integrations.kubernetes import answers
 from forewarn.agent.integrations.kubernetes.node import ANNOTATION, EXCLUDED
 from forewarn.clock import VirtualClock

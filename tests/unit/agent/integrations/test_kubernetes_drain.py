@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.handlers.port import HandlerError, StoppedError, TimeUpError
+from forewarn.agent.handlers.run_context import HandlerError, StoppedError, TimeUpError
 from forewarn.clock import VirtualClock
 from forewarn.instants import SECOND
 from tests.support.agent_journals import START

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.making import make_workers
-from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.port import Ground, Worker
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.integrations.kubernetes.listing import PODS_MAX
 from forewarn.agent.settings import AgentSettingsError, load_settings

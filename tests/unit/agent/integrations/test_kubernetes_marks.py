@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.port import StoppedError
+from forewarn.agent.handlers.run_context import StoppedError
 from forewarn.agent.integrations.kubernetes.conditions import ANY_EVENT, PREEMPTION
 from forewarn.agent.integrations.kubernetes.node import ANNOTATION, EXCLUDED
 from forewarn.agent.settings import AgentSettingsError, load_settings

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handlers.port import HandlerError, Worker
+from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.registry import HANDLERS
 from forewarn.agent.settings_model import HandlerSettings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.integrations import waiting
+from forewarn.agent.handlers import run_context
 from forewarn.agent.settings import AgentSettingsError
 from tests.support.fake_pacemaker import NEVER, FakePacemaker
 from tests.support.handled import Turned
@@ -30,8 +30,8 @@ class Story:
 @pytest.fixture
 def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
     # Four looks fit into a run.
-    monkeypatch.setattr(waiting, "LOOK_SECONDS_MIN", PATIENT_SECONDS / 4)
-    monkeypatch.setattr(waiting, "LOOK_SECONDS_MAX", PATIENT_SECONDS / 4)
+    monkeypatch.setattr(run_context, "LOOK_SECONDS_MIN", PATIENT_SECONDS / 4)
+    monkeypatch.setattr(run_context, "LOOK_SECONDS_MAX", PATIENT_SECONDS / 4)
     return Story(tmp_path)
 
 
@@ -348,7 +348,7 @@ def test_a_cluster_that_goes_away_hides_nothing(story: Story) -> None:
     worker: Any = handler.worker
     worker._pacemaker.commands = _Leaving(worker, story.cluster)
     said = handler.fails("prepare")
-    assert said.endswith("waiting for db to leave n1")
+    assert "waiting for db to leave n1: crm_mon: Connection" in said
 
 
 class _Leaving:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.agent.integrations.pacemaker.status import cluster_of
 
 OLD = """<pacemaker-result api-version="2.0" request="crm_mon --output-as=xml">

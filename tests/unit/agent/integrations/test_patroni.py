@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.model import Phase
-from forewarn.agent.handlers.port import (
+from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.run_context import (
     HandlerError,
     LostError,
     StoppedError,
     TimeUpError,
-    Worker,
 )
+from forewarn.agent.integrations import patroni as patroni_worker
 from forewarn.agent.integrations.api import ApiError
-from forewarn.agent.integrations.patroni import worker as patroni_worker
 from forewarn.instants import HOUR, MILLISECOND, MINUTE, SECOND, format_instant
 from tests.support.agent_journals import notice_of
 from tests.support.fake_patroni import FakePatroni, serving

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.handlers.port import HandlerError, Worker
-from forewarn.agent.integrations.patroni import worker as patroni_worker
+from forewarn.agent.handlers.port import Worker
+from forewarn.agent.handlers.run_context import HandlerError
+from forewarn.agent.integrations import patroni as patroni_worker
 from forewarn.instants import MILLISECOND, SECOND
 from tests.support.fake_patroni import FakePatroni, serving
 from tests.support.jobs import prepare, recover, worker_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.handlers.port import HandlerError, StoppedError
-from forewarn.agent.integrations import waiting
+from forewarn.agent.handlers import run_context
+from forewarn.agent.handlers.run_context import HandlerError, StoppedError
 from forewarn.agent.integrations.slurm import own_node
 from forewarn.agent.integrations.slurm.state import Undo, jobs_of, node_of, undo_of
 from forewarn.agent.settings import AgentSettingsError
@@ -39,8 +39,8 @@ class Story:
 @pytest.fixture
 def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
     # Four looks fit into a run.
-    monkeypatch.setattr(waiting, "LOOK_SECONDS_MIN", PATIENT_SECONDS / 4)
-    monkeypatch.setattr(waiting, "LOOK_SECONDS_MAX", PATIENT_SECONDS / 4)
+    monkeypatch.setattr(run_context, "LOOK_SECONDS_MIN", PATIENT_SECONDS / 4)
+    monkeypatch.setattr(run_context, "LOOK_SECONDS_MAX", PATIENT_SECONDS / 4)
     return Story(tmp_path)
 
 
@@ -351,7 +351,7 @@ def test_a_controller_that_goes_away_hides_no_jobs(story: Story) -> None:
     story.slurm.job("12")
     story.slurm.then({}, {}, {"away": 1000})
     said = story.handler().fails("prepare")
-    assert said.endswith("waiting for 1 job, 12 (alice), on n1")
+    assert "waiting for 1 job, 12 (alice), on n1: slurm_load_node error" in said
 
 
 def test_a_drain_that_nobody_answered_is_remembered(story: Story) -> None:

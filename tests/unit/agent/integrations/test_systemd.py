@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handlers.port import StoppedError
-from forewarn.agent.integrations import systemd
+from forewarn.agent.handlers.run_context import StoppedError
+from forewarn.agent.integrations.systemd import worker as systemd_worker
 from forewarn.agent.integrations.systemd.units import own_units, units_in
+from forewarn.agent.integrations.systemd.worker import SystemdWorker
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from tests.support.fake_systemctl import NEVER, FakeSystemd
 from tests.support.handled import JOB, Handled
@@ -33,7 +34,7 @@ class Story:
             self.folder,
             {},
             clock=self.commands.clock,
-            make=partial(systemd.make, commands=self.commands),
+            make=partial(SystemdWorker, commands=self.commands),
         )
 
 
@@ -53,8 +54,8 @@ def test_what_ran_is_stopped_in_order_and_started_in_reverse(story: Story) -> No
     assert handler.prepare() == "stopped web.service, stopped db.service"
     assert story.systemd.orders() == ["stop web.service", "stop db.service"]
     assert json.loads(handler.memo.read_text())["stopped"] == [
-        ["web.service"],
-        ["db.service"],
+        {"web.service": ""},
+        {"db.service": ""},
     ]
     story.systemd.forget_orders()
     assert handler.recover() == "started db.service, started web.service"
@@ -212,7 +213,7 @@ def test_a_unit_that_ends_at_once_does_not_run(story: Story) -> None:
     assert handler.fails("recover") == (
         "web.service (inactive, dead) was started and has ended again"
     )
-    assert json.loads(handler.memo.read_text())["stopped"] == [["web.service"]]
+    assert json.loads(handler.memo.read_text())["stopped"] == [{"web.service": ""}]
 
 
 def test_a_unit_that_needs_longer_than_its_job_is_waited_for(story: Story) -> None:
@@ -377,9 +378,8 @@ def test_it_does_not_stop_the_agent(
 ) -> None:
     story.systemd.unit("all.target", ConsistsOf="forewarn-agent.service")
     story.systemd.unit("forewarn-agent.service")
-    monkeypatch.setattr(
-        systemd, "_own", lambda: frozenset({"forewarn-agent.service", "system.slice"})
-    )
+    own = frozenset({"forewarn-agent.service", "system.slice"})
+    monkeypatch.setattr(systemd_worker, "own_units", lambda: own)
     handler = story.handler('stop = "all.target"')
     said = "to stop forewarn-agent.service would stop the agent, which is in it"
     assert handler.fails("prepare") == said
@@ -452,9 +452,13 @@ def test_what_systemctl_prints_is_read() -> None:
     assert units_in("") == []
 
 
-def test_the_agents_own_units_are_read() -> None:
+def test_the_agents_own_units_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "cgroup"
     text = "1:name=systemd:/system.slice/forewarn-agent.service\n0::/a.slice/b.scope\n"
-    assert own_units(text) == {
+    file.write_text(text)
+    assert own_units(str(file)) == {
         *("system.slice", "forewarn-agent.service", "a.slice", "b.scope")
     }
-    assert own_units("0::/\n") == frozenset()
+    file.write_text("0::/\n")
+    assert own_units(str(file)) == frozenset()
+    assert own_units(str(tmp_path / "none")) == frozenset()

@@ -12,8 +12,7 @@ import pytest
 
 from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.locks.directory import MARKER
-from forewarn.agent.locks.making import make_lock
-from forewarn.agent.locks.port import LockError
+from forewarn.agent.locks.port import LockError, make_lock
 from forewarn.agent.locks.register import RegisterLock
 from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import SystemClock
@@ -168,7 +167,7 @@ def test_processes_that_end_in_the_middle_leave_a_lock_that_works(
     """Killed at any moment; what they leave is a state of before or after."""
     code = f"""
 from forewarn.agent.handlers.run_context import context_for
-from forewarn.agent.locks.making import make_lock
+from forewarn.agent.locks.port import make_lock
 from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import SystemClock
 clock = SystemClock()

@@ -9,8 +9,7 @@ import pytest
 
 from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.locks import kubernetes, register
-from forewarn.agent.locks.making import make_lock
-from forewarn.agent.locks.port import LockError
+from forewarn.agent.locks.port import LockError, make_lock
 from forewarn.agent.locks.register import Page, RegisterLock
 from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import SystemClock, VirtualClock

@@ -8,20 +8,18 @@ only in their `Flavour`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
-from forewarn.agent.handlers.ground import Ground
 from forewarn.agent.handlers.port import (
-    Forgetful,
-    HandlerError,
+    Ground,
     Job,
     Result,
-    faults_within,
     raise_faults,
 )
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
+from forewarn.agent.integrations.base import Integration
 from forewarn.agent.integrations.commands import Commands
 from forewarn.agent.integrations.containers.engine import (
     SHORT_ID,
@@ -31,18 +29,14 @@ from forewarn.agent.integrations.containers.engine import (
     names_of,
     shown_containers,
 )
-from forewarn.agent.integrations.containers.keys import faults_of, keys_of
 from forewarn.agent.integrations.containers.own import own_ids
-from forewarn.agent.integrations.kind import HandlerKind
-from forewarn.agent.integrations.memo import Memo
-from forewarn.agent.integrations.waiting import telling
+from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
+from forewarn.agent.options import Forms
 from forewarn.agent.settings_model import HandlerSettings
-from forewarn.clock import Clock
-from forewarn.instants import SECOND
+from forewarn.instants import DAY, SECOND, Micros
+from forewarn.problems import quoted
 from forewarn.protocol.frozen import frozen_dataclass
-
-CHECK_SECONDS = 10.0
-"""For all questions of a check: a person waits for it."""
+from forewarn.settings.forms import Option
 
 RESERVE_SECONDS = 2.0
 """Kept of the time that is left, for the engine to kill and to tell of it."""
@@ -52,6 +46,15 @@ ROUNDS_MAX = 3
 
 PAUSE_SECONDS = 0.25
 """Between two looks at containers that are on their way."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+
+_CHOICES = ("containers", "labels", "all")
+
+FLAVOURS = {
+    "docker": Flavour(word="docker", statuses=("running", "paused", "restarting")),
+    "podman": Flavour(word="podman", statuses=("running", "paused")),
+}
 
 STOPPED, PAUSED, GONE = "stopped", "paused", "gone"
 """What the memo has: groups of containers, and the names of those that vanished."""
@@ -65,29 +68,42 @@ class Plan:
     labels: tuple[str, ...] = ()
     """With neither: all that run."""
     keep: tuple[str, ...] = ()
-    pauses: bool = False
-    grace_seconds: float | None = None
+    all: bool = False
+    action: str = "stop"
+    grace: Micros | None = None
     """None: each container's own."""
+    command: tuple[str, ...] = ()
+    """The program, and what always comes after it; empty: as the kind is called."""
+
+    @property
+    def pauses(self) -> bool:
+        """Tell whether containers are frozen, and not stopped."""
+        return self.action == "pause"
 
 
-class ContainerWorker(Forgetful):
+class ContainerWorker(Integration):
     """Handles the containers of one handler."""
+
+    check_seconds = 10.0
 
     def __init__(
         self,
-        plan: Plan,
+        flavour: Flavour,
+        settings: HandlerSettings,
+        ground: Ground,
         *,
-        engine: Engine,
-        memo: Memo,
-        clock: Clock,
-        own: Callable[[], frozenset[str]],
+        commands: Commands | None = None,
     ) -> None:
-        """Ask nothing yet; `own` returns how ids of the agent's containers begin."""
-        self._plan = plan
-        self._engine = engine
-        self._memo = memo
-        self._clock = clock
-        self._own = own
+        """Ask nothing yet; `commands` run the program, usually by themselves."""
+        super().__init__(settings, ground)
+        self._plan = Plan(**settings.more)
+        commands = commands or Commands(ground.environment)
+        words = self._plan.command or (flavour.word,)
+        self._engine = Engine(commands, flavour, words)
+
+    def _own(self) -> frozenset[str]:
+        """Return how ids of the agent's containers begin."""
+        return own_ids(self._environment.get("HOSTNAME", ""))
 
     # Which ones
 
@@ -127,7 +143,11 @@ class ContainerWorker(Forgetful):
         done: list[str] = []
         left: list[Container] = []
         for number in range(ROUNDS_MAX + 1):
-            groups = [self._in_the_way(group) for group in self._chosen(context)]
+            groups = [
+                # What was paused by others is left alone.
+                [each for each in group if each.is_up]
+                for group in self._chosen(context)
+            ]
             left = [each for group in groups for each in group]
             if not left:
                 return Result(detail=", ".join(done) or "nothing of it ran")
@@ -153,26 +173,24 @@ class ContainerWorker(Forgetful):
             )
         )
 
-    def _in_the_way(self, group: Sequence[Container]) -> list[Container]:
-        """Return who runs; who was paused by others is left alone."""
-        return [each for each in group if each.is_up]
-
     def _stop(
         self, group: Sequence[Container], context: RunContext, *, seconds: float
     ) -> list[str]:
         """Stop a group within its share of the time."""
         if not group:
             return []
-        self._remember(STOPPED, [each for each in group if not each.vanishes])
+        self._memo.remember(
+            STOPPED, {each.id: each.name for each in group if not each.vanishes}
+        )
         self._remember_gone([each.name for each in group if each.vanishes])
         words = ("stop", *self._patience(group, seconds))
-        with telling(context, f"stopping {names_of(group)}"):
+        with context.doing(f"stopping {names_of(group)}"):
             said = self._engine.order(words, _ids(group), context)
             now = self._engine.look(_ids(group), context)
         while left := [each for each in now if each.is_up]:
             if said:
                 raise HandlerError(said)
-            with telling(context, f"waiting for {shown_containers(left)} to stop"):
+            with context.doing(f"waiting for {shown_containers(left)} to stop"):
                 context.sleep(PAUSE_SECONDS)
                 now = self._engine.look(_ids(group), context)
         found = {each.id: each for each in now}
@@ -180,9 +198,9 @@ class ContainerWorker(Forgetful):
 
     def _patience(self, group: Sequence[Container], seconds: float) -> tuple[str, ...]:
         """Return the words that say how long the engine waits before it kills."""
-        grace = self._plan.grace_seconds
+        grace = self._plan.grace
         if grace is not None:
-            return ("-t", str(int(min(grace, seconds))))
+            return ("-t", str(int(min(grace / SECOND, seconds))))
         if all(0 <= each.stop_seconds <= seconds for each in group):
             return ()
         return ("-t", str(int(seconds)))
@@ -190,8 +208,8 @@ class ContainerWorker(Forgetful):
     def _pause(self, group: Sequence[Container], context: RunContext) -> list[str]:
         if not group:
             return []
-        self._remember(PAUSED, group)
-        with telling(context, f"pausing {names_of(group)}"):
+        self._memo.remember(PAUSED, {each.id: each.name for each in group})
+        with context.doing(f"pausing {names_of(group)}"):
             said = self._engine.order(("pause",), _ids(group), context)
             now = self._engine.look(_ids(group), context)
         left = [each for each in now if each.is_up]
@@ -209,9 +227,9 @@ class ContainerWorker(Forgetful):
         del job
         done: list[str] = []
         faults: list[str] = []
-        for group in reversed(self._memory()[PAUSED]):
+        for group in reversed(self._memo.groups(PAUSED)):
             done += self._thaw(group, context, faults)
-        for group in reversed(self._memory()[STOPPED]):
+        for group in reversed(self._memo.groups(STOPPED)):
             done += self._start(group, context, faults)
         raise_faults(faults)
         self._memo.keep({})
@@ -234,13 +252,13 @@ class ContainerWorker(Forgetful):
             if name not in running
         ]
         idle = [each for each in found if not each.is_up and not each.is_paused]
-        with telling(context, f"starting {names_of(idle)}"):
+        with context.doing(f"starting {names_of(idle)}"):
             said = self._engine.order(("start",), _ids(idle), context)
             now = self._engine.look(_ids(idle), context)
         wrong = [each for each in now if not each.is_up]
         faults += [_not_up(each, said) for each in wrong]
-        self._forget(STOPPED, group.keys() - set(_ids(wrong)))
         down = _ids(wrong)
+        self._memo.forget(STOPPED, group.keys() - set(down))
         return [f"started {each.name}" for each in idle if each.id not in down]
 
     def _thaw(
@@ -248,40 +266,15 @@ class ContainerWorker(Forgetful):
     ) -> list[str]:
         """Thaw what was paused; who was ended meanwhile was not ended here."""
         frozen = [each for each in self._engine.look(group, context) if each.is_paused]
-        with telling(context, f"thawing {names_of(frozen)}"):
+        with context.doing(f"thawing {names_of(frozen)}"):
             said = self._engine.order(("unpause",), _ids(frozen), context)
             now = self._engine.look(_ids(frozen), context)
         still = [each for each in now if each.is_paused]
         if still:
             faults.append(said or f"{names_of(still)} is still paused")
-        self._forget(PAUSED, group.keys() - set(_ids(still)))
         held = _ids(still)
+        self._memo.forget(PAUSED, group.keys() - set(held))
         return [f"thawed {each.name}" for each in frozen if each.id not in held]
-
-    # What it did
-
-    def _memory(self) -> dict[str, list[dict[str, str]]]:
-        """Return groups of names by id."""
-        read = self._memo.read()
-        return {what: list(read.get(what, ())) for what in (STOPPED, PAUSED)}
-
-    def _remember(self, what: str, containers: Sequence[Container]) -> None:
-        """Remember containers that were not remembered yet, as the last group."""
-        memory = self._memory()
-        known = {each for group in memory[what] for each in group}
-        fresh = {each.id: each.name for each in containers if each.id not in known}
-        if fresh:
-            memory[what].append(fresh)
-            self._keep(memory)
-
-    def _forget(self, what: str, ids: Iterable[str]) -> None:
-        memory, gone = self._memory(), set(ids)
-        left = [
-            {each: name for each, name in group.items() if each not in gone}
-            for group in memory[what]
-        ]
-        memory[what] = [group for group in left if group]
-        self._keep(memory)
 
     def _remember_gone(self, names: Sequence[str]) -> None:
         known: list[str] = list(self._memo.read().get(GONE, ()))
@@ -289,16 +282,7 @@ class ContainerWorker(Forgetful):
         if fresh:
             self._memo.keep({**self._memo.read(), GONE: [*known, *fresh]})
 
-    def _keep(self, memory: Mapping[str, Any]) -> None:
-        members = {**self._memo.read(), **memory}
-        self._memo.keep({what: each for what, each in members.items() if each})
-
     # Is it well?
-
-    def check(self, vm: str = "") -> Sequence[str]:
-        """Return what is wrong with the containers, and whether the engine answers."""
-        del vm
-        return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
     def _wrong(self, context: RunContext) -> Iterator[str]:
         chosen, own = self._engine.running(self._plan.labels, context), self._own()
@@ -318,42 +302,6 @@ class ContainerWorker(Forgetful):
                     yield f"{each.name} belongs to {each.owner}"
             elif self._plan.containers:
                 yield f"{each.name} is the agent's own container"
-
-
-def container_kind(flavour: Flavour) -> HandlerKind:
-    """Return the kind of handler for one of the programs."""
-    return HandlerKind(
-        make=partial(make, flavour), keys=keys_of(flavour.word), faults=faults_of
-    )
-
-
-def make(
-    flavour: Flavour,
-    settings: HandlerSettings,
-    ground: Ground,
-    *,
-    commands: Commands | None = None,
-) -> ContainerWorker:
-    """Return a handler; `commands` run the program, by themselves in the agent's name."""
-    more = settings.more
-    grace = more.get("grace")
-    return ContainerWorker(
-        Plan(
-            containers=more.get("containers", ()),
-            labels=more.get("labels", ()),
-            keep=more.get("keep", ()),
-            pauses=more.get("action", "stop") == "pause",
-            grace_seconds=None if grace is None else grace / SECOND,
-        ),
-        engine=Engine(
-            commands or Commands(ground.environment),
-            flavour,
-            more.get("command", (flavour.word,)),
-        ),
-        memo=Memo(ground.memos, settings),
-        clock=ground.clock,
-        own=lambda: own_ids(ground.environment.get("HOSTNAME", "")),
-    )
 
 
 def _is_one(container: Container, own: frozenset[str]) -> bool:
@@ -379,3 +327,73 @@ def _not_up(container: Container, said: str) -> str:
         f"{container.name} was started and has ended again with exit status "
         f"{container.exit_code}"
     )
+
+
+def _keys_of(program: str) -> Mapping[str, Option]:
+    """Return the keys of a handler for this program."""
+    return {
+        "containers": Option(
+            form=Forms.GROUPS,
+            text="Which containers, by name or id: one after the other, those of an "
+            "inner list side by side; after the event the last ones first. Default: "
+            "those of `labels` or `all`.",
+        ),
+        "labels": Option(
+            form=Forms.NAMES,
+            text='All containers that run and have all of these labels, `"tier"` or '
+            '`"tier=web"`. Default: those of `containers` or `all`.',
+        ),
+        "all": Option(
+            form=Forms.SWITCH, text="Whether it is all that run. Default: `false`."
+        ),
+        "keep": Option(
+            form=Forms.NAMES,
+            may_be_empty=True,
+            text="Names of containers that are left alone with `labels` and `all`; the "
+            "agent's own always is. Default: none.",
+        ),
+        "action": Option(
+            form=Forms.WORD,
+            words=("stop", "pause"),
+            text="`stop`: end them, and start them after the event. `pause`: freeze "
+            "them, for an event that freezes the VM for some seconds and loses "
+            "nothing. Default: `stop`.",
+        ),
+        "grace": Option(
+            form=Forms.DURATION,
+            most=DAY,
+            text="How long each may take to stop before it is killed, in whole seconds, "
+            "and less where there is no more time. Default: what the container was "
+            "made with, which is 10 s where nobody said otherwise.",
+        ),
+        "command": Option(
+            form=Forms.ACTION,
+            text="The program and the words that always come after it, such as "
+            f'`["sudo", "-n", "{program}"]`. Default: `{program}`.',
+        ),
+    }
+
+
+def _faults(entry: Entry) -> Faults:
+    """Yield what must hold between these keys and does not."""
+    chosen = [key for key in _CHOICES if entry.get(key)]
+    if not chosen:
+        yield "", "it names no containers: write containers, labels or all"
+    elif len(chosen) > 1:
+        yield chosen[1], f"is one choice too many: {chosen[0]} is there"
+    if "keep" in entry and "containers" in entry:
+        yield "keep", "is for labels and all: leave them out of containers"
+    if "grace" in entry and entry.get("action") == "pause":
+        yield "grace", "what is paused does not stop"
+    for name in (name for group in entry.get("containers", ()) for name in group):
+        if not _NAME.fullmatch(name):
+            yield "containers", f"{quoted(name)} is no name of a container"
+
+
+KINDS = {
+    word: HandlerKind(
+        make=partial(ContainerWorker, flavour), keys=_keys_of(word), faults=_faults
+    )
+    for word, flavour in FLAVOURS.items()
+}
+"""The kinds of handler, by the program."""

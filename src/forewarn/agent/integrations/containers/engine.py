@@ -12,8 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from forewarn.agent.foreign import objects
-from forewarn.agent.handlers.port import HandlerError
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.commands import Commands, Output, shown
 from forewarn.protocol.frozen import frozen_dataclass
 

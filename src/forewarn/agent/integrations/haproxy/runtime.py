@@ -11,10 +11,8 @@ import contextlib
 import socket
 from collections.abc import Callable, Mapping
 
-from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import last_line
-from forewarn.agent.handlers.run_context import RunContext
-from forewarn.agent.integrations.waiting import over
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.wire.connection import TIMEOUTS, Lookup
 from forewarn.agent.wire.http import HttpError, parse_url
 from forewarn.agent.wire.urls import split_listener
@@ -172,7 +170,7 @@ class Runtime:
         """Return the answer to a command; raises AwayError, or at the end HandlerError."""
         seconds = min(context.remaining(), EXCHANGE_SECONDS)
         if seconds <= 0:
-            raise over(context, f"asking {self.place}")
+            raise context.over(f"asking {self.place}")
         why = ""
         said = b""
         try:
@@ -185,7 +183,7 @@ class Runtime:
         except OSError as error:
             why = error.strerror or str(error)
         if context.remaining() <= 0:
-            raise over(context, f"asking {self.place}")
+            raise context.over(f"asking {self.place}")
         if why:
             raise AwayError(f"{self.place}: {why}")
         return said.decode("utf-8", "replace")

@@ -6,13 +6,11 @@ It taints, cordons and drains this VM's node, sets a condition and emits Events
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from typing import Any
 
-from forewarn.agent.handlers.ground import Ground
+from forewarn.agent.handlers.port import Ground
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
-from forewarn.agent.integrations.kubernetes.access import find
 from forewarn.agent.integrations.kubernetes.conditions import (
     ANY_EVENT,
     PREEMPTION,
@@ -133,7 +131,7 @@ _KEYS: Mapping[str, Option] = {
 
 
 def _make(settings: HandlerSettings, ground: Ground) -> KubernetesWorker:
-    more, environment = settings.more, ground.environment
+    more = settings.more
     taint, drains = more.get("taint", TAINT), more.get("drain", True)
     terms = Terms(
         node=more.get("node", ""),
@@ -147,14 +145,7 @@ def _make(settings: HandlerSettings, ground: Ground) -> KubernetesWorker:
         aks_conditions=more.get("aks_conditions", False),
         events=more.get("events", True),
     )
-    name = terms.node or environment.get("NODE_NAME", "")
-    return KubernetesWorker(
-        terms,
-        access=lambda: find(terms.kubeconfig, environment),
-        # As the kubelet does: a node's name has no capitals.
-        name=name or socket.gethostname().lower(),
-        clock=ground.clock,
-    )
+    return KubernetesWorker(terms, settings, ground)
 
 
 def _plan(more: Mapping[str, Any]) -> Plan:

@@ -12,12 +12,13 @@ import base64
 import json
 import os
 import re
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from forewarn.agent import secrets
 from forewarn.agent.foreign import members, objects
-from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.agent.handlers.secret import exposure
 from forewarn.agent.integrations.api import Api
 from forewarn.agent.integrations.kubernetes.yaml import YAML_CHARACTERS_MAX, YamlError
@@ -107,6 +108,12 @@ def find(
         ca_file=authorities,
         origin="the service account of this pod",
     )
+
+
+def usual_node(environment: Mapping[str, str]) -> str:
+    """Return the name of this VM's node, where the settings do not say."""
+    # As the kubelet does: a node's name has no capitals.
+    return environment.get("NODE_NAME", "") or socket.gethostname().lower()
 
 
 def warnings(kubeconfig: str) -> Sequence[str]:

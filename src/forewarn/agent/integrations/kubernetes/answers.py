@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from forewarn.agent import forms
 from forewarn.agent.foreign import items, members
-from forewarn.agent.handlers.port import HandlerError
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.api import NOT_FOUND, Api, ApiError, Ask
 from forewarn.agent.wire.answers import Answer
 

@@ -14,13 +14,11 @@ from typing import Any
 
 from forewarn.agent import forms
 from forewarn.agent.foreign import members, objects
-from forewarn.agent.handlers.port import (
+from forewarn.agent.handlers.run_context import (
     HandlerError,
     OverError,
-    StoppedError,
-    TimeUpError,
+    RunContext,
 )
-from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.api import (
     AGAIN,
     CONFLICT,
@@ -140,11 +138,11 @@ class Drain:
                 self._round(left, context)
                 if left.keys() <= self._barred:
                     return
-                if not context.sleep(LOOK_SECONDS):
-                    raise self._late(left.values(), context)
+                context.pause(LOOK_SECONDS, "")
                 there = self._look(context, is_first=False)
             except OverError:
-                raise self._late(left.values(), context) from None
+                told = self._told(left.values(), "left")
+                raise context.ended(f" with {told}") from None
             left = {uid: there[uid] for uid in left if uid in there}
             if not left:
                 return
@@ -247,8 +245,6 @@ class Drain:
                 self._take_refusal(pod, error)
                 return False
             # It is gone, or another one of its name has come.
-        except OverError:
-            raise
         except HandlerError as error:
             self._say(pod, error.message)
             return False
@@ -288,12 +284,6 @@ class Drain:
         return left > context.remaining() - SLACK_SECONDS
 
     # Words
-
-    def _late(self, left: Iterable[Pod], context: RunContext) -> HandlerError:
-        told = self._told(left, "left")
-        if context.is_stopped:
-            return StoppedError(f"its event has gone with {told}")
-        return TimeUpError(f"its time was up with {told}")
 
     def _told(self, pods: Iterable[Pod], what: str) -> str:
         waits = "waits for the other pods to go first"

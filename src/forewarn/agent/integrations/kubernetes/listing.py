@@ -6,14 +6,14 @@ was for is sent all the same.
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from forewarn.agent.handlers.port import Ground
 from forewarn.agent.handlers.run_context import RunContext, context_for
-from forewarn.agent.integrations.kubernetes.access import find, warnings
+from forewarn.agent.integrations.kubernetes.access import find, usual_node, warnings
 from forewarn.agent.integrations.kubernetes.answers import pods_on
 from forewarn.agent.integrations.kubernetes.pods import Care, Fate, pod_of
-from forewarn.clock import Clock
+from forewarn.agent.settings_model import HandlerSettings
 
 LIST_SECONDS = 3.0
 """For the list: what it is for is worth more than it. A Preempt leaves 30 s."""
@@ -25,21 +25,12 @@ PODS_MAX = 500
 class PodList:
     """Asks the API server for the pods of one node."""
 
-    def __init__(
-        self,
-        *,
-        node: str,
-        kubeconfig: str,
-        environment: Mapping[str, str],
-        clock: Clock,
-    ) -> None:
-        """Ask nobody yet; empty: NODE_NAME or the host's name, and the pod's account."""
-        # As the kubelet does: a node's name has no capitals.
-        usual = environment.get("NODE_NAME", "") or socket.gethostname().lower()
-        self._node = node or usual
-        self._kubeconfig = kubeconfig
-        self._environment = environment
-        self._clock = clock
+    def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
+        """Ask nobody yet."""
+        self._node = settings.pods_node or usual_node(ground.environment)
+        self._kubeconfig = settings.pods_kubeconfig
+        self._environment = ground.environment
+        self._clock = ground.clock
 
     def names(self, context: RunContext) -> Sequence[str]:
         """Return `namespace/name` of each pod that work runs in; raises HandlerError.

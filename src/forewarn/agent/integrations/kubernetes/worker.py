@@ -12,15 +12,8 @@ from typing import Any
 
 from forewarn.agent.core.model import Phase
 from forewarn.agent.foreign import members
-from forewarn.agent.handlers.port import (
-    Forgetful,
-    HandlerError,
-    Job,
-    OverError,
-    Result,
-    faults_within,
-)
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.port import Ground, Job, Result
+from forewarn.agent.handlers.run_context import HandlerError, OverError, RunContext
 from forewarn.agent.integrations.api import (
     CONFLICT,
     FORBIDDEN,
@@ -28,7 +21,13 @@ from forewarn.agent.integrations.api import (
     ApiError,
     Ask,
 )
-from forewarn.agent.integrations.kubernetes.access import Access, warnings
+from forewarn.agent.integrations.base import Integration
+from forewarn.agent.integrations.kubernetes.access import (
+    Access,
+    find,
+    usual_node,
+    warnings,
+)
 from forewarn.agent.integrations.kubernetes.answers import (
     asked_node,
     node_path,
@@ -53,13 +52,9 @@ from forewarn.agent.integrations.kubernetes.node import (
     reverse_patch,
     taints_left,
 )
-from forewarn.agent.integrations.waiting import over
-from forewarn.clock import Clock
+from forewarn.agent.settings_model import HandlerSettings
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
-
-CHECK_SECONDS = 8.0
-"""For a check: somebody waits."""
 
 NOTE_SECONDS = 3.0
 """For an Event: a note for people takes no more from the time for pods."""
@@ -121,17 +116,19 @@ class Terms:
         return wanted
 
 
-class KubernetesWorker(Forgetful):
-    """Works at one node; `access` is found anew for each run."""
+class KubernetesWorker(Integration):
+    """Works at one node; the way to its API server is found anew for each run."""
 
-    def __init__(
-        self, terms: Terms, *, access: Callable[[], Access], name: str, clock: Clock
-    ) -> None:
-        """Ask nobody yet; `name` is the node's."""
+    check_seconds = 8.0
+
+    def __init__(self, terms: Terms, settings: HandlerSettings, ground: Ground) -> None:
+        """Ask nobody yet."""
+        super().__init__(settings, ground)
         self._terms = terms
-        self._access = access
-        self._node = name
-        self._clock = clock
+        self._node = terms.node or usual_node(ground.environment)
+
+    def _access(self) -> Access:
+        return find(self._terms.kubeconfig, self._environment)
 
     def prepare(self, job: Job, context: RunContext) -> Result:
         """Close the node, and empty it; raises HandlerError."""
@@ -175,11 +172,6 @@ class KubernetesWorker(Forgetful):
         elif opened.get("spec", {}).get("unschedulable") is True:
             text = "stays cordoned, as somebody else wants it"
         return Result(detail="; ".join([f"node {self._node} {text}", *said]))
-
-    def check(self, vm: str = "") -> Sequence[str]:
-        """Return what would fail: no way to the server, no node, missing rights."""
-        del vm
-        return faults_within(CHECK_SECONDS, self._clock, self._wrong)
 
     def _wrong(self, context: RunContext) -> Iterator[str]:
         yield from warnings(self._terms.kubeconfig)
@@ -236,8 +228,7 @@ class KubernetesWorker(Forgetful):
             return
         rest = context.timer(min(wait, context.remaining() / WAIT_PART))
         while (left := rest()) > 0:
-            if not context.sleep(left):
-                raise over(context, f"waiting for load balancers to leave {self._node}")
+            context.pause(left, f"waiting for load balancers to leave {self._node}")
 
     def _changed(
         self,
@@ -262,8 +253,7 @@ class KubernetesWorker(Forgetful):
             else:
                 self._raise_if_unchanged(api, context, (node, fresh, patch))
                 return fresh
-            if not context.sleep(CONFLICT_SECONDS):
-                raise over(context, f"changing node {self._node}")
+            context.pause(CONFLICT_SECONDS, f"changing node {self._node}")
         return None
 
     def _raise_if_unchanged(
@@ -292,7 +282,7 @@ class KubernetesWorker(Forgetful):
             ask = Ask(method="PATCH", path=self._path, json=back, content_type=_MERGE)
             try:
                 asked_node(api, ask, self._node, context)
-            except HandlerError as error:
+            except (HandlerError, OverError) as error:
                 raise HandlerError(
                     f"{told} The rest of it stays, and no recovery knows of that: "
                     f"{error.message}"
@@ -350,8 +340,6 @@ class KubernetesWorker(Forgetful):
             fresh = asked_node(api, ask, self._node, context)
             if fresh is not None:
                 unset = unset_types(fresh, kinds, is_on=is_on)
-        except OverError:
-            raise
         except HandlerError as error:
             unset, why = kinds, error.message
         if not unset:
@@ -392,8 +380,6 @@ class KubernetesWorker(Forgetful):
         except ApiError as error:
             # The same Event of an earlier attempt is there.
             return [] if error.status == CONFLICT else [f"no Event: {error.message}"]
-        except OverError:
-            raise
         except HandlerError as error:
             return [f"no Event: {error.message}"]
         return []

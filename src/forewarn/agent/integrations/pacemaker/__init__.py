@@ -12,21 +12,13 @@ both, and the next attempt waits on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
-from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.port import (
-    Forgetful,
-    HandlerError,
-    Job,
-    Result,
-    faults_within,
-)
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.port import Ground, Job, Result
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
+from forewarn.agent.integrations.base import Integration
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
-from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.pacemaker.commands import (
     FOREVER,
     PROGRAMS,
@@ -40,10 +32,8 @@ from forewarn.agent.integrations.pacemaker.status import (
     listed,
     trouble,
 )
-from forewarn.agent.integrations.waiting import Aim
 from forewarn.agent.options import Forms
 from forewarn.agent.settings_model import HandlerSettings
-from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option
 
@@ -60,14 +50,13 @@ HEALTH_ATTRIBUTE = "#health-forewarn"
 YIELD_LOOKS = 4
 """Looks that the later of two nodes waits which gave way to each other."""
 
-CHECK_SECONDS = 5.0
-"""For `agent check`, in all."""
-
 
 @frozen_dataclass
 class Plan:
     """The settings of one such handler."""
 
+    node: str = ""
+    """This node's name in the cluster; empty: the cluster tells."""
     mode: str = STANDBY
     lifetime: str = FOREVER
     alone: str = REFUSE
@@ -101,40 +90,35 @@ class _Mark:
         return _Mark(held=held, event=words[2], before=words[3])
 
 
-class PacemakerWorker(Forgetful):
+class PacemakerWorker(Integration):
     """Sends the resources of one node away, and lets them back."""
 
-    def __init__(
-        self, plan: Plan, *, pacemaker: Pacemaker, memo: Memo, clock: Clock
-    ) -> None:
+    def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
         """Ask nobody yet."""
-        self._plan = plan
-        self._pacemaker = pacemaker
-        self._memo = memo
-        self._clock = clock
+        super().__init__(settings, ground)
+        self._plan = Plan(**settings.more)
+        self._pacemaker = Pacemaker(self._plan.node, ground.environment)
 
     def prepare(self, job: Job, context: RunContext) -> Result:
         """Send everything away from this node; raises HandlerError."""
         name = self._pacemaker.name(context)
-        aim = Aim(context)
-        with aim.told():
-            cluster = self._pacemaker.cluster(context)
-            is_standby = cluster.node(name).is_standby
-            mark = _Mark.read(self._pacemaker.query(name, MARK, context))
-            held = self._held(mark, context)
-            before = "" if is_standby else self._before(name, held, context)
-            if mark is None and (is_standby or _is_bad(before)):
-                # An operator's, and it stays so.
-                self._wait_moved(name, (), aim, context)
-                how = "in standby" if is_standby else "ill"
-                return Result(detail=f"{name} was {how} already; nothing runs here")
-            mark = _Mark(
-                held=held,
-                event=_event(job),
-                before=before if mark is None else mark.before,
-            )
-            here, is_alone = self._hold(name, mark, aim, context)
-            self._wait_moved(name, () if is_alone else self._needs(), aim, context)
+        cluster = self._pacemaker.cluster(context)
+        is_standby = cluster.node(name).is_standby
+        mark = _Mark.read(self._pacemaker.query(name, MARK, context))
+        held = self._held(mark, context)
+        before = "" if is_standby else self._before(name, held, context)
+        if mark is None and (is_standby or _is_bad(before)):
+            # An operator's, and it stays so.
+            self._wait_moved(name, (), context)
+            how = "in standby" if is_standby else "ill"
+            return Result(detail=f"{name} was {how} already; nothing runs here")
+        mark = _Mark(
+            held=held,
+            event=_event(job),
+            before=before if mark is None else mark.before,
+        )
+        here, is_alone = self._hold(name, mark, context)
+        self._wait_moved(name, () if is_alone else self._needs(), context)
         if not here:
             return Result(detail=f"{name} takes no resources, and nothing runs here")
         how = "stopped here and taken by nobody" if is_alone else "moved away"
@@ -149,25 +133,21 @@ class PacemakerWorker(Forgetful):
             self._memo.keep({})
             return Result(detail=f"{name} was not put into standby by forewarn")
         self._take_back(name, mark, context)
-        aim = Aim(context)
-        with aim.told():
-            while not (node := self._pacemaker.cluster(context).node(name)).is_online:
-                aim.recheck(f"for {name} to be online")
+        while not (node := self._pacemaker.cluster(context).node(name)).is_online:
+            context.recheck(f"for {name} to be online")
         self._pacemaker.delete(name, Attribute(name=MARK), context)
         self._memo.keep({})
         if node.is_standby:
             return Result(detail=f"{name} stays in standby, which somebody else set")
         return Result(detail=f"{name} takes resources again")
 
-    def check(self, vm: str = "") -> Sequence[str]:
-        """Return what would keep it from moving anything; changes nothing."""
-        del vm
+    def _wrong(self, context: RunContext) -> Iterator[str]:
         missing = self._pacemaker.commands.missing(
             PROGRAMS, "Pacemaker (pacemaker-cli-utils)"
         )
-        return missing or faults_within(CHECK_SECONDS, self._clock, self._wrong)
-
-    def _wrong(self, context: RunContext) -> Iterator[str]:
+        if missing:
+            yield from missing
+            return
         name = self._pacemaker.name(context)
         cluster = self._pacemaker.cluster(context)
         cluster.node(name)
@@ -183,7 +163,7 @@ class PacemakerWorker(Forgetful):
     # Sending away
 
     def _hold(
-        self, name: str, mark: _Mark, aim: Aim, context: RunContext
+        self, name: str, mark: _Mark, context: RunContext
     ) -> tuple[tuple[Resource, ...], bool]:
         """Keep resources off this node; return what was there, and if nobody takes it.
 
@@ -212,7 +192,7 @@ class PacemakerWorker(Forgetful):
                 self._pacemaker.delete(name, Attribute(name=MARK), context)
                 why = f"{', '.join(rivals)} gave up its resources at the same moment"
                 looks = 1 if name < min(rivals) else YIELD_LOOKS
-            aim.recheck(f"for this to pass: {why}", looks=looks)
+            context.recheck(f"for this to pass: {why}", looks=looks)
 
     def _able(
         self, cluster: Cluster, name: str, context: RunContext
@@ -239,11 +219,7 @@ class PacemakerWorker(Forgetful):
         )
 
     def _wait_moved(
-        self,
-        name: str,
-        needs: Collection[tuple[str, bool]],
-        aim: Aim,
-        context: RunContext,
+        self, name: str, needs: Collection[tuple[str, bool]], context: RunContext
     ) -> None:
         """Return when nothing runs here, and what is needed elsewhere; or raise."""
         while True:
@@ -256,9 +232,9 @@ class PacemakerWorker(Forgetful):
                 stays = ", ".join(f"{each.id} ({each.will_stay})" for each in here)
                 raise HandlerError(f"the cluster does not move everything: {stays}")
             if here:
-                aim.recheck(f"for {listed(here)} to leave {name}")
+                context.recheck(f"for {listed(here)} to leave {name}")
             else:
-                aim.recheck(f"for {', '.join(lacking)} to run on another node")
+                context.recheck(f"for {', '.join(lacking)} to run on another node")
 
     def _take_back(self, name: str, mark: _Mark, context: RunContext) -> None:
         if mark.before:
@@ -304,23 +280,6 @@ class PacemakerWorker(Forgetful):
         return replace(held, value=self._pacemaker.health_value(context))
 
 
-def _make(settings: HandlerSettings, ground: Ground) -> PacemakerWorker:
-    more = settings.more
-    plan = Plan(
-        mode=more.get("mode", STANDBY),
-        lifetime=more.get("lifetime", FOREVER),
-        alone=more.get("alone", REFUSE),
-        leave=more.get("leave", ()),
-        health_attribute=more.get("health_attribute", HEALTH_ATTRIBUTE),
-    )
-    return PacemakerWorker(
-        plan,
-        pacemaker=Pacemaker(more.get("node", ""), ground.environment),
-        memo=Memo(ground.memos, settings),
-        clock=ground.clock,
-    )
-
-
 def _event(job: Job) -> str:
     """Return the event's id as a word of a mark."""
     return "-" if job.notice is None else "".join(job.notice.event_id.split())[:100]
@@ -338,7 +297,7 @@ def _faults(entry: Entry) -> Faults:
             yield "health_attribute", "must begin with #health, as Pacemaker wants it"
 
 
-_KEYS: Mapping[str, Any] = {
+_KEYS: Mapping[str, Option] = {
     "node": Option(
         form=Forms.NAME,
         text="This node's name in the cluster. Default: as `crm_node --name` says.",
@@ -375,4 +334,4 @@ _KEYS: Mapping[str, Any] = {
     ),
 }
 
-KIND = HandlerKind(make=_make, keys=_KEYS, faults=_faults, marks_there=True)
+KIND = HandlerKind(make=PacemakerWorker, keys=_KEYS, faults=_faults, marks_there=True)

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from forewarn.agent.handlers.port import HandlerError
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.commands import Commands, Output
 from forewarn.agent.integrations.pacemaker.status import Cluster, cluster_of
 from forewarn.protocol.frozen import frozen_dataclass

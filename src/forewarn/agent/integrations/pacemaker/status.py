@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.protocol.frozen import frozen_dataclass
 
 NAMED_MAX = 8

@@ -12,7 +12,7 @@ from typing import Any
 
 from forewarn.agent.core.names import keys_of
 from forewarn.agent.foreign import members, objects
-from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.instants import Micros, parse_instant
 from forewarn.protocol.frozen import frozen_dataclass
 

@@ -13,20 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.handlers.port import (
-    Forgetful,
-    HandlerError,
-    Job,
-    OverError,
-    Result,
-    faults_within,
-)
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.port import Ground, Job, Result
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
+from forewarn.agent.integrations.base import Integration
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_long
-from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.integrations.slurm.commands import PROGRAMS, Slurm
 from forewarn.agent.integrations.slurm.state import (
     MARK,
@@ -36,11 +27,9 @@ from forewarn.agent.integrations.slurm.state import (
     counted,
     undo_of,
 )
-from forewarn.agent.integrations.waiting import Aim
 from forewarn.agent.naming import host_name
 from forewarn.agent.options import Forms
 from forewarn.agent.settings_model import HandlerSettings
-from forewarn.clock import Clock
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option
@@ -51,9 +40,6 @@ REQUEUE_BEFORE = MINUTE
 """Slurm gives a job that is to end KillWait, 30 s by default, and then there is an
 epilog."""
 
-CHECK_SECONDS = 5.0
-"""For `agent check`, in all."""
-
 _UNSPOKEN = re.compile(r"[^A-Za-z0-9 ._:-]+", re.ASCII)
 
 
@@ -61,37 +47,37 @@ _UNSPOKEN = re.compile(r"[^A-Za-z0-9 ._:-]+", re.ASCII)
 class Plan:
     """The settings of one such handler."""
 
+    node: str = ""
+    """This node's name in Slurm; empty: as the machine tells."""
     jobs: str = WAIT
     requeue_before: Micros = REQUEUE_BEFORE
-    returns: bool = True
+    return_after_reboot: bool = True
 
 
-class SlurmWorker(Forgetful):
+class SlurmWorker(Integration):
     """Drains and resumes one node."""
 
-    def __init__(self, plan: Plan, *, slurm: Slurm, memo: Memo, clock: Clock) -> None:
+    def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
         """Ask nobody yet."""
-        self._plan = plan
-        self._slurm = slurm
-        self._memo = memo
-        self._clock = clock
+        super().__init__(settings, ground)
+        self._plan = Plan(**settings.more)
+        node = self._plan.node or own_node(ground.environment)
+        self._slurm = Slurm(node, ground.environment)
 
     def prepare(self, job: Job, context: RunContext) -> Result:
         """Drain the node and wait until no job is there; raises HandlerError."""
-        aim = Aim(context)
         refused: dict[str, str] = {}
-        with aim.told():
-            while True:
+        while True:
+            node = self._slurm.look(context)
+            if node.takes_jobs:
+                self._drain(job, context)
                 node = self._slurm.look(context)
-                if node.takes_jobs:
-                    self._drain(job, context)
-                    node = self._slurm.look(context)
-                jobs = self._slurm.jobs(context)
-                if not jobs and not node.is_busy and not node.takes_jobs:
-                    return Result(detail=_prepared(node))
-                if self._requeues_now(context):
-                    self._requeue(jobs, refused, context)
-                aim.recheck(_awaited(node, jobs, refused))
+            jobs = self._slurm.jobs(context)
+            if not jobs and not node.is_busy and not node.takes_jobs:
+                return Result(detail=_prepared(node))
+            if self._requeues_now(context):
+                self._requeue(jobs, refused, context)
+            context.recheck(_awaited(node, jobs, refused))
 
     def recover(self, job: Job, context: RunContext) -> Result:
         """Resume the node if it was drained here; raises HandlerError."""
@@ -104,27 +90,24 @@ class SlurmWorker(Forgetful):
         if not is_remembered:
             # Slurm forgets the reason when it resumes a node, and this goes on then.
             self._memo.keep({"node": name})
-        last, aim = None, Aim(context)
-        with aim.told():
-            while True:
-                undo = undo_of(node, is_remembered=True, returns=self._plan.returns)
-                if undo in {Undo.DONE, Undo.LEAVE}:
-                    self._memo.keep({})
-                    return Result(detail=_recovered(node, undo))
-                if undo in {Undo.WAIT, last}:
-                    aim.recheck(f"for {name}, which is {node.shown}")
-                if undo is not Undo.WAIT:
-                    self._slurm.update(context, undo.value)
-                last = undo
-                node = self._slurm.look(context)
-
-    def check(self, vm: str = "") -> Sequence[str]:
-        """Return what would keep it from draining the node; changes nothing."""
-        del vm
-        missing = self._slurm.commands.missing(PROGRAMS, "Slurm (slurm-client)")
-        return missing or faults_within(CHECK_SECONDS, self._clock, self._wrong)
+        last = None
+        returns = self._plan.return_after_reboot
+        while True:
+            undo = undo_of(node, is_remembered=True, returns=returns)
+            if undo in {Undo.DONE, Undo.LEAVE}:
+                self._memo.keep({})
+                return Result(detail=_recovered(node, undo))
+            if undo in {Undo.WAIT, last}:
+                context.recheck(f"for {name}, which is {node.shown}")
+            if undo is not Undo.WAIT:
+                self._slurm.update(context, undo.value)
+            last = undo
+            node = self._slurm.look(context)
 
     def _wrong(self, context: RunContext) -> Sequence[str]:
+        missing = self._slurm.commands.missing(PROGRAMS, "Slurm (slurm-client)")
+        if missing:
+            return missing
         self._slurm.look(context)
         self._slurm.jobs(context)
         return self._slurm.rights(context)
@@ -134,8 +117,6 @@ class SlurmWorker(Forgetful):
         self._memo.keep({"node": self._slurm.node})
         try:
             self._slurm.update(context, "drain", f"reason={_reason(job)}")
-        except OverError:
-            raise
         except HandlerError:
             self._memo.keep({})
             raise
@@ -155,23 +136,6 @@ class SlurmWorker(Forgetful):
                 continue
             if why := self._slurm.requeue(each, context):
                 refused[each.id] = why
-
-
-def _make(settings: HandlerSettings, ground: Ground) -> SlurmWorker:
-    more = settings.more
-    plan = Plan(
-        jobs=more.get("jobs", WAIT),
-        requeue_before=more.get("requeue_before", REQUEUE_BEFORE),
-        returns=more.get("return_after_reboot", True),
-    )
-    return SlurmWorker(
-        plan,
-        slurm=Slurm(
-            more.get("node", "") or own_node(ground.environment), ground.environment
-        ),
-        memo=Memo(ground.memos, settings),
-        clock=ground.clock,
-    )
 
 
 def own_node(environment: Mapping[str, str]) -> str:
@@ -223,7 +187,7 @@ def _recovered(node: Node, undo: Undo) -> str:
     return f"{node.name} stays {node.shown}{because}"
 
 
-_KEYS: Mapping[str, Any] = {
+_KEYS: Mapping[str, Option] = {
     "node": Option(
         form=Forms.NAME,
         text="This node's name in Slurm. Default: `SLURMD_NODENAME` of the agent's "
@@ -250,4 +214,4 @@ _KEYS: Mapping[str, Any] = {
     ),
 }
 
-KIND = HandlerKind(make=_make, keys=_KEYS, faults=_faults, marks_there=True)
+KIND = HandlerKind(make=SlurmWorker, keys=_KEYS, faults=_faults, marks_there=True)

@@ -10,8 +10,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from forewarn.agent.handlers.port import HandlerError
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.commands import Commands, Output
 from forewarn.agent.integrations.slurm.state import (
     JOB_FORMAT,

@@ -11,7 +11,7 @@ import enum
 import re
 from collections.abc import Sequence
 
-from forewarn.agent.handlers.port import HandlerError
+from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.protocol.frozen import frozen_dataclass
 
 MARK = "forewarn:"

@@ -9,15 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from forewarn.agent.handlers.ground import Ground
-from forewarn.agent.integrations.commands import Commands
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
-from forewarn.agent.integrations.memo import Memo
-from forewarn.agent.integrations.systemd.plan import Plan
-from forewarn.agent.integrations.systemd.units import Manager, own_units
 from forewarn.agent.integrations.systemd.worker import SystemdWorker
 from forewarn.agent.options import Forms
-from forewarn.agent.settings_model import HandlerSettings
 from forewarn.instants import DAY, SECOND
 from forewarn.problems import quoted
 from forewarn.settings.forms import Option
@@ -91,34 +85,5 @@ def _faults(entry: Entry) -> Faults:
             yield "start", f"{quoted(name)} is to be stopped too"
 
 
-def _own() -> frozenset[str]:
-    try:
-        with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as file:
-            return own_units(file.read())
-    except OSError:
-        return frozenset()
-
-
-def make(
-    settings: HandlerSettings, ground: Ground, *, commands: Commands | None = None
-) -> SystemdWorker:
-    """Return a handler; `commands` run systemctl, by themselves in the agent's name."""
-    more = settings.more
-    is_user = more.get("manager", "system") == "user"
-    return SystemdWorker(
-        Plan(
-            stop=more.get("stop", ()),
-            start=more.get("start", ()),
-            reload=more.get("reload", ()),
-            reload_after=more.get("reload_after", ()),
-            kill_seconds=more.get("kill_after", 0) / SECOND,
-        ),
-        manager=Manager(commands or Commands(ground.environment), is_user=is_user),
-        memo=Memo(ground.memos, settings),
-        clock=ground.clock,
-        own=_own,
-    )
-
-
-KIND = HandlerKind(make=make, keys=KEYS, faults=_faults)
+KIND = HandlerKind(make=SystemdWorker, keys=KEYS, faults=_faults)
 """Units of systemd."""

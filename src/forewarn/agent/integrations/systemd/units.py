@@ -10,11 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from forewarn.agent.handlers.port import HandlerError
 from forewarn.agent.handlers.records import last_line
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.commands import Commands, Output
-from forewarn.agent.integrations.waiting import over
 from forewarn.protocol.frozen import frozen_dataclass
 
 PROGRAM = "systemctl"
@@ -197,10 +195,9 @@ class Manager:
         words = (*self._words, "start", "--", *names)
         doing = f"asking systemd to start {', '.join(names)}"
         try:
-            output = self._commands.run(words, context, seconds=seconds)
+            with context.doing(doing):
+                output = self._commands.run(words, context, seconds=seconds)
         except HandlerError:
-            if context.remaining() <= 0:
-                raise over(context, doing) from None
             return ""
         if output.status == 0 or may_pass(output):
             return ""
@@ -254,11 +251,16 @@ def shown_units(units: Sequence[Unit]) -> str:
     return ", ".join(unit.shown for unit in units)
 
 
-def own_units(cgroup: str) -> frozenset[str]:
-    """Return the units that a process is in, by its file `/proc/self/cgroup`."""
+def own_units(cgroup: str = "/proc/self/cgroup") -> frozenset[str]:
+    """Return the units that a process is in, by such a file; empty: it has none."""
+    try:
+        with open(cgroup, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return frozenset()
     return frozenset(
         part
-        for line in cgroup.splitlines()
+        for line in lines
         for part in line.split(":", 2)[-1].split("/")
         if part.endswith((".service", ".scope", ".slice"))
     )

@@ -9,31 +9,28 @@ start what runs, and to stop what does not, changes nothing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from forewarn.agent.handlers.port import (
-    Forgetful,
-    HandlerError,
+    Ground,
     Job,
     Result,
-    faults_within,
     raise_faults,
 )
-from forewarn.agent.handlers.run_context import RunContext, doubling
-from forewarn.agent.integrations.memo import Memo
-from forewarn.agent.integrations.systemd.plan import Plan, wrong
+from forewarn.agent.handlers.run_context import HandlerError, RunContext, doubling
+from forewarn.agent.integrations.base import Integration
+from forewarn.agent.integrations.commands import Commands
 from forewarn.agent.integrations.systemd.units import (
     PAUSE_FIRST_SECONDS,
     PAUSE_MOST_SECONDS,
     Manager,
     Unit,
+    own_units,
     shown_units,
 )
-from forewarn.agent.integrations.waiting import telling
-from forewarn.clock import Clock
-
-CHECK_SECONDS = 10.0
-"""For all questions of a check: a person waits for it."""
+from forewarn.agent.settings_model import HandlerSettings
+from forewarn.instants import SECOND, Micros
+from forewarn.protocol.frozen import frozen_dataclass
 
 KILL_SECONDS = 2.0
 """Kept of the time that is left, for units to be gone after they were killed."""
@@ -42,34 +39,55 @@ STOPPED, STARTED = "stopped", "started"
 """What the memo has: groups of units, in the order in which it was done."""
 
 
-class SystemdWorker(Forgetful):
+Groups = tuple[tuple[str, ...], ...]
+"""Names of units: one group after the other, those of a group side by side."""
+
+
+@frozen_dataclass
+class Plan:
+    """What is to be done, in the words of the settings."""
+
+    stop: Groups = ()
+    start: Groups = ()
+    reload: tuple[str, ...] = ()
+    reload_after: tuple[str, ...] = ()
+    kill_after: Micros = 0
+    """How long a unit may take to stop before it is killed; 0: it is not."""
+    manager: str = "system"
+    """Whose units they are."""
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """Return all names of `stop`."""
+        return tuple(name for group in self.stop for name in group)
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """Return all names of `start`."""
+        return tuple(name for group in self.start for name in group)
+
+
+class SystemdWorker(Integration):
     """Handles the units of one handler."""
+
+    check_seconds = 10.0
 
     def __init__(
         self,
-        plan: Plan,
+        settings: HandlerSettings,
+        ground: Ground,
         *,
-        manager: Manager,
-        memo: Memo,
-        clock: Clock,
-        own: Callable[[], frozenset[str]],
+        commands: Commands | None = None,
     ) -> None:
-        """Ask nothing yet; `own` returns the units that the agent is in."""
-        self._plan = plan
-        self._manager = manager
-        self._memo = memo
-        self._clock = clock
-        self._own = own
+        """Ask nothing yet; `commands` run systemctl, usually by themselves."""
+        super().__init__(settings, ground)
+        self._plan = Plan(**settings.more)
+        commands = commands or Commands(ground.environment)
+        is_user = self._plan.manager == "user"
+        self._manager = Manager(commands, is_user=is_user)
 
-    def check(self, vm: str = "") -> Sequence[str]:
-        """Return what is wrong with the units, and whether systemd answers."""
-        del vm
-        plan, manager, own = self._plan, self._manager, self._own()
-        return faults_within(
-            CHECK_SECONDS,
-            self._clock,
-            lambda context: wrong(plan, manager, own, context),
-        )
+    def _wrong(self, context: RunContext) -> Iterator[str]:
+        return _faults(self._plan, self._manager, context)
 
     # Before the event
 
@@ -99,14 +117,14 @@ class SystemdWorker(Forgetful):
         up = [unit for unit in units if unit.is_up]
         along = self._manager.followers(up, context)
         names = [unit.name for unit in (*up, *along)]
-        own = self._own()
+        own = own_units()
         raise_faults(
             f"to stop {name} would stop the agent, which is in it"
             for name in names
             if name in own
         )
-        self._remember(STOPPED, names)
-        patience = self._plan.kill_seconds
+        self._memo.remember(STOPPED, dict.fromkeys(names, ""))
+        patience = self._plan.kill_after / SECOND
         kill_in = context.timer(min(patience, seconds)) if patience else None
         killed = self._stopped(units, along, context, kill_in=kill_in)
         return [
@@ -139,7 +157,7 @@ class SystemdWorker(Forgetful):
                 if unit.name in ordered
                 and (is_first or (unit.is_up and not unit.has_job))
             ]
-            with telling(context, f"waiting for {shown_units(left)} to stop"):
+            with context.doing(f"waiting for {shown_units(left)} to stop"):
                 self._each("stop", asked, context)
                 if not is_first and kill_in is not None and kill_in() <= 0:
                     hung = [unit.name for unit in left if unit.name not in killed]
@@ -162,7 +180,8 @@ class SystemdWorker(Forgetful):
         units = self._manager.look(group, context)
         raise_faults(f"{unit.name} is masked" for unit in units if unit.is_masked)
         idle = [unit for unit in units if not _runs(unit)]
-        self._remember(STARTED, [unit.name for unit in idle if not unit.is_up])
+        fresh = [unit.name for unit in idle if not unit.is_up]
+        self._memo.remember(STARTED, dict.fromkeys(fresh, ""))
         names = [unit.name for unit in idle]
         faults = self._started(
             names, context, seconds=context.remaining(), may_end=True
@@ -191,7 +210,7 @@ class SystemdWorker(Forgetful):
         while waited := [unit for unit in units if not unit.is_settled]:
             if left() <= 0:
                 break
-            with telling(context, f"waiting for {shown_units(waited)} to start"):
+            with context.doing(f"waiting for {shown_units(waited)} to start"):
                 context.sleep(min(next(pauses), max(0.0, left())))
                 units = self._manager.look(names, context)
         wrong = {unit.name: _not_up(unit, said, may_end=may_end) for unit in units}
@@ -204,7 +223,7 @@ class SystemdWorker(Forgetful):
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         units = self._manager.look(up, context)
         while waited := [unit for unit in units if not unit.is_settled]:
-            with telling(context, f"waiting for {shown_units(waited)} to reload"):
+            with context.doing(f"waiting for {shown_units(waited)} to reload"):
                 context.sleep(next(pauses))
                 units = self._manager.look(up, context)
         raise_faults(
@@ -216,7 +235,7 @@ class SystemdWorker(Forgetful):
 
     def _look_again(self, context: RunContext) -> None:
         """Raise HandlerError where something that was stopped runs again."""
-        names = [each for group in self._memory()[STOPPED] for each in group]
+        names = [each for group in self._memo.groups(STOPPED) for each in group]
         again = [unit for unit in self._manager.look(names, context) if unit.is_up]
         raise_faults(
             f"{unit.name} was started again after it was stopped"
@@ -233,8 +252,6 @@ class SystemdWorker(Forgetful):
             try:
                 self._manager.order(verb, (name,), context, *options)
             except HandlerError as error:
-                if context.remaining() <= 0:
-                    raise
                 faults.append(error.message)
         raise_faults(faults)
 
@@ -248,14 +265,14 @@ class SystemdWorker(Forgetful):
         del job
         done: list[str] = []
         faults: list[str] = []
-        stopped = self._memory()[STOPPED]
+        stopped = self._memo.groups(STOPPED)
         for number, group in enumerate(reversed(stopped)):
             share = context.remaining() / (len(stopped) - number)
-            done += self._start_again(group, context, faults, seconds=share)
-        for group in reversed(self._memory()[STARTED]):
+            done += self._start_again([*group], context, faults, seconds=share)
+        for group in reversed(self._memo.groups(STARTED)):
             up = [unit for unit in self._manager.look(group, context) if unit.is_up]
             self._stopped(up, (), context)
-            self._forget(STARTED, group)
+            self._memo.forget(STARTED, group)
             done += [f"stopped {unit.name}" for unit in up]
         raise_faults(faults)
         done += self._reload(self._plan.reload_after, context)
@@ -285,32 +302,8 @@ class SystemdWorker(Forgetful):
         names = [unit.name for unit in idle]
         wrong = self._started(names, context, seconds=seconds, may_end=False)
         faults += wrong.values()
-        self._forget(STOPPED, [name for name in group if name not in wrong])
+        self._memo.forget(STOPPED, [name for name in group if name not in wrong])
         return [f"started {name}" for name in names if name not in wrong]
-
-    # What it did
-
-    def _memory(self) -> dict[str, list[list[str]]]:
-        read = self._memo.read()
-        return {
-            what: [list(map(str, group)) for group in read.get(what, ())]
-            for what in (STOPPED, STARTED)
-        }
-
-    def _remember(self, what: str, names: Sequence[str]) -> None:
-        """Remember units that were not remembered yet, as the last group."""
-        memory = self._memory()
-        known = {each for group in memory[what] for each in group}
-        fresh = [name for name in names if name not in known]
-        if fresh:
-            memory[what].append(fresh)
-            self._memo.keep(memory)
-
-    def _forget(self, what: str, names: Sequence[str]) -> None:
-        memory = self._memory()
-        left = [[n for n in group if n not in names] for group in memory[what]]
-        memory[what] = [group for group in left if group]
-        self._memo.keep(memory if any(memory.values()) else {})
 
 
 def _runs(unit: Unit) -> bool:
@@ -333,3 +326,47 @@ def _not_up(unit: Unit, said: str, *, may_end: bool) -> str:
     if may_end or unit.value("Type") == "oneshot":
         return ""
     return f"{unit.shown} was started and has ended again"
+
+
+def _faults(plan: Plan, manager: Manager, context: RunContext) -> Iterator[str]:
+    """Yield why a plan would fail, by how its units stand now; raises HandlerError."""
+    stops = manager.look(plan.stops, context)
+    starts = manager.look(plan.starts, context)
+    reloads = manager.look((*plan.reload, *plan.reload_after), context)
+    yield from filter(None, (u.unusable() for u in (*stops, *starts, *reloads)))
+    own = own_units()
+    along = manager.followers([unit for unit in stops if unit.is_up], context)
+    for unit in (*stops, *along):
+        if unit.name in own:
+            yield f"to stop {unit.name} would stop the agent, which is in it"
+    for unit in stops:
+        if unit.is_up and unit.value("CanStop") == "no":
+            yield f"{unit.name} may not be stopped by hand (RefuseManualStop=)"
+    for unit in starts:
+        if unit.is_masked:
+            yield f"{unit.name} is masked"
+        elif not unit.unusable() and unit.value("CanStart") == "no":
+            yield f"{unit.name} may not be started by hand (RefuseManualStart=)"
+    for unit in reloads:
+        if unit.is_up and unit.value("CanReload") == "no":
+            yield f"{unit.name} has no way to be reloaded (ExecReload=)"
+    yield from _restarters(
+        stops, {unit.name for unit in (*stops, *along)}, manager, context
+    )
+
+
+def _restarters(
+    stops: Collection[Unit],
+    stopped: Collection[str],
+    manager: Manager,
+    context: RunContext,
+) -> Iterator[str]:
+    """Yield which units would start again what is stopped."""
+    for unit in stops:
+        others = [name for name in unit.started_by if name not in stopped]
+        for other in manager.look(others, context):
+            if other.is_up:
+                yield (
+                    f"{unit.name} can be started again by {other.name} while it is "
+                    "stopped: write that one before it"
+                )

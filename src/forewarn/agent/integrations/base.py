@@ -1,0 +1,36 @@
+"""What the handlers of all integrations have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from forewarn.agent.handlers.port import Forgetful, Ground, faults_within
+from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.integrations.memo import Memo
+from forewarn.agent.settings_model import HandlerSettings
+
+
+class Integration(Forgetful):
+    """One handler of the settings, with its memory.
+
+    A subclass has `prepare` and `recover`, and says in `_wrong` what would fail.
+    """
+
+    check_seconds = 5.0
+    """For all questions of a check: a person waits for it."""
+
+    def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
+        """Ask nobody yet."""
+        self._name = settings.name
+        self._clock = ground.clock
+        self._environment = ground.environment
+        self._memo = Memo(ground.memos, settings)
+
+    def check(self, vm: str = "") -> Sequence[str]:
+        """Return what would fail, one sentence each; changes nothing."""
+        del vm
+        return faults_within(self.check_seconds, self._clock, self._wrong)
+
+    def _wrong(self, context: RunContext) -> Iterable[str]:
+        """Return what would fail, one sentence each; raises HandlerError."""
+        raise NotImplementedError
