@@ -38,7 +38,7 @@ class Bench:
     def add(self, script: str, **more: object) -> None:
         """Have handler `h` be a script of the shell."""
         words = ("/bin/sh", "-c", script)
-        self.workers["h"] = self.worker(prepare=words, recover=words, **more)
+        self.workers["h"] = self.worker(**{"prepare": words, "recover": words, **more})
 
     def worker(self, **settings: Any) -> ExecWorker:
         """Return a worker of handler `h`."""

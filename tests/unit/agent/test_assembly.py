@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.alerts.gatekeeper import Gatekeeper
+from forewarn.agent.alerts.server import Gatekeeper
 from forewarn.agent.assembly import (
     Parts,
     checks_of,
