@@ -94,13 +94,10 @@ def _tell_entry(entry: AuditEntry, only: str) -> None:
         level = logging.INFO
     if not logger.isEnabledFor(level):
         return
-    fields["actor"] = entry.actor.text
-    if entry.actor.token:
-        fields["token"] = entry.actor.token
-    if entry.actor.peer:
-        fields["peer"] = entry.actor.peer
-    if entry.why:
-        fields["reason"] = entry.why
+    actor = entry.actor
+    fields["actor"] = actor.text
+    more = {"token": actor.token, "peer": actor.peer, "reason": entry.why}
+    fields.update((name, value) for name, value in more.items() if value)
     detail = detail_of(entry)
     text = f"{entry.what}: {detail}" if detail else entry.what
     _log(level, text, fields)

@@ -189,6 +189,7 @@ _TABLE: Mapping[str, Option] = {
     ),
     "timing.failure_event": Option(
         form=Forms.EVENT,
+        words=("Reboot", "Redeploy"),
         text="What a failure shows: `Reboot`, or `Redeploy` as a newer page of Azure's "
         "says.",
     ),
@@ -210,7 +211,8 @@ _TABLE: Mapping[str, Option] = {
         "order does not say (`--at-once`).",
     ),
     "driver.kind": Option(
-        form=Forms.DRIVER,
+        form=Forms.WORD,
+        words=("simulated", "command"),
         text="The driver. `simulated`: nothing happens to any VM, it only takes time. "
         "`command`: your own programs, see [Driver programs](driver-programs.md). "
         "Change it while no call is under way: [what becomes of "

@@ -19,10 +19,6 @@ SOCKET_PATH_BYTES_MAX = 107
 WORKS = {action.name.lower(): action for action in Action if action is not Action.NONE}
 """What a driver can be asked to do, by the names that settings have for it."""
 
-DRIVERS = ("simulated", "command")
-
-FAILURE_EVENTS = {"Reboot": EventType.REBOOT, "Redeploy": EventType.REDEPLOY}
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _PLAIN = re.compile(r"[!-~]+")
 _STORE_URL = re.compile(r"sqlite:///(?!:)[^\0]*[^\0/]|postgres(?:ql)?://.*")
@@ -138,21 +134,6 @@ def _url(_option: Option, text: str) -> str:
     )
 
 
-def _event(_option: Option, text: str) -> EventType:
-    if text not in FAILURE_EVENTS:
-        raise ValueError(f"must be Reboot or Redeploy (clause 5.5), not {text!r}")
-    return FAILURE_EVENTS[text]
-
-
-def _driver(_option: Option, text: str) -> str:
-    if text not in DRIVERS:
-        known = " or ".join(f'"{name}"' for name in DRIVERS)
-        raise ValueError(
-            f"this version of forewarn has no driver {text!r}: write {known}"
-        )
-    return text
-
-
 def _name(_option: Option, text: str) -> str:
     if not _NAME.fullmatch(text):
         raise ValueError(
@@ -191,12 +172,10 @@ class Forms(forms.Forms):
     )
     EVENT = Form(
         told="an event type",
-        kind=str,
-        read=_event,
+        read=lambda option, value: EventType(forms.word(option, value)),
         show=lambda value: value.value,
         metavar="TYPE",
     )
-    DRIVER = Form(told="a driver", kind=str, read=_driver, metavar="KIND")
     PROGRAM = Form(
         told='a list of words such as ["/usr/local/bin/pause-vm", "{vm}"]',
         read=_program,

@@ -61,10 +61,8 @@ class Planning:
 
     def count(self) -> dict[str, int]:
         """Return how many objects of each kind the file has."""
-        counts: dict[str, int] = {}
-        for message in self._ask(Question.COUNT):
-            assert isinstance(message, dict), message
-            counts = message
+        [counts] = self._ask(Question.COUNT)
+        assert isinstance(counts, dict), counts
         return counts
 
     def plan(self) -> MergePlan:

@@ -77,7 +77,8 @@ class Runner:
         self._is_ticking = False
         self._next_due: Micros | None = None
         self._beat = self._ticked = self._worked = clock.monotonic()
-        self._is_held = False
+        self.is_held = False
+        """Whether another program held the store when it was last written."""
         self.failure: BaseException | None = None
         """What ended the thread before its time."""
         self._parts = deque(
@@ -156,11 +157,6 @@ class Runner:
             and self.silent_seconds() < limits.STUCK_SECONDS
             and (self.is_held or self.idle_seconds() < limits.STUCK_SECONDS)
         )
-
-    @property
-    def is_held(self) -> bool:
-        """Tell whether another program held the store when it was last written."""
-        return self._is_held
 
     def silent_seconds(self) -> float:
         """Return how long ago the thread gave its last sign of life."""
@@ -292,7 +288,7 @@ class Runner:
         try:
             return act(), None
         except ConflictError:
-            self._is_held = True
+            self.is_held = True
             busy = BusyError("another program writes to the store", hint="Ask again.")
             return None, busy
         except StoreError:
@@ -340,16 +336,16 @@ class Runner:
                 self._collect_last_seen()
             more = self._plane.advance(now=now)
             self._next_due = self._plane.next_due()
-            if self._is_held:
+            if self.is_held:
                 # What was due may have needed no write: only one that succeeds
                 # tells that the other program has let go.
                 self._plane.store.transact(lambda _: None)
-                self._is_held = False
+                self.is_held = False
         except ConflictError as conflict:
             # Another program writes to the file; the timers stay due.
             logger.warning("timers wait: %s", conflict.message)
             self._next_due = None
-            self._is_held = True
+            self.is_held = True
             return False
         self._worked = self._clock.monotonic()
         return more

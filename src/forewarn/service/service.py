@@ -404,18 +404,7 @@ class Service:
 
     def health(self) -> Health:
         """Tell whether the service does its work."""
-        runner = self._runner
-        alive = runner is not None and runner.failure is None and runner.is_alive()
-        idle = runner is not None and runner.idle_seconds() >= limits.IDLE_SECONDS
-        problems: list[str] = []
-        if runner is not None and runner.failure is not None:
-            problems.append(f"the control thread ended: {runner.failure}")
-        elif runner is not None and idle and runner.is_held:
-            problems.append("the store cannot be written: another program holds it")
-        elif not alive:
-            problems.append("the control thread gives no sign of life")
-        elif idle:
-            problems.append("timers do not run: the control thread is busy or stuck")
+        runner, problems = self._runner, [self._thread_problem()]
         if not self._is_ready:
             problems.append("the service is starting or stopping")
         if runner is not None:
@@ -423,13 +412,26 @@ class Service:
                 f"no listener for vm {vm}: {error.strerror}"
                 for vm, error in self._guests.failed.items()
             ]
-        if self._fleets is not None and self._fleets.refusal:
+        if self._fleets is not None:
             problems.append(self._fleets.refusal)
+        alive = runner is not None and runner.failure is None and runner.is_alive()
         return Health(
             alive=alive,
-            ready=alive and self._is_ready and not idle,
-            problems=tuple(problems),
+            ready=alive and self._is_ready and not problems[0],
+            problems=tuple(filter(None, problems)),
         )
+
+    def _thread_problem(self) -> str:
+        """Return what is wrong with the control thread, or nothing."""
+        runner = self._runner
+        if runner is not None and runner.failure is not None:
+            return f"the control thread ended: {runner.failure}"
+        idle = runner is not None and runner.idle_seconds() >= limits.IDLE_SECONDS
+        if runner is not None and idle and runner.is_held:
+            return "the store cannot be written: another program holds it"
+        if runner is None or not runner.is_alive():
+            return "the control thread gives no sign of life"
+        return "timers do not run: the control thread is busy or stuck" if idle else ""
 
     def status(self) -> str:
         """Return in one line what it does, for whoever supervises it."""

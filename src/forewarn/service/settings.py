@@ -125,13 +125,10 @@ def _settings(reader: Reader, warnings: tuple[str, ...]) -> Settings:
 
 def _check_together(settings: Settings) -> None:
     admin = settings.admin
-    if bool(admin.tls_certificate) is not bool(admin.tls_key):
-        named, missing = (
-            ("tls_certificate", "tls_key")
-            if admin.tls_certificate
-            else ("tls_key", "tls_certificate")
-        )
-        raise problem(settings, f"admin.{named}", f"needs admin.{missing} beside it")
+    for named, other in (("certificate", "key"), ("key", "certificate")):
+        if getattr(admin, f"tls_{named}") and not getattr(admin, f"tls_{other}"):
+            message = f"needs admin.tls_{other} beside it"
+            raise problem(settings, f"admin.tls_{named}", message)
     if is_socket(admin.listen):
         if admin.tls_certificate:
             raise problem(

@@ -126,11 +126,11 @@ def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
         ),
         (
             '[timing]\nfailure_event = "Freeze"\n',
-            ":2: timing.failure_event: must be Reboot or Redeploy",
+            ":2: timing.failure_event: must be one of Reboot, Redeploy, not",
         ),
         (
             '[driver]\nkind = "libvirt"\n',
-            ":2: driver.kind: this version of forewarn has no driver 'libvirt'",
+            ':2: driver.kind: must be one of simulated, command, not "libvirt"',
         ),
         (
             "[driver.command]\nfreeze = []\n",

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from forewarn.admin.metrics import Reading
@@ -182,22 +182,37 @@ class Webhooks:
 
     # What a scrape reads
 
-    def readings(self) -> Iterator[Reading]:
-        """Yield what the metrics say of receivers, with all of their series."""
-        attempts: dict[tuple[str, str], float] = {}
-        dropped: dict[tuple[str, str], float] = {}
-        pending: dict[str, float] = {}
-        ages: dict[str, float] = {}
-        for each in self._receivers.values():
-            standing, waiting = each.standing, self._pending.of(each.name)
-            for result in metric_definitions.WEBHOOK_RESULTS:
-                attempts[each.name, result] = standing.attempts[result]
-            for why in metric_definitions.WEBHOOK_REASONS:
-                dropped[each.name, why] = standing.dropped[why]
-            pending[each.name] = waiting
-            since = standing.oldest_at if waiting else 0
-            ages[each.name] = (self._clock.now() - since) / SECOND if since else 0.0
-        yield Reading(metric_definitions.WEBHOOK_ATTEMPTS, attempts)
-        yield Reading(metric_definitions.WEBHOOK_DROPPED, dropped)
-        yield Reading(metric_definitions.WEBHOOK_PENDING, pending)
-        yield Reading(metric_definitions.WEBHOOK_AGE, ages)
+    def readings(self) -> list[Reading]:
+        """Return what the metrics say of receivers, with all of their series."""
+        receivers = self._receivers.values()
+        return [
+            Reading(
+                metric_definitions.WEBHOOK_ATTEMPTS,
+                {
+                    (each.name, result): each.standing.attempts[result]
+                    for each in receivers
+                    for result in metric_definitions.WEBHOOK_RESULTS
+                },
+            ),
+            Reading(
+                metric_definitions.WEBHOOK_DROPPED,
+                {
+                    (each.name, why): each.standing.dropped[why]
+                    for each in receivers
+                    for why in metric_definitions.WEBHOOK_REASONS
+                },
+            ),
+            Reading(
+                metric_definitions.WEBHOOK_PENDING,
+                {each.name: self._pending.of(each.name) for each in receivers},
+            ),
+            Reading(
+                metric_definitions.WEBHOOK_AGE,
+                {each.name: self._age(each) for each in receivers},
+            ),
+        ]
+
+    def _age(self, receiver: Receiver) -> float:
+        since = receiver.standing.oldest_at
+        is_known = since and self._pending.of(receiver.name)
+        return (self._clock.now() - since) / SECOND if is_known else 0.0
