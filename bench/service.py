@@ -83,7 +83,7 @@ class Service:
     @property
     def address(self) -> tuple[str, int]:
         """Return where VMs ask."""
-        url = urlsplit(self.urls["VMs, each known by its address"])
+        url = urlsplit(self.urls["VMs by source address"])
         return url.hostname or "", url.port or 0
 
     @property

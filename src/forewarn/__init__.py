@@ -1,7 +1,7 @@
-"""forewarn: notice of maintenance for virtual machines, as Azure gives it.
+"""forewarn: Azure Scheduled Events for any fleet of virtual machines.
 
-The package is layered; `ARCHITECTURE.md` has the map. Nothing is imported
-here, so that the part that runs inside a VM stays small.
+The package is layered; see `ARCHITECTURE.md`. This module imports nothing, so that the
+agent stays small.
 """
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""`python -m forewarn` is the same as the command `forewarn`."""
+"""Run the command `forewarn` as `python -m forewarn`."""
 
 import sys
 

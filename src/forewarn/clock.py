@@ -1,12 +1,11 @@
-"""The only reader of machine time.
+"""The only module that reads the machine's clock.
 
-There are two times. *Model time* is what the service decides by: microseconds
-since 1970 in UTC, an `int`, passed as an argument to everything that needs it.
-*I/O time* is a monotonic count of seconds for rate limits and socket time-outs.
-A `VirtualClock` turns the first and leaves no trace of the second, so a test of
-fifteen minutes takes none.
+There are two kinds of time. Decisions use *model time*: microseconds since 1970 in UTC,
+an `int` that is passed as an argument. Rate limits and socket timeouts use *I/O time*: a
+monotonic count of seconds. A `VirtualClock` moves only when a test moves it, so a story
+of fifteen minutes takes no time.
 
-This module must not know what the times are used for.
+This module does not know what the times are used for.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from forewarn.instants import SECOND, Micros
 
 
 class Clock(Protocol):
-    """Where instants come from."""
+    """A source of model time and I/O time."""
 
     def now(self) -> Micros:
         """Return the model time: microseconds since 1970, UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Return I/O time: seconds that never go back."""
+        """Return I/O time: seconds that never decrease."""
         ...
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's clock."""
 
     def now(self) -> Micros:
         """Return the machine's UTC time in microseconds."""
@@ -42,11 +41,11 @@ class SystemClock:
 
 
 class VirtualClock:
-    """A clock that moves only when it is told to.
+    """A clock that moves only when its methods are called.
 
-    Both times advance together, so that a rate limit measured in seconds sees the
-    seconds that a story lets pass. A step sets the model time alone, as an operator or
-    a time service does to a machine.
+    Both times advance together, so that rate limits see the seconds that pass in a
+    story. `step` changes only the model time, as when an operator or a time service
+    sets the clock of a machine.
     """
 
     def __init__(self, start: Micros) -> None:
@@ -55,7 +54,7 @@ class VirtualClock:
         self._now = start
 
     def now(self) -> Micros:
-        """Return the instant that was set."""
+        """Return the current model time."""
         return self._now
 
     def monotonic(self) -> float:
@@ -63,12 +62,12 @@ class VirtualClock:
         return (self._now - self._start) / SECOND
 
     def step(self, by: Micros) -> None:
-        """Set the model time forward, or back; no monotonic time passes."""
+        """Set the model time forward or back; the monotonic time does not change."""
         self._now += by
         self._start += by
 
     def advance_to(self, instant: Micros) -> None:
-        """Move forward to `instant`; raises ValueError for the past."""
+        """Advance to `instant`; raises ValueError if it is in the past."""
         if instant < self._now:
-            raise ValueError("a clock does not go back")
+            raise ValueError("the clock cannot go back")
         self._now = instant

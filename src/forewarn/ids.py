@@ -1,8 +1,8 @@
-"""The only maker of identifiers.
+"""The only module that creates identifiers.
 
-Identifiers are born once, when a thing is decided, and are given to the store
-by the caller. A seeded factory makes the same ones again, so that a failing
-test can be replayed.
+An identifier is created once, with the decision that needs it, and the caller passes it
+to the store. A seeded factory repeats its identifiers, so that a failing test can be
+replayed.
 """
 
 from __future__ import annotations
@@ -13,34 +13,35 @@ import uuid
 from collections.abc import Callable
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-"""Crockford's base 32 in lower case: no letter is mistaken for a digit."""
+"""Crockford's base 32 in lower case, without letters that look like digits."""
 
 SHORT_LENGTH = 10
-"""Characters of a short id: 50 bits, so that a clash needs tens of millions."""
+"""Characters of a short ID: 50 bits, so a collision needs tens of millions of IDs."""
 
 _SHARED_EVENT_CHARACTERS = len("C7061BAC-AFDC")
-"""Of EventIds, those that all of one order share: twelve digits and a hyphen. The 74
-random bits that remain keep apart what one order makes, and all 122 the orders."""
+"""Characters that the EventIds of one request share: twelve digits and a hyphen. The
+other 74 random bits distinguish the events of a request, and all 122 the requests."""
 
 PLACED_LENGTHS = (16, 20)
-"""Characters of an id with a place: the second length for places that need it."""
+"""Characters of an ID with a place: the second length is for long places."""
 
 RANDOM_AT_LEAST = 6
-"""Random characters behind a place: 30 bits. An order may have a hundred thousand ids,
-and a store that was put back makes the same places again with other ids."""
+"""Minimum random characters after a place: 30 bits. One request can have 100,000 IDs,
+and a store restored from a backup assigns the same places again with other IDs."""
 
 _TERM_DIGITS_MAX = 4
-"""Digits of a term in base 32: a million terms."""
+"""Maximum digits of a term in base 32: a million terms."""
 
 SECRET_BYTES = 32
-"""Of a secret: as many as there are in its SHA-256."""
+"""Bytes of a secret: as many as a SHA-256 digest has."""
 
 
 def place_of(term: int, number: int) -> str:
-    """Return characters that sort as (term, number) do, and behind most other ids.
+    """Return characters that sort like (term, number) and after most random IDs.
 
-    Each of the two has its length before it, in one character. That of a term is one
-    of the last of the alphabet, so that random ids, as 0.1.0 made them, sort before.
+    One character with the length precedes each of the two numbers. The length of the
+    term uses the last letters of the alphabet, so that the random IDs of version 0.1.0
+    sort before.
     """
     terms, numbers = _digits(term), _digits(number)
     assert len(terms) <= _TERM_DIGITS_MAX, term
@@ -51,7 +52,7 @@ def place_of(term: int, number: int) -> str:
 
 
 def place_in(name: str) -> str:
-    """Return the place that an id has; for a random one, a place before all others."""
+    """Return the place in an ID; for a random ID, the place before all others."""
     _, _, letters = name.partition("-")
     if len(letters) not in PLACED_LENGTHS:
         return place_of(0, 0)
@@ -60,7 +61,7 @@ def place_in(name: str) -> str:
 
 
 def _digits(number: int) -> str:
-    """Return a number in base 32, without zeros before it."""
+    """Return a number in base 32, without leading zeros."""
     found = ""
     while number or not found:
         found = ALPHABET[number & 31] + found
@@ -69,18 +70,18 @@ def _digits(number: int) -> str:
 
 
 def new_secret() -> str:
-    """Return 256 random bits in hexadecimal, always from the system's source.
+    """Return 256 random bits in hexadecimal, always from the operating system.
 
-    A secret is no identifier: no seed may make it again.
+    A secret is not an identifier: it must not be reproducible from a seed.
     """
     return secrets.token_hex(SECRET_BYTES)
 
 
 class RandomIds:
-    """Identifiers from a source of random bits: the system's, or a seeded one."""
+    """A factory of identifiers with random bits from the system or from a seed."""
 
     def __init__(self, seed: int | None = None) -> None:
-        """Draw from the system, or from `seed` when a run must be replayable."""
+        """Use the system's randomness, or `seed` if the run must be replayable."""
         self._source = secrets.SystemRandom() if seed is None else random.Random(seed)
 
     def event(self) -> str:
@@ -88,9 +89,9 @@ class RandomIds:
         return str(uuid.UUID(int=self._source.getrandbits(128), version=4)).upper()
 
     def short(self, prefix: str, *, place: str = "") -> str:
-        """Return a new id for people to type, such as `t-4h7k2m9xqa`.
+        """Return a new ID that people can type, such as `t-4h7k2m9xqa`.
 
-        With a place (`place_of`), ids sort by it: `op-w2147h2k9m4x3qa8`.
+        IDs with a place (`place_of`) sort by it: `op-w2147h2k9m4x3qa8`.
         """
         count = SHORT_LENGTH
         if place:
@@ -101,23 +102,23 @@ class RandomIds:
         return f"{prefix}-{place}{''.join(letters)}"
 
     def events(self, count: int) -> list[str]:
-        """Return so many new EventIds for one tenant's events of an order, sorted.
+        """Return `count` new EventIds for one tenant's events of a request, sorted.
 
-        They begin alike, so that a store which orders by them has near each other
-        what is decided and approved together.
+        They share a prefix, so that a store that sorts by ID keeps events close
+        together that are decided and approved together.
         """
         return _alike(self.event, count, _SHARED_EVENT_CHARACTERS)
 
     def shorts(self, prefix: str, count: int, *, place: str) -> list[str]:
-        """Return so many new ids as of `short` with one place, sorted."""
+        """Return `count` new IDs like those of `short` with one place, sorted."""
         shared = len(prefix) + 1 + len(place)
         return _alike(lambda: self.short(prefix, place=place), count, shared)
 
 
 def _alike(draw: Callable[[], str], count: int, shared: int) -> list[str]:
-    """Return so many different ids with the same first characters.
+    """Return `count` different IDs that share their first characters.
 
-    Two ids of different orders are as unlikely to be the same as two of `draw`.
+    IDs of different requests are as unlikely to collide as two IDs from `draw`.
     """
     found: set[str] = set()
     start = ""

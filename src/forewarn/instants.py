@@ -1,10 +1,10 @@
-"""Instants and durations: whole microseconds, everywhere.
+"""Instants and durations in whole microseconds.
 
-An instant is microseconds since 1970-01-01T00:00:00Z, a duration is a number
-of microseconds; both are `int`, so that they are exact, sort, and go into a
-database as they are. Text comes and goes only through this module: RFC 3339 and
-durations such as `15m` for people and files, RFC 1123 for Azure's wire. Nothing
-here knows what time it is.
+An instant is a number of microseconds since 1970-01-01T00:00:00Z, and a duration is a
+number of microseconds. Both are `int`, so that they are exact, can be sorted, and fit
+into a database unchanged. Only this module converts them from and to text: RFC 3339 and
+durations such as `15m` for people and files, RFC 1123 for Azure's protocol. It never
+reads a clock.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ HOUR: Micros = 60 * MINUTE
 DAY: Micros = 24 * HOUR
 
 DURATION_MAX: Micros = 3650 * DAY
-"""Ten years: more than any notice, and far below where dates overflow."""
+"""Maximum duration, ten years: longer than any notice, far below date overflow."""
 
 QUOTED_MAX = 20
-"""Characters of a wrong text that a message repeats."""
+"""Maximum characters of an invalid text that a message quotes."""
 
 _UNITS = {"us": 1, "ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)", re.ASCII)
@@ -34,7 +34,7 @@ _SHORT = re.compile(r"(?:\d+(?:\.\d+)?(?:us|ms|s|m|h|d))+", re.ASCII)
 _ISO = re.compile(
     r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII
 )
-# By hand: `fromisoformat` reads no `Z` before Python 3.11, and the agent runs on 3.9.
+# `fromisoformat` accepts `Z` only since Python 3.11, and the agent runs on 3.9.
 _RFC_3339 = re.compile(
     r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
     r"(?:[Tt ](?P<hour>\d\d):(?P<minute>\d\d)"
@@ -57,9 +57,9 @@ _HTTP_DATE = re.compile(
 
 
 def parse_duration(text: str) -> Micros:
-    """Return the duration that `text` writes: `500ms`, `1h30m`, `7d`, `PT5M`.
+    """Parse a duration: `500ms`, `1h30m`, `7d`, `PT5M`.
 
-    Raises ValueError with a sentence for a person.
+    Raises ValueError with a message for people.
     """
     short = text.strip()
     if short == "0":
@@ -77,14 +77,14 @@ def parse_duration(text: str) -> Micros:
         raise ValueError(
             f"{_brief(text)} is not a duration such as 500ms, 7s, 15m or PT5M"
         )
-    # Compared before it is rounded: a long number is infinite as a float.
+    # Compare before rounding: a very long number is infinite as a float.
     if micros > DURATION_MAX:
         raise ValueError(f"{_brief(text)} is longer than ten years")
     return round(micros)
 
 
 def _brief(text: str) -> str:
-    """Return a text in quotes for a message, cut where it is no use any more."""
+    """Return a text in quotes for a message, truncated if it is long."""
     return repr(text) if len(text) <= QUOTED_MAX else f"{text[:QUOTED_MAX]!r}…"
 
 
@@ -94,13 +94,13 @@ def format_duration(duration: Micros) -> str:
 
 
 def describe_duration(duration: Micros) -> str:
-    """Return a duration for a sentence, to the second: `7 m 12 s`."""
+    """Return a duration for a message, rounded up to seconds: `7 m 12 s`."""
     up = max(0, round_up_to_second(duration))
     return " ".join([f"{n} {unit}" for n, unit in _parts(up)][:2]) or "0 s"
 
 
 def _parts(rest: Micros) -> Iterator[tuple[int, str]]:
-    """Yield how many of each unit a duration has, the largest first, if any."""
+    """Yield the count of each unit in a duration, the largest first, without zeros."""
     for unit, size in reversed(_UNITS.items()):
         count, rest = divmod(rest, size)
         if count:
@@ -108,9 +108,9 @@ def _parts(rest: Micros) -> Iterator[tuple[int, str]]:
 
 
 def parse_instant(text: str) -> Micros:
-    """Return the instant of an RFC 3339 text; raises ValueError.
+    """Parse an instant in RFC 3339; raises ValueError.
 
-    A text without an offset is refused: whose midnight it means is a guess.
+    A text without an offset is rejected, since its time zone is unknown.
     """
     found = _RFC_3339.fullmatch(text.strip())
     shown = _shown(found) if found else None
@@ -124,12 +124,12 @@ def parse_instant(text: str) -> Micros:
 
 
 def _shown(found: re.Match[str]) -> Micros | None:
-    """Return the instant at which a clock in UTC shows this; None: no clock does."""
+    """Return the instant of these fields in UTC; None if the date is invalid."""
     year, month, day, hour, minute, second = (
         int(found[part] or 0)
         for part in ("year", "month", "day", "hour", "minute", "second")
     )
-    # A platform may write more digits than an instant has.
+    # A platform can write more digits than microseconds have.
     micros = int(f"{found['fraction'] or '':0<6}"[:6])
     try:
         moment = datetime(
@@ -141,25 +141,25 @@ def _shown(found: re.Match[str]) -> Micros | None:
 
 
 def format_instant(instant: Micros) -> str:
-    """Return the instant as RFC 3339 with `Z`; a fraction only if there is one."""
+    """Format an instant as RFC 3339 with `Z`, with a fraction only if it is not 0."""
     moment = _EPOCH + timedelta(microseconds=instant)
     return moment.isoformat().replace("+00:00", "Z")
 
 
 def format_to_the_millisecond(instant: Micros) -> str:
-    """Return the instant as RFC 3339 with three digits, so always as long."""
+    """Format an instant as RFC 3339 with three digits, so that its length is constant."""
     whole = format_instant(instant - instant % SECOND).removesuffix("Z")
     return f"{whole}.{instant % SECOND // MILLISECOND:03}Z"
 
 
 def instant_or_none(instant: Micros) -> str | None:
-    """Return the instant as RFC 3339; None for 0, which is never."""
+    """Format an instant as RFC 3339; return None for 0, which means never."""
     return format_instant(instant) if instant else None
 
 
 def format_http_date(instant: Micros) -> str:
-    """Return the instant as RFC 1123 in GMT: `Mon, 11 Apr 2022 22:26:58 GMT`."""
-    # By hand: the library's module for it takes three megabytes of memory.
+    """Format an instant as RFC 1123 in GMT: `Mon, 11 Apr 2022 22:26:58 GMT`."""
+    # Not with `email.utils`, which takes 3 MB of memory.
     moment = _EPOCH + timedelta(seconds=instant // SECOND)
     weekday, month = _WEEKDAYS[moment.weekday()], _MONTHS[moment.month - 1]
     return (
@@ -169,9 +169,9 @@ def format_http_date(instant: Micros) -> str:
 
 
 def parse_http_date(text: str) -> Micros:
-    """Return the instant of an RFC 1123 text in GMT; raises ValueError.
+    """Parse an instant in RFC 1123 in GMT; raises ValueError.
 
-    The day of the week is not compared with the date, and may be missing.
+    The day of the week can be missing and is not compared with the date.
     """
     found = _HTTP_DATE.fullmatch(text.strip())
     month = found[2].title() if found else ""
@@ -186,14 +186,14 @@ def parse_http_date(text: str) -> Micros:
 
 
 def cut_to_second(instant: Micros) -> Micros:
-    """Return the last whole second that is not after `instant`; 0 stays 0."""
+    """Round an instant down to a whole second."""
     return instant // SECOND * SECOND
 
 
 def round_up_to_second(instant: Micros) -> Micros:
-    """Return the first whole second that is not before `instant`.
+    """Round an instant up to a whole second.
 
-    NotBefore is written in whole seconds and kept to (clause 2.7), so it is
-    rounded before anything is decided by it.
+    NotBefore has whole seconds in the document (clause 2.7). It is rounded before any
+    decision uses it, so that the document and the decisions agree.
     """
     return -(-instant // SECOND) * SECOND

@@ -1,9 +1,8 @@
-"""The log of a process: text for people, JSON for programs, never in the way.
+"""The log of a process: text for people or JSON for programs, without blocking.
 
-Whoever logs only puts the line into a queue; a thread of its own writes. If what
-reads standard error stops reading, lines are dropped and counted, and nothing
-waits: a blocked log must not hold up an approval. Lines that a client could
-cause in great numbers are let through a few at a time.
+Logging only puts a record into a queue; a separate thread writes it. If the reader of
+standard error stops reading, lines are dropped and counted. A blocked log must never
+delay an approval. Lines that clients can cause in large numbers are rate-limited.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ from forewarn.instants import format_instant
 from forewarn.texts import json_text, printable
 
 LINES_WAITING_MAX = 10_000
-"""Lines that wait to be written: some seconds of a busy service, a few MiB."""
+"""Maximum queued lines: a few seconds of a busy service, a few MiB."""
 
 STOP_SECONDS = 2.0
-"""For the last lines to be written at the end; then they are given up."""
+"""Maximum time to write the last lines at the end; the rest is dropped."""
 
 LINES_AT_ONCE = 20
-"""Lines of one kind that are let through at once."""
+"""Maximum burst of lines of one kind."""
 
 LINES_PER_SECOND = 1.0
-"""Lines of one kind that are let through for ever."""
+"""Sustained rate of lines of one kind."""
 
 KINDS_MAX = 1_000
-"""Kinds of line that are counted apart: the program's own sentences are fewer."""
+"""Maximum kinds of lines counted separately: the program has fewer message templates."""
 
 UNLIMITED = "forewarn.audit"
-"""What was committed is bounded by the orders that caused it, and is told whole."""
+"""The logger without a rate limit: the requests that cause its lines are limited."""
 
 _FIELD = "fields"
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """Formats a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -59,17 +58,17 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """A line for a person: short on a terminal, dated in a file."""
+    """Formats a record for people: short for a terminal, with the date for a file."""
 
     def __init__(self, *, short: bool) -> None:
-        """Write the time of day only where `short`."""
+        """With `short`, write only the time of day."""
         if short:
             super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
         else:
             super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        """Return the line; nothing in it steers a terminal."""
+        """Return the line without characters that control a terminal."""
         line = super().formatMessage(record)
         fields = ", ".join(
             f"{name} {_shown(value)}" for name, value in fields_of(record).items()
@@ -85,24 +84,24 @@ def _shown(value: object) -> str:
 
 
 def fields_of(record: logging.LogRecord) -> Mapping[str, Any]:
-    """Return what a line is about, besides its sentence."""
+    """Return the structured fields of a record."""
     return getattr(record, _FIELD, {})
 
 
 class Flood(logging.Filter):
-    """Lets lines of one kind through a few at a time, and says what it left out."""
+    """Limits the rate of lines of each kind, and reports how many it dropped."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin with every kind at its best."""
+        """Start with a full burst for every kind."""
         super().__init__()
         self._clock = clock
         self._kinds: dict[tuple[str, str], tuple[float, float, int]] = {}
-        """Of each kind: lines in hand, when that was so, lines left out."""
+        """For each kind: lines allowed, the time of that count, lines dropped since."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether the line is let through.
+        """Return whether to log the record.
 
-        What clients cause are warnings and errors; the rest is the service's own.
+        Only warnings and errors are limited, since clients cause no other lines.
         """
         if record.name == UNLIMITED or record.levelno < logging.WARNING:
             return True
@@ -122,13 +121,13 @@ class Flood(logging.Filter):
 
 
 class Log(logging.Handler):
-    """The log of a running process: a bounded queue, and the thread that writes it.
+    """The log of a running process: a bounded queue and the thread that writes it.
 
-    The library's own handler for a queue would bring sockets and pickles into the agent.
+    The standard library's `QueueHandler` would load sockets and pickle in the agent.
     """
 
     def __init__(self, to: logging.Handler, *, process: str, flood: Flood) -> None:
-        """Have `to` write in a thread what `flood` lets through."""
+        """Start a thread in which `to` writes the records that pass `flood`."""
         super().__init__()
         self.addFilter(flood)
         self._process = process
@@ -137,14 +136,14 @@ class Log(logging.Handler):
         )
         self._to = to
         self.dropped = 0
-        """How many lines were dropped."""
+        """Number of lines dropped because the queue was full."""
         self._thread = threading.Thread(
             target=self._write, name="forewarn-log", daemon=True
         )
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Put a line in as it is, unless too many wait."""
+        """Queue the record, or drop it if the queue is full."""
         if self._process:
             record.fields = {**fields_of(record), "process": self._process}
         try:
@@ -157,14 +156,14 @@ class Log(logging.Handler):
             self._to.handle(record)
 
     def stop(self) -> None:
-        """Write what waits, for so long; end although nobody reads it any more."""
+        """Write the queued lines, at most for STOP_SECONDS, and end the thread."""
         with contextlib.suppress(queue.Full):
             self._waiting.put(None, timeout=STOP_SECONDS)
             self._thread.join(STOP_SECONDS)
 
 
 class _ShownFormatter(logging.Formatter):
-    """Another formatter's lines, as whoever logs wants them shown."""
+    """Applies `shown` to each line of another formatter."""
 
     def __init__(self, made: logging.Formatter, shown: Callable[[str], str]) -> None:
         super().__init__()
@@ -172,7 +171,7 @@ class _ShownFormatter(logging.Formatter):
         self._shown = shown
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, with its traceback if it has one."""
+        """Return the line, including its traceback."""
         return self._shown(self._made.format(record))
 
 
@@ -186,12 +185,12 @@ def logging_to(
     process: str = "",
     shown: Callable[[str], str] = str,
 ) -> Generator[Log]:
-    """Have the log written to `stream` until the end of the context.
+    """Write the log to `stream` until the end of the context.
 
-    `form` is `json`, `text`, or `auto`: text on a terminal. `level` is the least
-    that is told: `debug`, `info`, `warning` or `error`. Each line names the `process`,
-    where several write to one stream. `shown` returns each line as it is to be written,
-    with its traceback: without what nobody is to see.
+    `form` is `json`, `text`, or `auto` (text on a terminal). `level` is the minimum
+    level: `debug`, `info`, `warning` or `error`. If several processes write to one
+    stream, `process` names this one in each line. `shown` transforms each line with its
+    traceback before it is written, for example to mask secrets.
     """
     is_terminal = stream.isatty()
     if form == "json" or (form == "auto" and not is_terminal):

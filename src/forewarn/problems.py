@@ -1,8 +1,8 @@
-"""What can be wrong with what somebody wrote, said so that they can mend it.
+"""Problems of files that people write, reported so that the author can fix them.
 
-A problem has a place (file and line), the key that is at fault and a sentence.
-Files of any kind are told of in this form: fleets, settings, scenarios. What may
-be in them is not known here. The standard library only, since the agent uses it.
+A problem has a file, a line, a key and a message. Files of all kinds use this form:
+fleets, settings, scenarios. This module knows nothing about their content. It uses only
+the standard library, since the agent imports it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.texts import printable
 
 PROBLEMS_MAX = 50
-"""Problems told at once: more are mostly one mistake, repeated."""
+"""Maximum problems in one report: more are usually one repeated mistake."""
 
 NAMES_LISTED_MAX = 5
-"""Names in one sentence: more are not read."""
+"""Maximum names in one message, to keep it readable."""
 
 NAMES_COMPARED_MAX = 1_000
-"""Names among which a misspelt one is looked for; each takes microseconds."""
+"""Maximum names compared with a misspelled one; each comparison takes microseconds."""
 
 LIKENESS = 0.6
-"""How like a name must be to be meant, from 0 to 1: the library's own."""
+"""Minimum similarity of a suggested name, from 0 to 1: the default of difflib."""
 
 NUMBER_SHOWN_MAX = 10**18
-"""Longer numbers are not read; and Python refuses to write very long ones."""
+"""Larger numbers are described instead of printed: Python refuses to format huge ones."""
 
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
 _AT_END = " (at end of document)"
@@ -35,31 +35,31 @@ _AT_END = " (at end of document)"
 
 @frozen_dataclass
 class Problem:
-    """One thing that is wrong."""
+    """One problem in a file."""
 
     file: str
     line: int
-    """Counted from 1; 0 where no line is to blame."""
+    """Counted from 1; 0 if the problem has no line."""
     key: str
-    """Table and key, such as `vm.host`; empty for the file as a whole."""
+    """Table and key, such as `vm.host`; empty for the whole file."""
     message: str
     name: str = ""
-    """The object's name, where it has one."""
+    """The name of the object, if it has one."""
 
     def __str__(self) -> str:
-        """Return the line for a person: `fleet.toml:12: vm.host: …`."""
+        """Return the message with its place: `fleet.toml:12: vm.host: …`."""
         where = f"{self.file}:{self.line}" if self.line else self.file
         key = self.key if self.line or not self.name else f"{self.key} of {self.name}"
         return ": ".join(part for part in (where, key, self.message) if part)
 
 
 def quoted(text: str) -> str:
-    """Return `text` in double quotes, on one line, whatever it contains."""
+    """Return `text` in double quotes on one line, with control characters escaped."""
     return f'"{printable(text)}"'
 
 
 def unreadable(error: OSError | UnicodeDecodeError, *, file: str) -> Problem:
-    """Return the problem of a file that cannot be read, or is no text."""
+    """Return the problem of a file that cannot be read or is not UTF-8."""
     if isinstance(error, UnicodeDecodeError):
         line, message = line_of(error), "is not UTF-8"
     else:
@@ -68,17 +68,17 @@ def unreadable(error: OSError | UnicodeDecodeError, *, file: str) -> Problem:
 
 
 def line_of(error: UnicodeDecodeError) -> int:
-    """Return the line, from 1 on, of the first byte that is no text."""
+    """Return the line, counted from 1, of the first invalid byte."""
     return error.object.count(b"\n", 0, error.start) + 1
 
 
 def number(value: float) -> str:
-    """Return a number for a sentence, however long its author made it."""
+    """Format a number for a message; very long numbers are only described."""
     return str(value) if abs(value) < NUMBER_SHOWN_MAX else "a number of that length"
 
 
 def listed(names: Collection[str]) -> str:
-    """Return the first few names for a sentence: `h1, h2 and 12 more`."""
+    """Return the first few names for a message: `h1, h2 and 12 more`."""
     shown = ", ".join(islice(names, NAMES_LISTED_MAX))
     rest = len(names) - NAMES_LISTED_MAX
     return f"{shown} and {rest} more" if rest > 0 else shown
@@ -87,7 +87,7 @@ def listed(names: Collection[str]) -> str:
 def did_you_mean(
     wrong: str, names: Iterable[str], *, likeness: float = LIKENESS
 ) -> str:
-    """Return ` (did you mean "h1"?)`, or nothing if no name is like it."""
+    """Return ` (did you mean "h1"?)`, or an empty text if no name is similar."""
     near = nearest(wrong, names, likeness=likeness)
     return f" (did you mean {quoted(near[0])}?)" if near else ""
 
@@ -95,8 +95,8 @@ def did_you_mean(
 def nearest(
     wrong: str, names: Iterable[str], *, likeness: float = LIKENESS
 ) -> list[str]:
-    """Return up to `NAMES_LISTED_MAX` names like a wrong one, the likest first."""
-    # Only what goes wrong needs it, and it is no small module.
+    """Return up to `NAMES_LISTED_MAX` names similar to `wrong`, the most similar first."""
+    # Imported late: difflib is large, and only errors need it.
     import difflib  # noqa: PLC0415
 
     compared = islice(names, NAMES_COMPARED_MAX)
@@ -106,9 +106,10 @@ def nearest(
 
 
 def not_toml(error: Exception, *, file: str, text: str) -> Problem:
-    """Return the problem of a `text` that `tomllib` refused with `error`.
+    """Return the problem of a `text` that `tomllib` rejected with `error`.
 
-    That is a ValueError, or a RecursionError, whose own words would tell nobody.
+    `error` is a ValueError or a RecursionError. The text of the latter would not help
+    users, so it gets another message.
     """
     line, message = 0, str(error)
     if at := _AT_LINE.search(message):

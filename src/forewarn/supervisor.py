@@ -1,7 +1,7 @@
-"""What a process tells systemd, or whoever else speaks its protocol.
+"""Notify systemd, or another supervisor with its protocol, of a process's state.
 
-A datagram with lines such as `READY=1` to a socket that the environment names.
-When the watchdog is fed is for the process to decide: `pause` says how often.
+A notification is a datagram with lines such as `READY=1`, sent to a socket that the
+environment names. The process decides when to feed the watchdog; `pause` says how often.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from forewarn.protocol.frozen import frozen_dataclass
 logger = logging.getLogger("forewarn.supervisor")
 
 STATUS_SECONDS = 10.0
-"""Between two reports where no watchdog asks for more."""
+"""Time between two status reports without a watchdog."""
 
 FEEDS_PER_WATCHDOG = 3
-"""How often the watchdog is fed in its time: one may be late."""
+"""Notifications per watchdog timeout, so that one can be late."""
 
 MICROSECONDS = 1_000_000
 
 VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
-"""Of the environment: for this process, and not for those that it starts."""
+"""The supervisor's environment variables, which child processes must not inherit."""
 
 
 @frozen_dataclass
 class Supervisor:
-    """Who started the process and wants to hear of it."""
+    """The supervisor that started this process."""
 
     address: str = ""
-    """A path, or `@` and an abstract name; empty: nobody."""
+    """A path, or `@` and an abstract name; empty: no supervisor."""
     watchdog_seconds: float = 0.0
-    """How long it waits for a sign of life; 0: for ever."""
+    """The watchdog timeout; 0: no watchdog."""
 
     def tell(self, *lines: str) -> None:
-        """Send lines; that nobody listens is no reason to fail."""
+        """Send lines; a supervisor that does not listen is not an error."""
         if not self.address:
             return
         address = "\0" + self.address[1:] if self.address[0] == "@" else self.address
@@ -47,16 +47,16 @@ class Supervisor:
             try:
                 sender.sendto("\n".join(lines).encode(), address)
             except OSError as error:
-                logger.warning("the supervisor cannot be told: %s", error.strerror)
+                logger.warning("cannot notify the supervisor: %s", error.strerror)
 
     @property
     def pause(self) -> float:
-        """Return the seconds between two signs of life."""
+        """Return the seconds between two notifications."""
         return self.watchdog_seconds / FEEDS_PER_WATCHDOG or STATUS_SECONDS
 
 
 def unsupervised(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment for children: they are not to speak for this process."""
+    """Return an environment for child processes, which must not notify the supervisor."""
     return {name: text for name, text in environ.items() if name not in VARIABLES}
 
 
@@ -64,7 +64,7 @@ def supervisor_of(environ: Mapping[str, str]) -> Supervisor:
     """Return the supervisor that the environment names."""
     seconds = 0.0
     meant = environ.get("WATCHDOG_PID", "")
-    # A watchdog that was meant for a parent of this process is not ours to feed.
+    # If WATCHDOG_PID names a parent process, the watchdog is not for this process.
     if meant in {"", str(os.getpid())}:
         with contextlib.suppress(ValueError):
             seconds = int(environ.get("WATCHDOG_USEC", "0")) / MICROSECONDS

@@ -1,8 +1,8 @@
-"""Texts that nobody can abuse: no control characters in, none out to a terminal.
+"""Protection against control characters, in input and in terminal output.
 
-A terminal obeys control characters, and some of the C1 range act as escape sequences
-by themselves. Characters that change the direction of text can make a line look like
-another one. The standard library only, since the agent uses it.
+A terminal obeys control characters, and some characters of the C1 range act as escape
+sequences. Characters that change the text direction can disguise a line. This module
+uses only the standard library, since the agent imports it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ _REFUSED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
     "\ud800-\udfff]"
 )
-"""Control characters but tab and line feed, line separators, marks of direction, and
-halves of characters. Joiners stay: scripts and emoji need them."""
+"""Control characters except tab and line feed, line separators, direction marks and
+surrogates. Joiners are allowed, since some scripts and emoji need them."""
 
 
 def printable(text: str) -> str:
-    """Return `text` on one line, without what a terminal would obey."""
+    """Return `text` on one line, with control characters escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """Return the JSON text of a value, in which nothing steers a terminal.
+    """Return a value as JSON without characters that control a terminal.
 
     Characters that are not printable are written as `\\uXXXX`, which means the same.
     """
@@ -36,18 +36,18 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
     text = json.dumps(value, indent=indent, ensure_ascii=False, separators=separators)
     if text.isprintable():
         return text
-    # Line feeds come from the indentation alone: inside of texts they are escaped.
+    # Line feeds come only from the indentation: in texts they are escaped.
     bad = (c for c in set(text) if not c.isprintable() and c != "\n")
     return text.translate({ord(c): _escape(c) for c in bad})
 
 
 def _escape(character: str) -> str:
-    # JSON may keep DEL as it is.
+    # json.dumps does not escape DEL.
     return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
 
 
 def fault_of(text: str) -> str:
-    """Return what is wrong with a text that people will read; empty: nothing."""
+    """Return the problem of a text that people will read, or an empty text."""
     found = _REFUSED.search(text)
     if found is None:
         return ""

@@ -1,8 +1,8 @@
-"""TOML: `tomllib` with a bound that it lacks, and the only writer of TOML values.
+"""TOML: `tomllib` with a limit that it lacks, and the only writer of TOML values.
 
-What is read comes from people and from strangers. `tomllib` takes time that grows with the square of the names in one dotted key: a key
-of 49,000 names, which is 98 kB of text, takes half a minute. The standard library
-only, since the agent uses it.
+The input can come from untrusted users. The time of `tomllib` is quadratic in the
+number of names in one dotted key: a key of 49,000 names (98 kB) takes half a minute.
+This module uses only the standard library, since the agent imports it.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import sys
 from typing import Any, cast
 
 KEY_NAMES_MAX = 64
-"""Names that dots join to one key. Our files use three, and with so many `tomllib` is
-still as fast as with other text."""
+"""Maximum names in one dotted key. forewarn's files use three, and up to this limit
+`tomllib` is as fast as with other text."""
 
 _NAME = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _DEEP_KEY = re.compile(
     rf"(?:^|[\[{{,])[ \t]*{_NAME}(?:[ \t]*\.[ \t]*{_NAME}){{{KEY_NAMES_MAX}}}",
     re.MULTILINE,
 )
-"""A key that is too deep, where a key can begin."""
+"""Matches a key with too many names at a position where a key can start."""
 
 
 class DeepKeyError(ValueError):
-    """A key has too many names."""
+    """A dotted key with too many names."""
 
 
 def loads(text: str) -> dict[str, Any]:
-    """Return the tables of a text.
+    """Parse a TOML text.
 
-    Raises ValueError, with the line where it can be told, or RecursionError.
+    Raises ValueError, with the line if it is known, or RecursionError.
     """
     if text.count(".") >= KEY_NAMES_MAX and (deep := _DEEP_KEY.search(text)):
         line = text.count("\n", 0, deep.start()) + 1
@@ -41,35 +41,35 @@ def loads(text: str) -> dict[str, Any]:
             f"a key has more than {KEY_NAMES_MAX} names, joined by dots "
             f"(at line {line}, column {column})"
         )
-    # Only what reads such a file needs it, and it is no small module. It had another
-    # name before Python 3.11, under which it is in the agent's packages.
+    # Imported late, since the module is large and rarely needed. Before Python 3.11 it is
+    # `tomli`, which the agent's packages contain.
     name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
     return importlib.import_module(name).loads(text)
 
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _STEERING = re.compile("[\x7f-\x9f\u2028\u2029]")
-"""Control characters that JSON keeps, and what ends a line for some readers."""
+"""Control characters that JSON does not escape, and line separators."""
 
 
 def text(value: str) -> str:
     """Return a text as a TOML string on one line.
 
-    Characters beyond the BMP stay as they are: JSON escapes them as two halves, which
-    TOML refuses. Halves of characters stay, too, and no TOML file can hold them.
+    Characters beyond the BMP are not escaped: JSON escapes them as surrogates, which
+    TOML rejects. Lone surrogates are not escaped either; TOML cannot represent them.
     """
-    # What JSON escapes then has the same escapes in TOML.
+    # Everything else that JSON escapes has the same escape in TOML.
     written = json.dumps(value, ensure_ascii=False)
     return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
 
 
 def key(name: str) -> str:
-    """Return a key as TOML writes it: bare where it can be, or else in quotes."""
+    """Return a key in TOML: bare if possible, otherwise in quotes."""
     return name if _BARE_KEY.fullmatch(name) else text(name)
 
 
 def value(each: object) -> str:
-    """Return a value that `loads` gave as TOML on one line."""
+    """Return a value from `loads` as TOML on one line."""
     if isinstance(each, str):
         return text(each)
     if isinstance(each, bool):
@@ -81,7 +81,7 @@ def value(each: object) -> str:
     if isinstance(each, list):
         return f"[{', '.join(map(value, cast('list[object]', each)))}]"
     if isinstance(each, (int, float)):
-        # Python writes them as TOML does: 1e+16, nan and -inf, too.
+        # Python and TOML write numbers alike, even 1e+16, nan and -inf.
         return repr(each)
-    # Dates and times, whose module the agent does not load.
+    # A date or a time.
     return str(cast("Any", each).isoformat())

@@ -106,7 +106,7 @@ def test_idle_and_slow_clients_do_not_slow_the_others(
         tmp_path, FLEET, metadata_listen="127.0.0.1:0", metadata_rate_limit="0"
     )
     try:
-        url = urlsplit(service.wait_ready().urls["VMs, each known by its address"])
+        url = urlsplit(service.wait_ready().urls["VMs by source address"])
         address = url.hostname or "", url.port or 0
         alone, crowded = asyncio.run(_story(address, fuzz_connections))
         assert crowded < 5 * alone + LIMIT_SECONDS

@@ -274,7 +274,7 @@ class Crowd:
             self.given["apply"] += status == 200
 
 
-_SHARED = "VMs, each known by its address"
+_SHARED = "VMs by source address"
 _PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 
 

@@ -125,7 +125,7 @@ def test_api_that_accepts_nobody_is_started_again(start: Start) -> None:
     resource.prlimit(api, resource.RLIMIT_NOFILE, (first_free, hard))
     eventually(lambda: api_of(service), lambda now: now != api, what="another one")
     assert answers(service)
-    assert "has not said for" in service.log()
+    assert "has not answered a ping for" in service.log()
     assert service.admin("/v1/operations") == {"operations": [], "next": None}
 
 

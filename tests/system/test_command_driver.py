@@ -261,7 +261,7 @@ def test_a_failing_program_is_run_again_and_then_given_up(
     [
         (
             {"driver_command_reboot": "/no/such/program"},
-            'driver.command.reboot: there is no program "/no/such/program" that can',
+            'driver.command.reboot: there is no executable program "/no/such/program"',
         ),
         (
             {"driver_command_reboot": "", "driver_command_freeze": ""},

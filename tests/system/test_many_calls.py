@@ -59,7 +59,7 @@ def service(tmp_path: Path) -> Iterator[Serving]:
 
 def connect(service: Serving, number: int) -> http.client.HTTPConnection:
     """Return a connection that comes from a VM's address."""
-    url = service.urls["VMs, each known by its address"]
+    url = service.urls["VMs by source address"]
     host, _, port = url.removeprefix("http://").partition(":")
     return http.client.HTTPConnection(
         host, int(port), timeout=10, source_address=(f"127.0.1.{number % CALLS + 1}", 0)

@@ -167,9 +167,9 @@ def test_refused_fleet_file_leaves_the_stored_fleet_served(
     health = service.admin("/readyz")
     assert health["ready"] is True
     [problem] = health["problems"]
-    assert "was refused, and the stored fleet is served" in problem
+    assert "was refused, and the stored fleet is used" in problem
     assert "fleet.toml" in problem
-    assert "was refused, and the stored fleet is served" in service.log()
+    assert "was refused, and the stored fleet is used" in service.log()
     # A file that is accepted ends it.
     service.admin("/v1/fleet/apply", {"text": FLEET})
     assert service.admin("/readyz")["problems"] == []

@@ -1,5 +1,5 @@
-"""The assembly: one running service from settings, clock, store and driver.
+"""One running service, assembled from settings, clock, store and driver.
 
-What `forewarn serve`, the simulator and the tests all start. Everything below
-is joined here and nowhere else; several services may run in one process.
+`forewarn serve`, the simulator and the tests use it. Only this package joins the
+components of the lower layers. Several services can run in one process.
 """

@@ -1,7 +1,7 @@
-"""The operator API of a service, on its socket.
+"""The HTTP server of the operator API, and the API inside the service's process.
 
-`forewarn serve` gives it a process of its own (`api_process`). A service that is part
-of another program, and one whose store is in no file, serves it itself (`ApiHere`).
+`forewarn serve` runs the API in a separate process (`api_process`). A service that is
+part of another program, or whose store is in memory, serves the API itself (`ApiHere`).
 """
 
 import asyncio
@@ -35,19 +35,19 @@ _STATM = Path("/proc/self/statm")
 
 
 class _Quiet(uvicorn.Server):
-    """A server that leaves signals to whoever runs the service."""
+    """A server that does not handle signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Capture none."""
+        """Capture no signals."""
         yield
 
 
 class AdminServer:
-    """Serves the operator API until it is stopped."""
+    """The HTTP server of the operator API."""
 
     listener: AdminListener
-    """Where it serves, once it does."""
+    """The listener; set by `serve`."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class AdminServer:
         bounds: Limits | None = None,
         tls: Certificate | None = None,
     ) -> None:
-        """Serve `app`; requests under way have the grace when it stops.
+        """Prepare to serve `app`; running requests get `grace_seconds` when it stops.
 
-        Without `bounds` the connections leave most files to whatever else runs in
-        this process. With `tls` it speaks HTTPS.
+        Without `bounds`, connections leave most open files to the rest of the process.
+        With `tls`, the server uses HTTPS.
         """
         if bounds is None:
             bounds = door_limits(share=limits.ADMIN_FILES_SHARE, is_tls=tls is not None)
@@ -82,18 +82,18 @@ class AdminServer:
         self._renewing: asyncio.Task[None] | None = None
 
     async def start(self, listen: str) -> None:
-        """Listen at a setting's address; raises OSError where it cannot be had."""
+        """Serve at an address from settings; raises OSError if it cannot be opened."""
         self.serve(await open_at(listen))
 
     def serve(self, opened: socket.socket) -> None:
-        """Serve on a socket that is bound, and is the server's to close."""
+        """Serve on a bound socket, which the server closes at the end."""
         self.listener = AdminListener(opened, is_tls=self._tls is not None)
         self._task = asyncio.create_task(self._server.serve(sockets=[opened]))
         if self._tls is not None:
             self._renewing = asyncio.create_task(self._tls.keep())
 
     async def stop(self) -> None:
-        """Take nothing new, finish what is under way within the grace."""
+        """Accept no new requests, and finish running ones within the grace time."""
         if self._renewing is not None:
             self._renewing.cancel()
         if self._task is not None:
@@ -104,7 +104,7 @@ class AdminServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What the operator API may ask of the service."""
+    """The interfaces of the service that the operator API uses."""
 
     gateway: OperatorGateway
     webhooks: WebhookGateway
@@ -113,19 +113,19 @@ class Answers:
 
 
 class Api:
-    """The operator API, as the service starts it, wherever it runs."""
+    """The base of both ways to run the operator API."""
 
     listener: AdminListener
 
     def __init__(self, setup: Setup, *, clock: Clock) -> None:
-        """Start nothing yet."""
+        """Prepare the API; `listen` and `begin` start it."""
         self._setup = setup
         self._clock = clock
         self._answers: Answers | None = None
         self._closing = contextlib.ExitStack()
 
     async def listen(self) -> None:
-        """Listen, before the store is open; raises OSError."""
+        """Open the listener, before the store is open; raises OSError."""
         admin = self._setup.settings.admin
         self.listener = AdminListener(
             await open_at(admin.listen), is_tls=bool(admin.tls_certificate)
@@ -134,16 +134,16 @@ class Api:
 
 
 class ApiHere(Api):
-    """The operator API on the service's own event loop."""
+    """The operator API on the service's event loop."""
 
     def __init__(self, setup: Setup, *, clock: Clock) -> None:
-        """Serve nothing yet."""
+        """Prepare the API; `begin` starts it."""
         super().__init__(setup, clock=clock)
         self._answered: Counter[str] = Counter()
         self.server: AdminServer | None = None
 
     async def begin(self, answers: Answers) -> None:
-        """Serve operators from now on."""
+        """Start to serve operators."""
         self._answers = answers
         app = create_app(
             answers.gateway,
@@ -162,17 +162,17 @@ class ApiHere(Api):
         self.server.serve(self.listener.socket)
 
     async def ready(self) -> None:
-        """Return at once: it began."""
+        """Return at once, since `begin` already serves."""
 
     def readings(self) -> Iterable[Reading]:
-        """Return what the API has counted."""
+        """Return the API's readings."""
         assert self.server is not None, "it does not serve yet"
         assert self._answers is not None
         yield from readings_of(self.server.door, self._answered, self._answers.watchers)
         yield Reading(metric_definitions.ADMIN_STARTS, 0)
 
     async def stop(self) -> None:
-        """Finish what is under way, then end."""
+        """Finish running requests, then stop."""
         if self.server is not None:
             await self.server.stop()
         self._closing.close()
@@ -181,7 +181,7 @@ class ApiHere(Api):
 def readings_of(
     door: Door, answered: Mapping[str, int], watchers: Watchers
 ) -> Iterable[Reading]:
-    """Return what the API has counted, in whichever process it runs."""
+    """Return the API's readings, in either process."""
     return [
         Reading(metric_definitions.ADMIN_RESPONSES, dict(answered)),
         Reading(metric_definitions.WATCHERS, len(watchers)),
@@ -192,6 +192,6 @@ def readings_of(
 
 
 def resident_bytes() -> int:
-    """Return the memory of this process."""
+    """Return the resident memory of this process."""
     pages = int(_STATM.read_text("ascii").split()[1])
     return pages * resource.getpagesize()

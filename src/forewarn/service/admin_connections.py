@@ -1,9 +1,9 @@
 """Connections of the operator API, with the limits of the metadata endpoint.
 
-uvicorn has no limits before authentication: a head may be endless, a half-sent
-request stays open, and each connection is a file. `BoundedHttp` is uvicorn's protocol
-with a bound for each: bytes and seconds of a head, seconds of a body, seconds for a
-client that does not read, requests that wait, connections per source and in all.
+uvicorn has no limits before authentication: a request head can be endless, a partial
+request stays open, and each connection is an open file. `BoundedHttp` adds limits to
+uvicorn's protocol: bytes and seconds of a head, seconds of a body, seconds for a client
+that does not read, pipelined requests, and connections per source and in total.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ HEAD_TOO_LARGE = 431
 
 
 def _refusal(status: int, phrase: str, kind: Kind, error: str, hint: str) -> bytes:
-    """Return a whole answer, made once: to refuse must cost next to nothing."""
+    """Return a complete response, built once, so that rejecting is cheap."""
     body = bytes(problem(kind, error, hint=hint).body)
     is_busy = kind is Kind.UNAVAILABLE
     lines = (
@@ -50,30 +50,30 @@ def _refusal(status: int, phrase: str, kind: Kind, error: str, hint: str) -> byt
 
 
 _MALFORMED = _refusal(
-    400, "Bad Request", Kind.BAD_REQUEST, "this is not an HTTP request", ""
+    400, "Bad Request", Kind.BAD_REQUEST, "the data is not an HTTP request", ""
 )
 _LARGE_HEAD = _refusal(
     HEAD_TOO_LARGE,
     "Request Header Fields Too Large",
     Kind.BAD_REQUEST,
-    f"the head of a request may have {metadata_limits.HEAD_BYTES_MAX} bytes and "
+    f"the head of a request can have at most {metadata_limits.HEAD_BYTES_MAX} bytes and "
     f"{metadata_limits.HEADERS_MAX} headers",
     "",
 )
 _LATE = _refusal(
-    TIMED_OUT, "Request Timeout", Kind.BAD_REQUEST, "the request came too slowly", ""
+    TIMED_OUT, "Request Timeout", Kind.BAD_REQUEST, "the request arrived too slowly", ""
 )
 _CROWDED = _refusal(
     503,
     "Service Unavailable",
     Kind.UNAVAILABLE,
     "too many connections are open",
-    "Close connections that are not used, or try again later.",
+    "Close unused connections, or try again later.",
 )
 
 
 def _unix_peer(transport: asyncio.Transport) -> UnixPeer | None:
-    """Return who is at the other end of a Unix socket; None at any other."""
+    """Return the peer of a Unix socket; None for other sockets."""
     found = transport.get_extra_info("socket")
     if found is None or found.family != socket.AF_UNIX:
         return None
@@ -81,14 +81,14 @@ def _unix_peer(transport: asyncio.Transport) -> UnixPeer | None:
 
 
 class _SoftTransport:
-    """The transport as a response sees it: closing waits for what is still sent."""
+    """The transport for responses: closing waits until the client has stopped sending."""
 
     def __init__(self, connection: "BoundedHttp", transport: asyncio.Transport) -> None:
         self._connection = connection
         self._transport = transport
 
     def write(self, data: bytes) -> None:
-        """Send something, unless the client has gone: that is no fault of ours."""
+        """Send data, unless the client has disconnected, which is not an error."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
@@ -100,22 +100,22 @@ class _SoftTransport:
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """The server's end of one connection, within its limits."""
+    """The server's end of one connection, with limits."""
 
     door: Door
-    """Of the API that the connection came to; set in a subclass for each."""
+    """The door of the connection's API; each API has a subclass that sets it."""
     tls: Certificate | None = None
-    """The certificate that a client must be shown first; set as `door` is."""
+    """The certificate for the TLS handshake, set like `door`; None for plain HTTP."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Begin as uvicorn does."""
+        """Initialize as uvicorn does."""
         super().__init__(*args, **kwargs)
         self.is_ending = False
         self._is_admitted = False
         self._source = ""
         self._timer: asyncio.TimerHandle | None = None
         self._timed = ""
-        """What the timer is for: idle, head, body, write or linger."""
+        """The purpose of the timer: idle, head, body, write or linger."""
         self._in_head = False
         self._in_body = False
         self._head_bytes = 0
@@ -124,30 +124,30 @@ class BoundedHttp(HttpToolsProtocol):
         self._refusal = b""
         self._has_cycle = False
         self._cycles: deque[RequestResponseCycle] = deque()
-        """Requests that are not answered yet, in their order."""
+        """Requests without a response, in order."""
         self._handshake: asyncio.Future[None] | None = None
         self._early: bytes | None = None
-        """Bytes from before the connection is known to be secured."""
+        """Bytes that arrived before the TLS handshake was complete."""
         self._unix_peer: UnixPeer | None = None
 
-    # The transport's calls
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection if there is room."""
+        """Accept the connection, unless there are too many."""
         self.door.came.set()
         peer = transport.get_extra_info("peername")
         is_ip = isinstance(peer, tuple)
         self._unix_peer = None if is_ip else _unix_peer(transport)
         self._source = normal_address(str(cast("Any", peer)[0])) if is_ip else ""
         if self._unix_peer is not None:
-            # Else all users of the machine would be one source.
+            # Otherwise all users of the machine would be one source.
             self._source = self._unix_peer.name
         is_crowded = self.tls is not None and self.door.is_busy(self._source)
         if is_crowded or not self.door.admit(self._source):
             self.transport = transport
             self.is_ending = True
             if self.tls is not None:
-                # Nothing can be said before a handshake, which is what is refused.
+                # No response can be sent, since the handshake itself is rejected.
                 transport.abort()
                 return
             transport.write(_CROWDED)
@@ -155,7 +155,7 @@ class BoundedHttp(HttpToolsProtocol):
             return
         self._is_admitted = True
         if self.tls is not None:
-            # Counted before the handshake, which costs more than a request.
+            # Count it before the handshake, which costs more than a request.
             self._early = b""
             self.door.begin_handshake(self._source)
             handshake = asyncio.ensure_future(self._secure(transport, self.tls))
@@ -167,28 +167,29 @@ class BoundedHttp(HttpToolsProtocol):
         self._arm("idle", self.door.bounds.head_seconds)
 
     async def _secure(self, transport: asyncio.Transport, tls: Certificate) -> None:
-        """Shake hands, within the seconds of a head; then begin as without TLS.
+        """Do the TLS handshake within the time of a head, then continue as without TLS.
 
-        Whatever ends the handshake, the connection ends with it and is counted out.
+        If the handshake fails for any reason, the connection is closed and no longer
+        counted.
         """
         secured: asyncio.Transport | None = None
         try:
             secured = await self._shake_hands(transport, tls)
         except (OSError, ssl.SSLError, RuntimeError, MemoryError) as error:
-            # The loop's RuntimeError: the connection was closed between two steps.
-            logger.debug("no handshake with %s: %s", self._source, error)
+            # The loop raises RuntimeError if the connection closes between two steps.
+            logger.debug("TLS handshake with %s failed: %s", self._source, error)
         finally:
-            # A task of the loop is in a cycle with its error.
+            # Break the reference cycle of a task and its exception.
             self._handshake = None
             if secured is None or secured.is_closing():
                 transport.abort()
                 self._leave()
-        # It may have been lost since, which was told before anything had begun.
+        # The connection may have been lost during the handshake.
         if secured is None or not self._is_admitted:
             return
         super().connection_made(secured)
         self._arm("idle", self.door.bounds.head_seconds)
-        # What came with the end of the handshake, before this task went on.
+        # Data that arrived with the end of the handshake, before this task resumed.
         early, self._early = self._early, None
         if early:
             self.data_received(early)
@@ -196,7 +197,7 @@ class BoundedHttp(HttpToolsProtocol):
     async def _shake_hands(
         self, transport: asyncio.Transport, tls: Certificate
     ) -> asyncio.Transport | None:
-        """Return the transport that is secured."""
+        """Return the transport with TLS."""
         if transport.is_closing():
             raise ConnectionResetError("closed before the handshake")
         bounds = self.door.bounds
@@ -213,20 +214,20 @@ class BoundedHttp(HttpToolsProtocol):
             )
         )
         try:
-            # uvloop never ends a handshake whose connection was lost as it began.
+            # uvloop never ends a handshake whose connection was lost at its start.
             async with asyncio.timeout(bounds.head_seconds):
-                # The first step of `start_tls` takes the connection over, and asks the
-                # loop to begin the handshake: before the loop is asked to feed it.
+                # Let `start_tls` take its first step: it becomes the transport's protocol
+                # and schedules the handshake. `_feed` must be scheduled after that.
                 await asyncio.sleep(0)
                 taken_by = transport.get_protocol()
                 loop.call_soon(self._feed, transport)
                 return await handshake
         except BaseException:
-            # uvloop may begin the handshake of a connection that was lost already, with
-            # a timer that would keep its buffers for all the seconds. Told again that
-            # the connection is lost, it forgets the timer.
+            # uvloop may start the handshake of a connection that is already lost. Its timer
+            # would keep the buffers for the whole timeout. A second `connection_lost`
+            # makes it cancel the timer.
             if taken_by is not None and taken_by is not self:
-                # One that has been told in time has nothing left to forget.
+                # uvloop raises this if it has already cleaned up.
                 with contextlib.suppress(AttributeError):
                     taken_by.connection_lost(None)
             raise
@@ -235,13 +236,14 @@ class BoundedHttp(HttpToolsProtocol):
             del handshake, taken_by
 
     def _feed(self, transport: asyncio.Transport) -> None:
-        """Give the handshake the bytes that came before it took the connection over.
+        """Pass the bytes that arrived before `start_tls` took over to the handshake.
 
-        No pause can prevent them: uvloop reads as soon as `connection_made` returns.
+        Pausing reads cannot prevent them: uvloop reads as soon as `connection_made`
+        returns.
         """
         if transport.get_protocol() is self or transport.is_closing():
             return
-        # By its methods, as the class is uvloop's own.
+        # The class is private to uvloop, so only its methods are used.
         taken_by = cast("asyncio.BufferedProtocol", transport.get_protocol())
         early, self._early = self._early or b"", b""
         while early:
@@ -252,7 +254,7 @@ class BoundedHttp(HttpToolsProtocol):
             early = early[size:]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._disarm()
         if self._handshake is not None:
             self._handshake.cancel()
@@ -260,27 +262,27 @@ class BoundedHttp(HttpToolsProtocol):
             return
         self._leave()
         self._tell_gone()
-        # Lost before it had begun, there is nothing to end.
+        # A connection that was lost before uvicorn knew it needs no cleanup there.
         if cast("asyncio.Transport | None", self.transport) is not None:
             super().connection_lost(exc)
 
     def _tell_gone(self) -> None:
-        """Have the application learn, for each request, that its client has gone.
+        """Report the disconnect of the client to all requests.
 
-        uvicorn tells it of the last one, and the first may be the one that runs.
+        uvicorn reports it only to the last one, but the first may be running.
         """
         for cycle in self._cycles:
             cycle.disconnected = True
             cycle.message_event.set()
 
     def _leave(self) -> None:
-        """Count the connection out, once."""
+        """Remove the connection from the count, once."""
         if self._is_admitted:
             self._is_admitted = False
             self.door.dismiss(self._source)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, unless the answer has been given."""
+        """Handle data, unless the last response has been sent."""
         if self.is_ending:
             return
         if self._early is not None:
@@ -291,7 +293,7 @@ class BoundedHttp(HttpToolsProtocol):
         try:
             cast("httptools.HttpRequestParser", self.parser).feed_data(data)
         except httptools.HttpParserUpgrade:
-            # There is no other protocol here; the request is answered as it is.
+            # No other protocol is supported.
             self._refuse(_MALFORMED)
             return
         except httptools.HttpParserError:
@@ -307,22 +309,22 @@ class BoundedHttp(HttpToolsProtocol):
         self._watch()
 
     def pause_writing(self) -> None:
-        """Bound how long the client may not read."""
+        """Limit the time that a client does not read."""
         super().pause_writing()
         if self._timed != "linger":
             self._arm("write", self.door.bounds.write_seconds)
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Continue after the client has read."""
         super().resume_writing()
         if self._timed == "write":
             self._disarm()
             self._watch()
 
-    # The parser's calls
+    # Called by the parser
 
     def on_message_begin(self) -> None:
-        """Begin to count the bytes of a head."""
+        """Start to count the bytes of a head."""
         super().on_message_begin()
         if self._unix_peer is not None:
             cast("dict[str, Any]", self.scope)[UNIX_PEER] = self._unix_peer
@@ -331,12 +333,12 @@ class BoundedHttp(HttpToolsProtocol):
         cast("dict[str, Any]", self.scope)[PATIENCE] = self._be_patient
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the target."""
+        """Handle a part of the target."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header, or a trailer."""
+        """Handle a header or a trailer."""
         self._headers_count += 1
         self._count(len(name) + len(value))
         super().on_header(name, value)
@@ -351,7 +353,7 @@ class BoundedHttp(HttpToolsProtocol):
             raise _RefusedError
 
     def on_headers_complete(self) -> None:
-        """Begin the response, which may be given before the body has come."""
+        """Start the request, which can get its response before the body has arrived."""
         if len(self.pipeline) >= metadata_limits.PIPELINE_MAX:
             self._refusal = _CROWDED
             raise _RefusedError
@@ -362,12 +364,12 @@ class BoundedHttp(HttpToolsProtocol):
         self._cycles.append(self.cycle)
 
     def on_message_complete(self) -> None:
-        """Note that the request has come in full."""
+        """Record that the request is complete."""
         self._in_body = False
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """End the connection where the request has not come in full."""
+        """Close the connection if the request is incomplete."""
         if self._cycles:
             self._cycles.popleft()
         if self._in_body and not self.pipeline:
@@ -380,10 +382,10 @@ class BoundedHttp(HttpToolsProtocol):
     # Ending
 
     def end(self) -> None:
-        """Close when the client has had the time to read its answer.
+        """Close after the client has had time to read the response.
 
-        Closing at once would let the kernel answer what it still sends with a reset,
-        which may overtake the answer.
+        If it closed at once, the kernel would answer further data with a reset, which
+        can arrive before the response.
         """
         if self.is_ending or self.transport.is_closing():
             return
@@ -394,12 +396,12 @@ class BoundedHttp(HttpToolsProtocol):
             self._close()
 
     def _close(self) -> None:
-        """Close when what was written is sent, or when the client does not read it."""
+        """Close when all data is sent, or after a timeout if the client does not read."""
         self.transport.close()
         self._arm("linger", self.door.bounds.write_seconds)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection on which nothing more came."""
+        """Close an idle connection."""
         if not self.transport.is_closing():
             self._close()
 
@@ -414,7 +416,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._close()
 
     def _refuse(self, answer: bytes) -> None:
-        """Give the last answer of this connection, if none has begun."""
+        """Send a last response, unless one has started, and close the connection."""
         if self._has_cycle and not self.cycle.response_complete:
             has_begun = self.cycle.response_started or bool(self.pipeline)
             self._tell_gone()
@@ -429,7 +431,7 @@ class BoundedHttp(HttpToolsProtocol):
     # Time
 
     def _watch(self) -> None:
-        """Set a time for what has begun to come in, once for each request."""
+        """Set the timeout for the current part of a request, once per part."""
         bounds = self.door.bounds
         if self._timed in ("write", "linger"):
             return
@@ -442,14 +444,14 @@ class BoundedHttp(HttpToolsProtocol):
         elif not self._has_cycle or (
             self.cycle.response_complete and self.timeout_keep_alive_task is None
         ):
-            # Blank lines before a request are no sign of life.
+            # Blank lines before a request do not extend the timeout.
             if self._timed != "idle":
                 self._arm("idle", bounds.head_seconds)
         else:
             self._disarm()
 
     def _be_patient(self, seconds: float) -> None:
-        """Allow the body of the request that is under way so many seconds."""
+        """Set the timeout for the body of the current request to `seconds`."""
         if self._in_body and self._timed != "write":
             self._arm("body", seconds)
 
@@ -466,18 +468,18 @@ class BoundedHttp(HttpToolsProtocol):
     def _on_time(self) -> None:
         what, self._timer, self._timed = self._timed, None, ""
         if what in ("write", "linger"):
-            # Also where it is closing: that waits for a client that does not read.
+            # Even if the transport is closing: that waits for a client to read.
             self.transport.abort()
         elif self.transport.is_closing():
             return
         elif what == "idle":
             self._close()
         elif what == "body" and self.flow.read_paused:
-            # The service keeps the rest of the body waiting, and not the client.
+            # The service, not the client, delays the rest of the body.
             self._arm("body", self.door.bounds.body_seconds)
         else:
             self._refuse(_LATE)
 
 
 class _RefusedError(Exception):
-    """Ends the parser's work from inside one of its callbacks."""
+    """Stops the parser from inside one of its callbacks."""

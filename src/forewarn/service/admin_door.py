@@ -1,4 +1,4 @@
-"""Who may come in to the operator API: connections and handshakes, counted."""
+"""Admission to the operator API: limits of connections and TLS handshakes."""
 
 import asyncio
 import contextlib
@@ -15,20 +15,20 @@ from forewarn.service import limits, open_files
 logger = logging.getLogger("forewarn.admin")
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where one listens
-"""Addresses of listeners at which nobody connects, and where one does instead."""
+"""For wildcard addresses, the loopback address to connect to."""
 
 
 class Door:
-    """Counts the connections of one operator API, and tells who may come in."""
+    """Counts the connections of one operator API and enforces their limits."""
 
     def __init__(self, bounds: Limits, *, monotonic: Callable[[], float]) -> None:
-        """Admit as many as `bounds` allows; `monotonic` paces the log."""
+        """Enforce `bounds`; `monotonic` is the clock for the log's rate limit."""
         self.bounds = bounds
         self.open = 0
         self.came = asyncio.Event()
-        """A connection has come, admitted or not; who looks clears it."""
+        """Set by each new connection, admitted or not; the reader clears it."""
         self.handshakes = 0
-        """Handshakes of TLS that are under way."""
+        """Running TLS handshakes."""
         self.refused: Counter[str] = Counter()
         self._by_source: Counter[str] = Counter()
         self._handshakes_by_source: Counter[str] = Counter()
@@ -36,7 +36,7 @@ class Door:
         self._logged_at = -math.inf
 
     def admit(self, source: str) -> bool:
-        """Count a new connection in, unless there are too many."""
+        """Count a new connection, unless there are too many; return whether it is counted."""
         if self.open >= self.bounds.connections:
             self._refuse("all", source)
             return False
@@ -48,14 +48,14 @@ class Door:
         return True
 
     def dismiss(self, source: str) -> None:
-        """Count an admitted connection out."""
+        """Remove an admitted connection from the count."""
         self.open -= 1
         self._by_source[source] -= 1
         if not self._by_source[source]:
             del self._by_source[source]
 
     def is_busy(self, source: str) -> bool:
-        """Tell whether too many handshakes are under way for one more; count that."""
+        """Return whether too many handshakes are running; if so, count a rejection."""
         own = self._handshakes_by_source[source]
         if own >= limits.ADMIN_HANDSHAKES_PER_SOURCE_MAX:
             self._refuse("source", source)
@@ -66,12 +66,12 @@ class Door:
         return False
 
     def begin_handshake(self, source: str) -> None:
-        """Count a handshake in."""
+        """Count a new handshake."""
         self.handshakes += 1
         self._handshakes_by_source[source] += 1
 
     def end_handshake(self, source: str) -> None:
-        """Count a handshake out."""
+        """Remove a handshake from the count."""
         self.handshakes -= 1
         self._handshakes_by_source[source] -= 1
         if not self._handshakes_by_source[source]:
@@ -80,7 +80,7 @@ class Door:
     def _most_of(self, source: str) -> int:
         bounds = self.bounds
         if is_loopback(source):
-            # A reverse proxy on this machine is one source for many people.
+            # A reverse proxy on this machine is one source with many users.
             return max(bounds.connections_per_source, bounds.connections // 2)
         return bounds.connections_per_source
 
@@ -90,8 +90,8 @@ class Door:
         if now - self._logged_at >= limits.ADMIN_REFUSED_LOG_SECONDS:
             self._logged_at = now
             logger.warning(
-                "the operator API refused a connection from %s: %d are open, %d "
-                "refused so far; it takes %d, and %d of one source",
+                "the operator API rejected a connection from %s: %d are open, %d "
+                "rejected so far; the limit is %d, and %d per source",
                 source or "an unknown address",
                 self.open,
                 self.refused.total(),
@@ -101,9 +101,9 @@ class Door:
 
 
 def door_limits(*, share: int = 1, is_tls: bool = False) -> Limits:
-    """Return the limits of a process in which the API may have a share of the files.
+    """Return the connection limits of an API that can use one `share`-th of the files.
 
-    With TLS each connection takes far more memory, so there may be fewer.
+    With TLS, a connection takes far more memory, so the limit is lower.
     """
     files = open_files.free_for_connections() // share
     most = limits.ADMIN_TLS_CONNECTIONS_MAX if is_tls else limits.ADMIN_CONNECTIONS_MAX
@@ -111,22 +111,21 @@ def door_limits(*, share: int = 1, is_tls: bool = False) -> Limits:
 
 
 class OwnListener:
-    """The listener, asked by its own process whether it still takes connections.
+    """A check whether this process still accepts connections at its listener.
 
-    A process may answer its service and yet accept nobody: its loop has lost the
-    listener, or no file is left for a connection. So it asks itself, as a client does,
-    before it says that it lives. What others' connections have proved just now is not
-    asked.
+    A process can answer the service and still accept no connection: its loop has lost
+    the listener, or it has no free file. So before it answers a ping, it connects to
+    itself as a client. A recent connection of another client makes this unnecessary.
     """
 
     def __init__(self, listener: socket.socket, door: Door) -> None:
-        """Ask `listener`, whose connections are counted at `door`."""
+        """Check `listener`, whose connections `door` counts."""
         self._family = listener.family
         self._address = listener.getsockname()
         self._came = door.came
 
     async def takes_connections(self) -> bool:
-        """Tell whether a connection came since the last time, or comes now."""
+        """Return whether a connection came since the last call, or comes now."""
         if not self._came.is_set():
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(limits.API_REACH_SECONDS):
@@ -136,7 +135,7 @@ class OwnListener:
         return came
 
     async def _connect(self) -> None:
-        """Return when a connection of ours, or another one, has come."""
+        """Connect to the listener, and wait until any connection arrives."""
         with socket.socket(self._family) as client:
             client.setblocking(False)
             await asyncio.get_running_loop().sock_connect(client, self._place())

@@ -1,8 +1,8 @@
 """Messages between the service and the process of its operator API.
 
-A message has a head and perhaps a payload, each with its length. What the API's
-process says is JSON, and the service believes none of it. What the service says is
-pickled, since the API's process is started by the service and believes all of it.
+A message has a head and an optional payload, each preceded by its length. The API's
+process sends JSON, which the service treats as untrusted input. The service sends
+pickles, which the API's process trusts, since the service started it.
 """
 
 import asyncio
@@ -21,23 +21,23 @@ from forewarn.service.settings import Settings
 _LENGTHS = struct.Struct("!II")
 
 HEAD_BYTES_MAX = 4 << 20
-"""Bytes of a question's head: an order of 512 KiB as JSON, with each character
-escaped, is 3 MiB."""
+"""Maximum bytes of a call's head: a request of 512 KiB as JSON, with each character
+escaped, has 3 MiB."""
 
 VALUES_MAX = 50_000
-"""Commas and brackets in a question's head: an order has 10,000 values at most."""
+"""Maximum commas and brackets in a call's head: a request has at most 10,000 values."""
 
 PAYLOAD_BYTES_MAX = FLEET_BYTES_MAX
-"""Bytes of a question's payload: the text of a fleet file."""
+"""Maximum bytes of a call's payload: the text of a fleet file."""
 
 
 class ChannelError(ForewarnError):
-    """The process at the other end has said something that it cannot mean."""
+    """An invalid message from the process at the other end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What the process of the API is told first."""
+    """The first message to the API's process."""
 
     settings: Settings
     tokens: Tokens | None
@@ -49,7 +49,7 @@ class Channel:
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Speak over a connection."""
+        """Use a connection."""
         self._reader = reader
         self._writer = writer
         self._sending = asyncio.Lock()
@@ -61,10 +61,10 @@ class Channel:
         return cls(*await asyncio.open_unix_connection(sock=end))
 
     async def say(self, head: bytes, payload: bytes = b"") -> None:
-        """Send a message; raises ConnectionError where nobody listens any more."""
+        """Send a message; raises ConnectionError if the other end is closed."""
         async with self._sending:
             if self._writer.is_closing():
-                raise ConnectionResetError("the other end has gone")
+                raise ConnectionResetError("the other end is closed")
             self._writer.write(_LENGTHS.pack(len(head), len(payload)) + head)
             if payload:
                 self._writer.write(payload)
@@ -75,7 +75,7 @@ class Channel:
     ) -> tuple[bytes, bytes]:
         """Return the next message; raises EOFError at the end, and ChannelError.
 
-        0: there is no bound.
+        `head_max` and `payload_max` limit the bytes; 0 means no limit.
         """
         lengths = await self._reader.readexactly(_LENGTHS.size)
         head, payload = _LENGTHS.unpack(lengths)
@@ -87,20 +87,21 @@ class Channel:
         )
 
     def close(self) -> None:
-        """Say and hear nothing more."""
+        """Close the connection."""
         self._writer.close()
 
 
 def check_size(head: bytes, payload: bytes = b"") -> None:
-    """Raise BadRequestError for a question that the service would not take.
+    """Raise BadRequestError for a call that the service would reject.
 
-    Asked before it is sent, it costs one request, and not the API's process.
+    Checked before sending, it fails one request instead of ending the API's process.
     """
     if len(head) > HEAD_BYTES_MAX or len(payload) > PAYLOAD_BYTES_MAX:
         raise BadRequestError("the request is too long")
     if _count_values(head) > VALUES_MAX:
         raise BadRequestError(
-            f"the request may have {VALUES_MAX} commas and brackets, escaped ones too"
+            f"the request can have at most {VALUES_MAX} commas and brackets, including "
+            "escaped ones"
         )
 
 
@@ -109,7 +110,7 @@ def _count_values(head: bytes) -> int:
 
 
 def question(head: bytes) -> dict[str, Any]:
-    """Return what the API's process says; raises ChannelError."""
+    """Parse a message from the API's process; raises ChannelError."""
     if _count_values(head) > VALUES_MAX:
         raise ChannelError("a message has too many values")
     try:
@@ -122,10 +123,10 @@ def question(head: bytes) -> dict[str, Any]:
 
 
 def statement(value: object) -> bytes:
-    """Return what the service says, as bytes."""
+    """Return a message from the service as bytes."""
     return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def stated(head: bytes) -> Any:
-    """Return what the service says."""
+    """Parse a message from the service."""
     return pickle.loads(head)  # noqa: S301 - from the service, which started us

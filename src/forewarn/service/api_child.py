@@ -1,8 +1,8 @@
-"""The process of the operator API: it answers operators, and asks the service.
+"""The process of the operator API: it serves operators and calls the service.
 
-It reads the store's file by itself, and sends orders to the service as values. It has
-limits of its own, so an attack on the API costs the VMs' endpoint neither time, memory
-nor open files. It ends with the service, also with one that was killed.
+It reads the store's file itself and sends requests that change something to the service
+as values. It has its own limits, so that an attack on the API costs the VMs' endpoint no
+time, memory or open files. It ends when the service ends, even if that is killed.
 """
 
 import asyncio
@@ -61,14 +61,14 @@ T = TypeVar("T")
 logger = logging.getLogger("forewarn.admin")
 
 PROCESS = "api"
-"""Names the process in each line of its log."""
+"""The name of this process in its log lines."""
 
 
 class Service:
-    """The service at the other end: asked, and heard."""
+    """The service at the other end of the channel."""
 
     def __init__(self, channel: Channel, watchers: Watchers) -> None:
-        """Ask over `channel`; tell `watchers` what changes."""
+        """Call the service over `channel`; pass changes to `watchers`."""
         self._channel = channel
         self._watchers = watchers
         self._answering: asyncio.Task[None] | None = None
@@ -78,10 +78,10 @@ class Service:
         self._fleets_waiting = 0
 
     async def ask_with_fleet(self, what: str, payload: bytes, **more: Any) -> Any:
-        """Ask with a fleet file, when those before it are answered; raises as `ask`.
+        """Call with a fleet file after earlier files are done; raises like `ask`.
 
-        The turn ends with the answer, also where nobody waits for it any more: until
-        then the service holds the file in memory.
+        The next file waits for the response even if the caller no longer does: until
+        then the service keeps the file in memory.
         """
         if self._fleets_waiting >= limits.API_FLEETS_WAITING_MAX:
             raise _busy_with_fleets()
@@ -98,13 +98,13 @@ class Service:
         return await asyncio.shield(asking)
 
     async def ask(self, what: str, payload: bytes = b"", **more: Any) -> Any:
-        """Return the service's answer; raises what it answers, and BusyError.
+        """Return the service's response, or raise its error; raises BusyError.
 
-        Raises BadRequestError for what is too large to ask.
+        Raises BadRequestError if the call is too large.
         """
         number = next(self._numbers)
         text = json.dumps({"number": number, "ask": what, **more}, ensure_ascii=False)
-        # A lone surrogate cannot be sent, and no name or text has one.
+        # A lone surrogate cannot be encoded, and no valid name or text has one.
         head = text.encode("utf-8", "replace")
         check_size(head, payload)
         future = asyncio.get_running_loop().create_future()
@@ -118,9 +118,9 @@ class Service:
             self._waiting.pop(number, None)
 
     async def listen(self, *, is_reached: Callable[[], Awaitable[bool]]) -> None:
-        """Take what the service says, until it wants the API to stop.
+        """Handle messages from the service until it asks the API to stop.
 
-        A ping is answered where `is_reached` tells that operators can connect.
+        A ping is answered only if `is_reached` finds that operators can connect.
         """
         while True:
             try:
@@ -145,7 +145,7 @@ class Service:
                     raise AssertionError(other)
 
     def give_up(self) -> None:
-        """Tell who still waits for an answer that the service is stopping."""
+        """Fail all calls without a response: the service is stopping."""
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(_stopping())
@@ -166,37 +166,37 @@ class Service:
 
 
 def _stopping() -> BusyError:
-    return BusyError("the service is stopping", hint="Ask again.")
+    return BusyError("the service is stopping", hint="Try again later.")
 
 
 def _busy_with_fleets() -> BusyError:
     return BusyError(
         "other fleet files are being applied",
-        hint="Send this one again when they are done.",
+        hint="Send this file again later.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApiGateway(ReadingGateway):
-    """The operator API's way to the service (control.desk.OperatorGateway).
+    """The operator gateway of this process (control.gateway.OperatorGateway).
 
-    It reads the store's file, and asks the service for what changes something.
+    It reads the store's file, and calls the service for everything that changes state.
     """
 
     service: Service
     caller: Caller = NOBODY
 
     def on_behalf_of(self, caller: Caller) -> OperatorGateway:
-        """Return the gateway that asks for `caller`."""
+        """Return the gateway for the requests of `caller`."""
         return replace(self, caller=caller)
 
     async def order(self, who: Who, decide: Any) -> Any:
-        """Have an order carried out; raises what it raises there, and BusyError."""
+        """Execute a request in the service; raises its error there, and BusyError."""
         assert isinstance(decide, Decision), f"{who}: only values can be sent"
         return await self.service.ask("order", order=decide.message())
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
-        """Read from a consistent view of the store's file, a tenant in its turn."""
+        """Read from a consistent view of the store's file; a tenant's reads queue."""
         if self.caller.tenant:
             return await self.readings.read_for(self.caller.tenant, ask)
         return await super().read(ask)
@@ -204,7 +204,7 @@ class ApiGateway(ReadingGateway):
     async def merge_fleet(
         self, text: FleetText, *, who: Who | None, once: Once | None = None
     ) -> MergePlan:
-        """Have a fleet file applied for `who`; for nobody it is planned here."""
+        """Apply a fleet file for `who` in the service; without `who`, only plan it here."""
         if who is None:
             return await self.fleets.merge(text, who=None)
         return await self.service.ask_with_fleet(
@@ -217,29 +217,31 @@ class ApiGateway(ReadingGateway):
         )
 
     async def health(self) -> Health:
-        """Tell how the service is; one that does not answer is not alive."""
+        """Return the service's health; without a response, it is not alive."""
         try:
             async with asyncio.timeout(limits.API_HEALTH_SECONDS):
                 return await self.service.ask("health")
         except (TimeoutError, BusyError):
             seconds = f"{limits.API_HEALTH_SECONDS:g} s"
-            problem = f"the service did not answer its operator API within {seconds}"
+            problem = (
+                f"the service did not respond to its operator API within {seconds}"
+            )
             return Health(alive=False, ready=False, problems=(problem,))
 
 
 class ApiWebhooks:
-    """The receivers of webhooks, who are in the service (admin.webhooks)."""
+    """The webhook gateway of this process, which calls the service (admin.webhooks)."""
 
     def __init__(self, service: Service) -> None:
-        """Ask `service`."""
+        """Call `service`."""
         self._service = service
 
     async def webhooks(self) -> Sequence[dict[str, Any]]:
-        """Return how each receiver does."""
+        """Return the status of each receiver."""
         return await self._service.ask("webhooks")
 
     async def test_webhook(self, name: str) -> dict[str, Any]:
-        """Post a ping to a receiver; return what came of it."""
+        """Post a ping to a receiver; return the result."""
         return await self._service.ask("webhook-test", name=name)
 
 
@@ -293,7 +295,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
         await service.listen(is_reached=own.takes_connections)
         fleets.close()
         watchers.close()
-        # What was asked before is still answered, or else told that the service stops.
+        # Earlier calls still get their response, or fail when the grace time ends.
         hearing = asyncio.create_task(service.listen(is_reached=own.takes_connections))
         asyncio.get_running_loop().call_later(limits.GRACE_SECONDS, service.give_up)
         await server.stop()
@@ -311,7 +313,7 @@ async def _main(listener: socket.socket, end: socket.socket) -> None:
 
 
 def _confine() -> None:
-    """Bound what this process may take from the machine and from the service."""
+    """Limit the resources of this process."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = limits.ADMIN_CONNECTIONS_MAX + limits.FILES_RESERVED
     if hard != resource.RLIM_INFINITY:
@@ -320,7 +322,7 @@ def _confine() -> None:
     memory = limits.API_MEMORY_BYTES_MAX
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Courtesies, which a system may refuse.
+    # These are optional: a system may reject them.
     with contextlib.suppress(OSError):
         os.nice(limits.API_NICENESS)
     with contextlib.suppress(OSError):
@@ -328,19 +330,19 @@ def _confine() -> None:
 
 
 def _end_with_the_service() -> None:
-    """End when standard input ends: the service holds the other end of it.
+    """Exit when standard input ends: the service holds the other end of the pipe.
 
-    The service keeps that end until this process has ended, so its end means that the
-    service was killed. A thread waits for it, since the event loop may be stuck. It
-    ends at once, because the next service needs the address that this one listens at.
+    The service keeps its end open until this process has exited, so end of file means
+    that the service was killed. A thread waits for it, since the event loop may hang.
+    It exits at once, because the next service needs the listen address.
     """
     os.read(0, 1)
     os._exit(1)
 
 
 def main() -> None:
-    """Serve; the arguments are the numbers of two sockets: listener and channel."""
-    # The service tells it to stop; a signal to the whole group is for the service.
+    """Serve; the arguments are the descriptors of two sockets: listener and channel."""
+    # The service stops this process; signals to the process group are for the service.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _confine()
@@ -349,6 +351,6 @@ def main() -> None:
     listener.setblocking(False)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_main(listener, end))
-    # Threads that still read a long page are not waited for.
+    # Do not wait for threads that still read a long page.
     sys.stderr.flush()
     os._exit(0)

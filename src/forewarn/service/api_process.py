@@ -1,12 +1,12 @@
-"""The service's end of the operator API's process: started, answered, started again.
+"""The service's end of the operator API's process: starts it, answers it, restarts it.
 
-The service listens at the API's address itself, and hands the socket down. So an
-address that is taken is told at the start, and who connects while the process is
-started again waits in the kernel's queue instead of being refused.
+The service opens the API's listener itself and passes the socket to the process. So an
+address in use is reported at the start, and clients that connect during a restart of
+the process wait in the kernel's queue instead of being refused.
 
-The service believes nothing that the process says: questions are in a closed table,
-orders are read against `admin.decisions`, and a message that is too long or no
-question ends the process. Whatever becomes of it, VMs and maintenance go on.
+The service trusts nothing from the process: it accepts only a fixed set of calls,
+parses requests with `admin.decisions`, and ends the process after a message that is too
+long or invalid. A failure of the process affects neither VMs nor maintenance.
 """
 
 import asyncio
@@ -54,14 +54,14 @@ from forewarn.store.token import Token
 logger = logging.getLogger("forewarn.service")
 
 _BEGIN = "from forewarn.service.api_child import main; main()"
-"""Not as `-m`, which would make its classes others than those that are pickled."""
+"""The program text. With `-m`, classes of the module would not match pickled ones."""
 
 
 class ApiProcess(Api):
-    """The process that serves the operator API; used on one event loop."""
+    """The process of the operator API; used on one event loop."""
 
     def __init__(self, setup: Setup, *, clock: Clock) -> None:
-        """Start nothing yet."""
+        """Prepare the process; `listen` starts it."""
         super().__init__(setup, clock=clock)
         self._process: subprocess.Popen[bytes] | None = None
         self._end: socket.socket | None = None
@@ -73,14 +73,14 @@ class ApiProcess(Api):
         self._merging = asyncio.Lock()
         self._questions: set[asyncio.Task[None]] = set()
         self.starts = 0
-        """How often the process was started."""
+        """Number of starts of the process."""
 
     # Starting
 
     async def listen(self) -> None:
-        """Listen, and start the process; raises OSError.
+        """Open the listener and start the process; raises OSError.
 
-        The process takes its time to load while the service opens its store.
+        The process loads its modules while the service opens the store.
         """
         await super().listen()
         self._spawn()
@@ -92,11 +92,11 @@ class ApiProcess(Api):
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - our own program
                     [sys.executable, "-P", "-c", _BEGIN, *map(str, numbers)],
-                    # It ends when we do: nobody else holds the other end.
+                    # It exits with this process, which alone holds the other end.
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     pass_fds=numbers,
-                    # A signal from the terminal is for the service.
+                    # A signal from the terminal must reach only the service.
                     start_new_session=True,
                 )
             except OSError:
@@ -106,13 +106,13 @@ class ApiProcess(Api):
         self.starts += 1
 
     async def begin(self, answers: Answers) -> None:
-        """Answer the process from now on."""
+        """Start to answer the process."""
         self._answers = answers
         self._ready = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._keep())
 
     async def ready(self) -> None:
-        """Return when it serves operators; raises StartError if it ends before."""
+        """Wait until the process serves operators; raises StartError if it ends first."""
         try:
             async with asyncio.timeout(limits.API_START_SECONDS):
                 await asyncio.shield(self._ready)
@@ -120,13 +120,13 @@ class ApiProcess(Api):
             raise StartError(
                 "the process of the operator API did not start within "
                 f"{limits.API_START_SECONDS:g} s",
-                hint="Look at the log, and at the load of this machine.",
+                hint="Check the log and the load of this machine.",
             ) from error
 
     # Running
 
     async def _keep(self) -> None:
-        """Serve one process after the other until the service stops."""
+        """Run the process, and restart it until the service stops."""
         pause = limits.API_RESTART_SECONDS_MIN
         while True:
             began = self._clock.monotonic()
@@ -137,15 +137,15 @@ class ApiProcess(Api):
                 self._ready.set_exception(
                     StartError(
                         f"the process of the operator API ended at its start ({status})",
-                        hint="The lines above say why; else start it again.",
+                        hint="Check the log lines above, then start the service again.",
                     )
                 )
                 return
             if self._clock.monotonic() - began >= limits.API_STEADY_SECONDS:
                 pause = limits.API_RESTART_SECONDS_MIN
             logger.error(
-                "the process of the operator API ended (%s); VMs are not concerned, "
-                "and it is started again in %g s",
+                "the process of the operator API ended (%s); VMs are not affected, "
+                "and it restarts in %g s",
                 status,
                 pause,
             )
@@ -156,11 +156,13 @@ class ApiProcess(Api):
                     self._spawn()
                 except OSError as error:
                     why = error.strerror
-                    logger.warning("the process cannot be started: %s", why)
+                    logger.warning(
+                        "cannot start the process of the operator API: %s", why
+                    )
                     await asyncio.sleep(pause)
 
     async def _run(self) -> str:
-        """Answer one process until it ends; return how it ended."""
+        """Answer one process until it ends; return its exit status as text."""
         assert self._end is not None
         channel = self._channel = await Channel.over(self._end)
         self._heard_at = self._clock.monotonic()
@@ -174,9 +176,7 @@ class ApiProcess(Api):
         except (EOFError, ConnectionError):
             pass
         except ChannelError as error:
-            logger.warning(
-                "the process of the operator API is ended: %s", error.message
-            )
+            logger.warning("ending the process of the operator API: %s", error.message)
         finally:
             under_way = (*helpers, *self._questions)
             for task in under_way:
@@ -186,7 +186,7 @@ class ApiProcess(Api):
         return await self._reap()
 
     async def _reap(self) -> str:
-        """End what is left of the process; return how it ended."""
+        """Wait for the process or kill it; return its exit status as text."""
         process, self._process = self._process, None
         assert process is not None
         assert process.stdin is not None
@@ -211,7 +211,7 @@ class ApiProcess(Api):
             said = question(head)
             asked = said.get("ask")
             if asked == "pong":
-                # Nothing else tells that operators can connect.
+                # Only a pong shows that operators can connect.
                 self._heard_at = self._clock.monotonic()
                 continue
             if asked == "ready":
@@ -221,10 +221,10 @@ class ApiProcess(Api):
             while len(self._questions) >= limits.API_QUESTIONS_MAX:
                 await asyncio.wait(self._questions, return_when=asyncio.FIRST_COMPLETED)
             if asked != "merge":
-                # Only fleet files may take memory while they are worked on.
+                # Only calls with fleet files may keep a payload in memory.
                 payload = b""
             task = asyncio.create_task(self._answer(channel, said, payload))
-            # Else this frame would keep it until the next message.
+            # Otherwise this frame would keep it until the next message.
             del payload
             self._questions.add(task)
             task.add_done_callback(self._questions.discard)
@@ -238,14 +238,14 @@ class ApiProcess(Api):
         except ForewarnError as error:
             answer = statement(("error", number, error))
         except Exception as error:
-            logger.exception("a question of the operator API failed")
-            fault = ForewarnError(f"the service met a fault of its own: {error!r}")
+            logger.exception("a call of the operator API failed")
+            fault = ForewarnError(f"internal error of the service: {error!r}")
             answer = statement(("error", number, fault))
         with contextlib.suppress(ConnectionError):
             await channel.say(answer)
 
     async def _ask(self, said: dict[str, Any], payload: bytes) -> Any:
-        """Return the answer to a question; the table is closed."""
+        """Return the response to a call; unknown calls are rejected."""
         answers = self._answers
         assert answers is not None
         match said["ask"]:
@@ -255,9 +255,10 @@ class ApiProcess(Api):
                 return await answers.gateway.order(order.who, order)
             case "merge":
                 if self._merging.locked():
-                    # The process sends one at a time, and waits for it.
+                    # The process sends one file at a time, so this is unexpected.
                     raise BusyError(
-                        "another fleet file is being applied", hint="Send it again."
+                        "another fleet file is being applied",
+                        hint="Send the file again later.",
                     )
                 async with self._merging:
                     return await self._merge(answers.gateway, said, payload)
@@ -270,7 +271,7 @@ class ApiProcess(Api):
             case "webhook-test":
                 return await answers.webhooks.test_webhook(_text(said, "name"))
             case _:
-                raise BadRequestError("there is no such question")
+                raise BadRequestError("unknown call")
 
     async def _merge(
         self, gateway: OperatorGateway, said: dict[str, Any], payload: bytes
@@ -290,8 +291,8 @@ class ApiProcess(Api):
                 raise unauthorized()
         file = said.get("file")
         if not isinstance(file, dict):
-            raise BadRequestError("a fleet file has a name")
-        # Decoding lets go of nothing, but takes a millisecond for each 2 MiB.
+            raise BadRequestError("the fleet file has no name")
+        # In a thread, since decoding takes a millisecond per 2 MiB.
         text = await asyncio.to_thread(payload.decode, "utf-8", "surrogatepass")
         return await gateway.merge_fleet(
             FleetText(
@@ -304,19 +305,19 @@ class ApiProcess(Api):
         )
 
     def _check_known(self, caller: Caller) -> None:
-        """Raise UnauthorizedError for an operator whom no token file names."""
+        """Raise UnauthorizedError for an operator that is not in the token file."""
         known, settings = self._setup.tokens, self._setup.settings
         if caller.token_id or (known is None and not caller.tenant):
             return
         is_known = known is not None and caller.name in known.names
         if caller.name.startswith(unix_socket.PREFIX):
-            # The kernel told the process who that is; no token has such a name.
+            # The kernel identified the caller; no token can have such a name.
             is_known = bool(unix_socket.path_of(settings.admin.listen))
         if caller.tenant or not is_known:
             raise unauthorized()
 
     async def _tell_changes(self, channel: Channel) -> None:
-        """Pass on what changes; a process that is slow is told to read anew."""
+        """Forward changes; a process that is too slow must read everything again."""
         assert self._answers is not None
         with contextlib.suppress(ConnectionError):
             async for ids in self._answers.watchers.watch():
@@ -324,39 +325,39 @@ class ApiProcess(Api):
                 await asyncio.sleep(limits.API_CHANGES_SECONDS)
 
     async def _ping(self, channel: Channel) -> None:
-        """Kill a process that gives no sign of life, or takes no connections."""
+        """Kill the process if it does not answer pings or accepts no connections."""
         with contextlib.suppress(ConnectionError):
             while True:
                 await asyncio.sleep(limits.API_PING_SECONDS)
                 silent = self._clock.monotonic() - self._heard_at
                 if silent > limits.API_SILENT_SECONDS:
                     logger.error(
-                        "the process of the operator API has not said for %d s that it "
-                        "takes connections",
+                        "the process of the operator API has not answered a ping for %d "
+                        "s, so it is killed",
                         silent,
                     )
                     self._kill()
                     return
-                # It waits behind what the process does not read, but not for ever.
+                # A ping waits behind unread messages, but only for a limited time.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(limits.API_PING_SECONDS):
                         await channel.say(statement(("ping",)))
 
     def readings(self) -> Iterable[Reading]:
-        """Return what the service knows of the process; the rest it says itself."""
+        """Return the service's readings; the process adds its own."""
         return [Reading(metric_definitions.ADMIN_STARTS, self.starts)]
 
     # Stopping
 
     async def stop(self) -> None:
-        """Have the process finish what is under way, then end it."""
+        """Let the process finish its running requests, then end it."""
         self._is_stopping = True
         if self._channel is not None:
             with contextlib.suppress(ConnectionError, TimeoutError):
                 async with asyncio.timeout(limits.GRACE_SECONDS):
                     await self._channel.say(statement(("stop",)))
         elif self._end is not None:
-            # It was never answered: it ends when nobody holds the other end.
+            # It was never answered, so it has no requests to finish.
             self._end.close()
             self._kill()
             await self._reap()
@@ -378,5 +379,5 @@ class ApiProcess(Api):
 def _text(members: dict[str, Any], name: str) -> str:
     value = members.get(name)
     if not isinstance(value, str) or len(value) > limits.API_TEXT_CHARACTERS_MAX:
-        raise BadRequestError(f"{name} is not a text")
+        raise BadRequestError(f"{name} is not a text, or it is too long")
     return value

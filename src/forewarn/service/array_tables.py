@@ -1,8 +1,8 @@
-"""What may be in forewarn.toml several times: arrays of tables, such as [[webhook]].
+"""The arrays of tables in forewarn.toml, such as [[webhook]].
 
-They are in the file only: no flag and no variable of the environment could say
-which one it means. A key's whole name has a number, `webhook.2.url`; people are
-told the array's and the key's, with the line.
+They exist only in the file, since a flag or an environment variable cannot say which
+table it means. The full name of a key has a number, `webhook.2.url`. Messages name the
+array, the key and the line.
 """
 
 import re
@@ -20,57 +20,57 @@ from forewarn.settings.forms import Option
 from forewarn.store.outbox import EventChange
 
 WEBHOOK_TIMEOUT_MAX = 5 * MINUTE
-"""A receiver that thinks for longer should answer first and think then."""
+"""Maximum time of one post: a slower receiver should respond first and work later."""
 
 ARRAYS: Mapping[str, type[settings_model.WebhookSettings]] = {
     "webhook": settings_model.WebhookSettings,
 }
-"""The arrays of forewarn.toml, and what their tables are."""
+"""The arrays of forewarn.toml, each with the class of its tables."""
 
 _WEBHOOK: Mapping[str, Option] = {
     "name": Option(
         form=Forms.NAME,
         is_needed=True,
-        text="What the receiver is called in lists, logs and metrics: up to 63 of `a-z`, "
-        "`0-9`, `-` and `_`, each name once. What waits for a name that is gone is "
-        "given up.",
+        text="Name of the receiver in lists, logs and metrics: up to 63 of `a-z`, `0-9`, "
+        "`-` and `_`. Each name must be unique. Messages queued for a name that is no "
+        "longer configured are dropped.",
     ),
     "url": Option(
         form=Forms.WEB,
         is_needed=True,
-        text="Where changes are posted. `https`, or `http` on this machine.",
+        text="URL that changes are posted to: `https`, or `http` on this machine.",
     ),
     "secret_file": Option(
         form=Forms.LINE,
         is_needed=True,
-        text="A file with the key of the signatures, `whsec_` and base64; a second line "
-        "has the key before it, while it is exchanged.",
+        text="File with the signing key: `whsec_` and base64. While you replace a key, put "
+        "the previous key on a second line.",
     ),
     "tenant": Option(
         form=Forms.LINE,
         may_be_empty=True,
-        text="The tenant whose events it hears of. Empty: it is the operator's and hears "
-        "of all.",
+        text="Tenant whose events the receiver gets. Empty: an operator's receiver, which "
+        "gets the events of all tenants.",
     ),
     "types": Option(
         form=Forms.WORDS,
         may_be_empty=True,
         words=tuple(t.value for t in EventType),
-        text="Which types of events: a list of `Freeze`, `Reboot`, `Redeploy`, "
+        text="Event types to send: a list of `Freeze`, `Reboot`, `Redeploy`, "
         "`Preempt`, `Terminate`. Empty: all.",
     ),
     "statuses": Option(
         form=Forms.WORDS,
         may_be_empty=True,
         words=tuple(change.value for change in EventChange),
-        text="Which changes: a list of `scheduled`, `changed`, `approved`, `started`, "
+        text="Changes to send: a list of `scheduled`, `changed`, `approved`, `started`, "
         "`completed`, `cancelled`, `failed`. Empty: all.",
     ),
     "timeout": Option(
         form=Forms.DURATION,
         least=SECOND,
         most=WEBHOOK_TIMEOUT_MAX,
-        text="How long a post may take, until it counts as a failure.",
+        text="Maximum time of a post. A slower one counts as a failure.",
     ),
     "insecure": Option(
         form=Forms.SWITCH,
@@ -79,14 +79,13 @@ _WEBHOOK: Mapping[str, Option] = {
     "ca_file": Option(
         form=Forms.LINE,
         may_be_empty=True,
-        text="A file with the authorities that its certificate is verified against. "
-        "Empty: the system's.",
+        text="File with the certificate authorities to verify the receiver's certificate. "
+        "Empty: the authorities of the system.",
     ),
     "proxy": Option(
         form=Forms.WEB,
         may_be_empty=True,
-        text="The proxy that it is reached through. Empty: none, whatever the "
-        "environment says.",
+        text="Proxy to use. Empty: no proxy, even if the environment names one.",
     ),
 }
 
@@ -97,30 +96,33 @@ _NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 
 def plain(name: str) -> str:
-    """Return a whole name without its number: `webhook.url`."""
+    """Return a full name without its number: `webhook.url`."""
     return _NUMBER.sub("", name, count=1)
 
 
 def wrong(array: str, found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield the whole names of keys with what is wrong, seen together.
+    """Yield the full name and the problem of each key that conflicts with another one.
 
-    `found` has the sound keys of each table.
+    `found` has the valid keys of each table.
     """
     names: set[str] = set()
     for number, entry in enumerate(found, start=1):
         name, url = entry.get("name"), entry.get("url")
         if name in names:
-            yield f"{array}.{number}.name", f"{quoted(str(name))} is there twice"
+            yield (
+                f"{array}.{number}.name",
+                f"{quoted(str(name))} is not unique: another table has the same name",
+            )
         elif name is not None:
             names.add(name)
         if url and not (entry.get("insecure") or is_private(url)):
             yield (
                 f"{array}.{number}.url",
-                "must be https: http can be read on its way (insecure = true allows it)",
+                "must be https, since http is not encrypted (insecure = true allows it)",
             )
 
 
 def is_private(url: str) -> bool:
-    """Tell whether nobody reads what is sent there: https, or this machine."""
+    """Return whether a URL is private in transit: https, or a host on this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or is_loopback(parts.hostname or "")

@@ -1,7 +1,7 @@
-"""The front door: a service to start in one's own loop, or a whole process.
+"""The process of `forewarn serve`.
 
-`Service` has no globals and touches neither logging nor signals, so that many may
-run in one process. `run` is the process of `forewarn serve`.
+`Service` has no global state and touches neither logging nor signals, so that several
+can run in one process. `run` adds everything that belongs to the process.
 """
 
 import asyncio
@@ -36,23 +36,23 @@ logger = logging.getLogger("forewarn.service")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 NOBODY = Supervisor()
-"""Where nobody wants to hear of the service."""
+"""No supervisor."""
 
 
 SWITCH_SECONDS = 0.001
-"""How long the control thread may keep the interpreter from the thread that answers
-VMs. Python's own 5 ms would be seen in every GET that meets a long transaction."""
+"""Maximum time that the control thread keeps the interpreter lock while VMs wait. With
+Python's default of 5 ms, a long transaction would delay every GET."""
 
 GARBAGE_OBJECTS = 20_000
-"""New objects, not counting those that have gone, after which garbage is looked for:
-some 3 MiB at most. Python's own 700 are 14 approvals, and nearly all that an order
-or an approval makes is kept: to search it again and again is a fifth of their cost,
-and at times a pause that is seen in the slowest answers."""
+"""New objects, minus freed ones, after which Python collects garbage: at most 3 MiB.
+Python's default of 700 is reached after 14 approvals. Most objects of a request or
+approval stay alive, so collecting that often takes a fifth of its time and causes
+pauses in the slowest responses."""
 
 
 OWNER_ONLY = 0o077
-"""The file mode creation mask: only the service's user may read what the service and
-the programs of its driver create. The systemd unit sets the same."""
+"""The umask: only the service's user can read files that the service and its driver's
+programs create. The systemd unit sets the same value."""
 
 
 def run(
@@ -63,17 +63,17 @@ def run(
 ) -> int:
     """Run a service until a signal stops it; return the exit status.
 
-    Raises ForewarnError if it cannot start: SettingsError and FleetFileError for
-    what its files say, others for what the machine says; and what the machine says
-    if it cannot go on. A status of 1 means that the program is at fault. After
-    either the service is to be started again.
+    Raises ForewarnError if the service cannot start: SettingsError and FleetFileError
+    for its files, other classes for problems of the machine. It also raises problems of
+    the machine that end a running service. Status 1 means a bug in forewarn. In both
+    cases, the supervisor must restart the service.
     """
     text = None if fleet is None else _fleet_of(fleet)
     mask = os.umask(OWNER_ONLY)
     open_files.allow()
     sys.setswitchinterval(SWITCH_SECONDS)
     thresholds = gc.get_threshold()
-    # Until the start is over, hardly anything that is made is rubbish.
+    # Nearly all objects created during the start stay alive.
     gc.disable()
     try:
         with (
@@ -98,10 +98,10 @@ def run(
 
 
 def _fleet_of(file: Path) -> FleetText | FleetFileError:
-    """Return the text of the file, or what is wrong with it.
+    """Return the text of the file, or its error.
 
-    A file that cannot be used ends the start only if no fleet is stored, which is not
-    known before the store is open.
+    An invalid file prevents the start only if the store has no fleet, which is unknown
+    until the store is open.
     """
     try:
         text = read_fleet_text(file)
@@ -113,9 +113,9 @@ def _fleet_of(file: Path) -> FleetText | FleetFileError:
 
 
 def read_fleet_text(file: Path) -> FleetText:
-    """Return the text of a fleet file; raises FleetFileError if it has none."""
+    """Return the text of a fleet file; raises FleetFileError if it cannot be read."""
     try:
-        # Decoded as a whole: a file that is read in parts loses count of its lines.
+        # Decode the whole file, so that an error has the right line number.
         text = read_file(file, most=FLEET_BYTES_MAX).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise FleetFileError([unreadable(error, file=str(file))]) from error
@@ -138,8 +138,8 @@ async def _serve(
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop, number)
     await service.start(fleet=fleet)
-    # What a fleet is made of lives as long as the service: not to be searched for
-    # garbage again and again, which at 100,000 VMs stops everything for a second.
+    # The objects of the fleet live as long as the service. Without `freeze`, each full
+    # collection would stop a service with 100,000 VMs for a second.
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_OBJECTS)
@@ -163,42 +163,41 @@ async def _serve(
 async def keep_telling(
     supervisor: Supervisor, is_alive: Callable[[], bool], status: Callable[[], str]
 ) -> None:
-    """Keep the supervisor's watchdog quiet as long as the service is alive.
+    """Feed the supervisor's watchdog as long as the service is alive.
 
-    It is fed only while the control thread gives signs of life, from the event loop:
-    if either of them stands still, the service is killed and started anew on what is
-    durable.
+    The event loop feeds it, and only while the control thread has a heartbeat. If either
+    hangs, the supervisor kills and restarts the service, which resumes from its store.
     """
     while True:
         if is_alive():
             supervisor.tell("WATCHDOG=1", f"STATUS={status()}")
         else:
-            logger.error("no sign of life: the watchdog is not fed")
+            logger.error("the control thread hangs, so the watchdog is not fed")
         await asyncio.sleep(supervisor.pause)
 
 
 async def _stop(service: Service) -> None:
-    """Stop the service; raise the machine's fault that ended it, as the last word.
+    """Stop the service; raise the problem of the machine that ended it, if any.
 
-    A fault of the program has been told with its traceback, and is named again.
+    A bug has been logged with its traceback; it is logged again as the last line.
     """
     try:
         await service.stop()
     except ForewarnError:
-        # What follows from its failure, such as a file that cannot be closed.
+        # A consequence of the first failure, such as a file that cannot be closed.
         if service.failure is None:
             raise
     if isinstance(service.failure, ForewarnError):
         raise service.failure
     if service.failure is not None:
         logger.critical(
-            "the service ends by a fault of its own, please report it: %r",
+            "the service ends because of a bug in forewarn, please report it: %r",
             service.failure,
         )
 
 
 def _end_now(number: signal.Signals) -> None:
-    """End at once, as who sends a second signal wishes; the store stays whole."""
+    """Exit at once after a second signal; the store stays consistent."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
@@ -206,7 +205,7 @@ def _end_now(number: signal.Signals) -> None:
 def _greet(service: Service) -> None:
     guests = dict(service.addresses())
     if (shared := guests.pop("", None)) is not None:
-        logger.info("serving VMs, each known by its address, at %s", url_of(shared))
+        logger.info("serving VMs by source address at %s", url_of(shared))
     for vm, address in guests.items():
         logger.info("serving VM %s at %s", vm, url_of(address))
     logger.info("serving operators at %s", service.admin_url)

@@ -1,10 +1,9 @@
-"""The log of what was committed: the trail's own lines, as they become durable.
+"""The log of committed changes: the audit entries, as they become durable.
 
-Each line has the id of its operation where it is about one, so that a search for
-the id finds all of them; `forewarn history` tells the same for the time of the
-retention. What becomes of operations is told at `info`, what failed at `warning`,
-and what there are great numbers of at `debug`: events, one for each scope, with
-their approvals, and what VMs and fleet files cause.
+A line about an operation contains its ID, so that a search for the ID finds all of them.
+`forewarn history` shows the same entries during the retention. Progress of operations is
+logged at `info`, and failures at `warning`. Frequent entries are logged at `debug`:
+events (one per scope) and their approvals, and the effects of VMs and fleet files.
 """
 
 import logging
@@ -21,18 +20,18 @@ logger = logging.getLogger("forewarn.audit")
 Fields: TypeAlias = dict[str, str | int | list[str]]
 
 NAMES_MAX = 20
-"""Names of one kind in one line: an operation on a full host has as many."""
+"""Maximum names of one kind in one line: the VMs of a full host."""
 
 TEXT_CHARACTERS_MAX = 1_000
-"""Of what one line says: a fleet file's changes are told by `history`."""
+"""Maximum text of one line; `forewarn history` shows longer changes of a fleet file."""
 
 _MANY = ("vm", "scope", "host", "tenant")
-"""What a line may be about several of."""
+"""The subjects that one entry can have several of."""
 
 _NOTABLE = frozenset(
     {AuditKind.FLEET_APPLIED, AuditKind.HOST_FAILED, AuditKind.HOST_RESTORED}
 )
-"""What is told at `info` although no operation is named."""
+"""Kinds logged at `info` although they name no operation."""
 
 _OF_EVENTS = frozenset(
     {
@@ -43,7 +42,7 @@ _OF_EVENTS = frozenset(
         AuditKind.EVENT_REMOVED,
     }
 )
-"""What happens to events: of great numbers, and so for `debug`."""
+"""Kinds about events, which are logged at `debug` since they are frequent."""
 
 _BAD = frozenset(
     {
@@ -55,10 +54,10 @@ _BAD = frozenset(
 
 
 class AuditLog(Listener):
-    """Writes the log of commits (observed.Listener)."""
+    """Logs the audit entries of commits (observed.Listener)."""
 
     def committed(self, changes: Sequence[Change]) -> None:
-        """Log what a transaction wrote."""
+        """Log the changes of a transaction."""
         if not logger.isEnabledFor(logging.WARNING):
             return
         only = _only_operation(changes)
@@ -71,7 +70,7 @@ class AuditLog(Listener):
 
 
 def _only_operation(changes: Sequence[Change]) -> str:
-    """Return the operation that a whole transaction is about, if it is one."""
+    """Return the ID of the only operation that a transaction changed, or an empty text."""
     found = {
         change.after.operation_id
         for change in changes
@@ -82,7 +81,7 @@ def _only_operation(changes: Sequence[Change]) -> str:
 
 def _tell_entry(entry: AuditEntry, only: str) -> None:
     if entry.kind in _OF_EVENTS and not logger.isEnabledFor(logging.DEBUG):
-        # The most frequent by far: to find out what it is about would be for nothing.
+        # By far the most frequent kinds, so return before collecting their fields.
         return
     fields: Fields = dict(_fields(entry.subjects))
     if only:
@@ -104,7 +103,7 @@ def _tell_entry(entry: AuditEntry, only: str) -> None:
 
 
 _PLANNED = frozenset({AuditKind.OPERATION_PLANNED, AuditKind.HOSTS_PLANNED})
-"""Steps that the next line of the operation tells of again."""
+"""Kinds that the next entry of the operation repeats."""
 
 
 def _is_of_operation(kind: AuditKind, fields: Fields) -> bool:
@@ -113,7 +112,7 @@ def _is_of_operation(kind: AuditKind, fields: Fields) -> bool:
 
 
 def _tell_call(before: Operation, after: Operation) -> None:
-    """Tell of a driver's call that is durable, and made next."""
+    """Log a driver call that is durable and comes next."""
     if after.generation > before.generation and logger.isEnabledFor(logging.INFO):
         names = [move.vm for move in after.moves if not move.done]
         _log(
@@ -131,8 +130,8 @@ def _tell_call(before: Operation, after: Operation) -> None:
 
 def _log(level: int, text: str, fields: Mapping[str, object]) -> None:
     shown = text.replace("\n", "; ")[:TEXT_CHARACTERS_MAX]
-    # Made by hand: to find out which line of the program it is costs as much as
-    # all the rest, and it is always this one.
+    # The record is created here, since finding the caller costs as much as everything
+    # else, and the caller is always this line.
     record = logging.LogRecord(logger.name, level, "", 0, "%s", (shown,), None)
     record.fields = fields
     logger.handle(record)

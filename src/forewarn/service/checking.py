@@ -1,7 +1,7 @@
-"""What can be known of settings before anything starts: the files that they name.
+"""Check the files that settings name, before anything starts.
 
-`forewarn config check` looks with these eyes, and so does `serve`, which meets the
-same faults one by one.
+`forewarn config check` reports all problems at once. `serve` runs the same checks and
+stops at the first problem.
 """
 
 import shlex
@@ -20,9 +20,9 @@ from forewarn.store.port import Reader, Store, StoreError
 
 
 def check(settings: Settings) -> None:
-    """Look at everything that `serve` reads before it opens the store.
+    """Check everything that `serve` reads before it opens the store.
 
-    Raises SettingsError with all that is wrong. Nothing is opened, made or run.
+    Raises SettingsError with all problems. It opens, creates and runs nothing.
     """
     found: list[Problem] = []
     for look in _looks(settings):
@@ -72,8 +72,8 @@ def refuse_empty_store(settings: Settings, store: Store) -> None:
     """Raise StoreError if `store` has no record, but the driver's memory has calls.
 
     Such a store was lost, truncated or named by mistake. A service that accepted it
-    would know no VM, while programs that an earlier service started may still be
-    running. Call it before the driver is opened, so that a refused start changes nothing. A
+    would not know any VM, while programs of an earlier service may still be running.
+    Call this before the driver is opened, so that a refused start changes nothing. A
     store in memory is always empty at the start and is accepted.
     """
     path = path_of(settings.store.url)
@@ -97,7 +97,7 @@ def refuse_empty_store(settings: Settings, store: Store) -> None:
 
 
 def _is_empty(reader: Reader) -> bool:
-    """Tell whether a store has no history, operation or fleet.
+    """Return whether a store has no history, operation or fleet.
 
     Every store that a service has used has one of them: a call needs an operation,
     and a VM needs a host.

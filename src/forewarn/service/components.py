@@ -1,4 +1,4 @@
-"""The parts of a service as its settings name them."""
+"""Create the components of a service from its settings."""
 
 import asyncio
 import shutil
@@ -25,7 +25,7 @@ from forewarn.store.port import Store
 
 
 class Outbound:
-    """The plane's listener: hands everything to the event loop, in order."""
+    """The plane's listener: passes everything to the event loop, in order."""
 
     def __init__(
         self,
@@ -34,17 +34,17 @@ class Outbound:
         publish: Callable[[Publication], None],
         changed: Callable[[Sequence[str]], None],
     ) -> None:
-        """Have `publish` and `changed` called on `loop`."""
+        """Call `publish` and `changed` on `loop`."""
         self._loop = loop
         self._publish = publish
         self._changed = changed
 
     def publish(self, publication: Publication) -> None:
-        """Serve what changed from now on."""
+        """Pass changed documents to the endpoint."""
         self._loop.call_soon_threadsafe(self._publish, publication)
 
     def changed(self, operations: Sequence[str]) -> None:
-        """Tell watchers that these operations changed."""
+        """Pass the IDs of changed operations to the watchers."""
         self._loop.call_soon_threadsafe(self._changed, operations)
 
 
@@ -57,13 +57,13 @@ def open_store_of(settings: Settings) -> Store:
 
 
 def planner_of(settings: Settings) -> Planner | None:
-    """Return what looks at large fleet files; None: the store is in no file."""
+    """Return the planner for large fleet files; None if the store is in memory."""
     path = path_of(settings.store.url)
     return Planner(path) if path is not None else None
 
 
 def open_driver_of(settings: Settings) -> Driver:
-    """Open the driver, with its memory beside the store.
+    """Open the driver, with its memory next to the store.
 
     Raises DriverError or SettingsError.
     """
@@ -75,7 +75,7 @@ def open_driver_of(settings: Settings) -> Driver:
             retention=settings.store.retention,
         )
     store = path_of(settings.store.url)
-    # Where nothing outlives this process, neither do the VMs.
+    # If the store ends with this process, so do the simulated VMs.
     journal = MemoryJournal() if store is None else FileJournal(journal_of(store))
     driver = SimulatedDriver(impacts=impacts(settings), journal=journal)
     for text in settings.simulated.faults:
@@ -84,16 +84,16 @@ def open_driver_of(settings: Settings) -> Driver:
 
 
 def inquirer_of(settings: Settings, driver: Driver) -> ThreadedInquirer | None:
-    """Return what asks the driver beside the control thread; None: it never waits."""
+    """Return the inquirer of a driver that can block; None for one that cannot."""
     if settings.driver.kind != "command":
         return None
     return ThreadedInquirer(driver, clock=SystemClock())
 
 
 def driver_looks(settings: Settings) -> Iterator[Callable[[], object]]:
-    """Yield a look for each thing that the driver needs; nothing is opened.
+    """Yield a check for each thing that the driver needs; nothing is opened.
 
-    Each raises SettingsError for what is not there.
+    Each check raises SettingsError for a missing thing.
     """
     if settings.driver.kind != "command":
         return
@@ -111,9 +111,9 @@ def _check_works(settings: Settings) -> None:
 
 def _check_records(settings: Settings) -> None:
     folder = records_of(settings).absolute().parent
-    # Beside the store, its own fault is told.
+    # The default directory is next to the store, whose check reports problems.
     if settings.command.records and not folder.is_dir():
-        message = f"there is no folder {folder}"
+        message = f"the directory {folder} does not exist"
         raise problem(settings, "driver.command.records", message)
 
 
@@ -123,7 +123,7 @@ def journal_of(store: Path) -> Path:
 
 
 def _programs(settings: Settings) -> Programs:
-    """Return the operator's programs, each with its absolute path."""
+    """Return the operator's programs with absolute paths."""
     command = settings.command
     _check_works(settings)
     found = {
@@ -152,7 +152,7 @@ def _program(settings: Settings, name: str) -> tuple[str, ...]:
     program = shutil.which(words[0], path=PATH)
     if program is None:
         where = "" if "/" in words[0] else f" in {PATH}"
-        message = f"there is no program {quoted(words[0])}{where} that can be run"
+        message = f"there is no executable program {quoted(words[0])}{where}"
         raise problem(settings, f"driver.command.{name}", message)
     return program, *words[1:]
 
@@ -168,7 +168,7 @@ def records_of(settings: Settings) -> Path:
 
 
 def waits_of(settings: Settings) -> Waits:
-    """Return who may wait for a change: nobody, unless it was switched on."""
+    """Return the registry of requests that wait for a change, if push is enabled."""
     metadata = settings.metadata
     longest = metadata.push_longest_wait // SECOND if metadata.push else 0
     return Waits(longest_seconds=longest)

@@ -1,14 +1,14 @@
-"""Fleet files: counted, planned and applied, without holding up the VMs.
+"""Count, plan and apply fleet files without delaying the VMs.
 
-A small file is read here, and compared with what is in the transaction that applies
-it. A large one is looked at by a process of its own (`planner`), while VMs are
-answered and orders taken; only what differs comes back, and is applied in one
-transaction as ever.
+The service reads a small file itself, and compares it with the fleet in the transaction
+that applies it. A separate process (`planner`) reads a large file, while the service
+answers VMs and operators. The process returns only the differences, which the service
+applies in one transaction.
 
-Meanwhile the fleet may change. If a write `concerns_plans`, the file is compared
-again, this time in the control thread's turn: nothing is written until that is done,
-and the plan is true. Answers to VMs go on; orders and approvals wait for a second or
-two, and only if somebody moved or deleted a VM in just those seconds.
+The fleet can change meanwhile. If a write `concerns_plans`, the process compares the
+file again while the control thread waits for it. Nothing is written during that time, so
+the new plan is valid. VMs still get their documents. Requests and approvals wait for a
+second or two, and only if a VM was moved or deleted in those seconds.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ logger = logging.getLogger("forewarn.service")
 
 
 class FleetWrites(Listener):
-    """Hears of commits, and tells whether plans may have become wrong."""
+    """Watches commits for writes that can invalidate plans (observed.Listener)."""
 
     def __init__(self) -> None:
-        """Begin with nobody who plans."""
+        """Start without plans."""
         self._plans: list[threading.Event] = []
 
     def committed(self, changes: Sequence[Change]) -> None:
-        """Take what a transaction wrote, in the thread that wrote."""
+        """Check the changes of a transaction, in the thread that wrote."""
         if self._plans and any(
             fleet_changes.concerns_plans(change.before, change.after)
             for change in changes
@@ -55,9 +55,9 @@ class FleetWrites(Listener):
 
     @contextlib.contextmanager
     def planning(self) -> Generator[threading.Event]:
-        """Watch what is written from now on; it is set when plans may be wrong."""
+        """Return an event that is set when a write can invalidate a plan made from now."""
         stale = threading.Event()
-        # Put in another's place, not changed: the writer's thread may go through it.
+        # Replaced, not changed, since the writing thread can be iterating over it.
         self._plans = [*self._plans, stale]
         try:
             yield stale
@@ -66,7 +66,7 @@ class FleetWrites(Listener):
 
 
 class Fleets:
-    """What is done with fleet files; used on one event loop."""
+    """Counts, plans and applies fleet files; used on one event loop."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class Fleets:
         planner: Planner | None,
         count_vms: Callable[[], int],
     ) -> None:
-        """Join the ways. Without a `planner` there is no file for another process.
+        """Use these components. Without a `planner`, all files are read in this process.
 
-        Without a `runner` files are counted and planned, and not applied.
+        Without a `runner`, files can be counted and planned, but not applied.
         """
         self._runner = runner
         self._readings = readings
@@ -87,7 +87,7 @@ class Fleets:
         self._planner = planner
         self._count_vms = count_vms
         self.refusal = ""
-        """Why the file of the start was refused; empty after one that was not."""
+        """Why the file of the start was refused; empty after the next applied file."""
 
     async def count(self, text: FleetText) -> Mapping[str, int]:
         """Return how many objects of each kind a file has; raises FleetFileError."""
@@ -99,7 +99,7 @@ class Fleets:
     async def merge(
         self, text: FleetText, *, who: Who | None, once: Once | None = None
     ) -> MergePlan:
-        """Apply a file for `who`; for nobody it is only planned."""
+        """Apply a file for `who`; without `who`, only plan it."""
         plan = await self._merge(text, who, once)
         if who is not None:
             self.refusal = ""
@@ -121,22 +121,22 @@ class Fleets:
             return await self._merge_there(text, who, planning, once)
 
     def refused(self, name: str, error: ForewarnError) -> None:
-        """Note that the file of the start was refused: the stored fleet is served."""
+        """Record that the file of the start was refused, so the stored fleet is used."""
         self.refusal = (
-            f"the fleet file {name} was refused, and the stored fleet is served: "
+            f"the fleet file {name} was refused, and the stored fleet is used: "
             f"{error.message}"
         )
         logger.error("%s", self.refusal)
 
     def close(self) -> None:
-        """Give up what is looked at by another process."""
+        """End the planner's process, if it runs."""
         if self._planner is not None:
             self._planner.close()
 
     async def _merge_here(
         self, text: FleetText, who: Who | None, once: Once | None
     ) -> MergePlan:
-        # Others want answers meanwhile.
+        # In a thread, so that the event loop is not blocked.
         wanted = await asyncio.to_thread(text.read)
         if who is None:
             return await self._readings.read(
@@ -157,7 +157,7 @@ class Fleets:
     async def _merge_there(
         self, text: FleetText, who: Who, planning: Planning, once: Once | None
     ) -> MergePlan:
-        # Hashing lets go of the interpreter.
+        # In a thread, since hashing releases the interpreter lock.
         digest = await asyncio.to_thread(text.digest)
         with self._writes.planning() as stale:
             first = await asyncio.to_thread(planning.plan)
@@ -166,7 +166,8 @@ class Fleets:
                 plan = first
                 if stale.is_set():
                     logger.info(
-                        "the fleet changed under %s: comparing again", text.name
+                        "the fleet changed while %s was compared: comparing again",
+                        text.name,
                     )
                     plan = planning.plan()
                 return plane.order(

@@ -1,4 +1,4 @@
-"""What VMs and operators may ask, over the control thread."""
+"""The gateways of VMs and operators to the control thread."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class ThreadedControlGateway:
-    """The metadata endpoint's way to control (metadata.desk.Desk)."""
+    """The gateway of the metadata endpoint (metadata.gateway.ControlGateway)."""
 
     def __init__(
         self,
@@ -38,26 +38,26 @@ class ThreadedControlGateway:
         approvals: Counter[str],
         clock: Clock,
     ) -> None:
-        """Ask `runner`, read through `readings`, and count answers in `approvals`."""
+        """Use `runner` and `readings`, and count the results in `approvals`."""
         self._clock = clock
         self._runner = runner
         self._readings = readings
         self._approvals = approvals
 
     async def enable(self, vm: str) -> None:
-        """Enable what `vm` is served; return after it has been published."""
+        """Enable the scopes of `vm`; return after its document is published."""
         await self._runner.enable(vm)
 
     def approve(
         self, vm: str, event_ids: Sequence[str]
     ) -> "asyncio.Future[str | None]":
-        """Approve the events for `vm`: None, or the sentence of a refusal."""
+        """Approve the events for `vm`; the result is None or the reason of a refusal."""
         verdict = self._runner.approve(vm, tuple(event_ids))
         verdict.add_done_callback(self._count)
         return verdict
 
     def _count(self, verdict: "asyncio.Future[str | None]") -> None:
-        """Count an approval that was answered; nobody waits for a cancelled one."""
+        """Count the result of an approval, unless its caller has cancelled it."""
         if verdict.cancelled():
             return
         if verdict.exception() is not None:
@@ -66,13 +66,13 @@ class ThreadedControlGateway:
             self._approvals["accepted" if verdict.result() is None else "refused"] += 1
 
     async def instance(self, vm: str) -> InstanceFacts | None:
-        """Return what the instance endpoint tells `vm` of itself; None: gone."""
+        """Return the instance metadata of `vm`; None if it is deleted."""
         return await self._readings.read(
             lambda reader: reports.instance_facts(reader, vm)
         )
 
     async def own_events(self, vm: str) -> OwnEvents | None:
-        """Return what `vm` may know of its own events; None: gone."""
+        """Return the event details that `vm` can see; None if it is deleted."""
         return await self._readings.read(
             lambda reader: event_details.own_events(reader, vm, now=self._clock.now())
         )
@@ -80,7 +80,7 @@ class ThreadedControlGateway:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingGateway:
-    """What the operator API reads the same way in whichever process it runs."""
+    """The part of the operator gateway that is the same in both processes."""
 
     readings: Readings
     fleets: Fleets
@@ -88,7 +88,7 @@ class ReadingGateway:
     clock: Clock
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
-        """Read from a consistent view of the store, off the plane's thread."""
+        """Read from a consistent view of the store, outside the control thread."""
         return await self.readings.read(ask)
 
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
@@ -100,28 +100,28 @@ class ReadingGateway:
         return self.clock.now()
 
     def changes(self) -> AsyncIterator[tuple[str, ...]]:
-        """Yield ids of operations that changed; an empty tuple: read anew."""
+        """Yield IDs of changed operations; an empty tuple means: read everything again."""
         return self.watchers.watch()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadedOperatorGateway(ReadingGateway):
-    """The operator API's way to control (control.desk.OperatorGateway)."""
+    """The operator gateway in the service's process (control.gateway)."""
 
     runner: Runner
     ask_health: Callable[[], Health]
 
     async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
-        """Carry out one order; raises what `decide` raises, and BusyError.
+        """Execute one request; raises what `decide` raises, and BusyError.
 
-        Return when the lists of hosts are whole that were not when it was carried out:
-        it may have made one, or be the repetition of an order that did.
+        It returns when all lists of hosts are complete that were incomplete after the
+        request: the request may have started one, or repeat a request that did.
         """
         result, left = await self.runner.call(
             lambda plane, now: (plane.order(who, decide, now=now), plane.unplanned)
         )
         with contextlib.suppress(ForewarnError):
-            # It is durable: that the service is busy or ends must not deny it.
+            # The request is durable, so a busy or stopping service is not an error.
             while left:
                 left = await self.runner.call(
                     lambda plane, _now, left=left: left & plane.unplanned
@@ -131,9 +131,9 @@ class ThreadedOperatorGateway(ReadingGateway):
     async def merge_fleet(
         self, text: FleetText, *, who: Who | None, once: Once | None = None
     ) -> MergePlan:
-        """Apply a fleet file for `who`; for nobody it is only planned."""
+        """Apply a fleet file for `who`; without `who`, only plan it."""
         return await self.fleets.merge(text, who=who, once=once)
 
     async def health(self) -> Health:
-        """Tell whether the ticker and the store work."""
+        """Return the health of the service."""
         return self.ask_health()

@@ -1,4 +1,4 @@
-"""The listeners of VMs that have one of their own, kept as the fleet wants them."""
+"""The listeners of VMs with their own listener, kept in line with the fleet."""
 
 import asyncio
 import contextlib
@@ -14,20 +14,20 @@ logger = logging.getLogger("forewarn.service")
 
 
 class GuestListeners:
-    """Follows publications; used on one event loop."""
+    """Opens and closes the listeners of VMs; used on one event loop."""
 
     def __init__(self, server: Server, *, on_open: Callable[[str], None]) -> None:
-        """Keep the listeners of `server`; `on_open` hears of each new one's VM."""
+        """Manage the listeners of `server`; `on_open` gets the VM of each new one."""
         self._server = server
         self._on_open = on_open
         self._wanted: dict[str, Address] = {}
         self._is_dirty = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.failed: dict[str, OSError] = {}
-        """VMs whose listener could not be had, and why."""
+        """The VMs whose listener could not be opened, with the error."""
 
     def follow(self, publication: Publication) -> None:
-        """Note what VMs came, went or changed."""
+        """Record the new, deleted and changed VMs of a publication."""
         for vm in publication.guests_gone:
             self._want(vm, None)
         for guest in publication.guests:
@@ -43,23 +43,23 @@ class GuestListeners:
         self._is_dirty.set()
 
     async def open(self, listeners: Mapping[str, str]) -> None:
-        """Listen for VMs before anything is published; `listeners` has their settings.
+        """Open the stored `listeners` before anything is published.
 
-        The endpoint answers 503 until it is open, so a VM that asks during a start is
-        told when to ask again.
+        The endpoint responds with 503 and Retry-After until it is open, so a VM that
+        sends a request during a start knows when to retry.
         """
         for vm, listen in listeners.items():
             self._want(vm, split_listener(listen))
         await self._listen()
 
     async def begin(self) -> None:
-        """Listen for the VMs that were published, and follow from now on."""
+        """Open the listeners of published VMs, and apply changes from now on."""
         if self._is_dirty.is_set():
             await self._listen()
         self._task = asyncio.create_task(self._keep())
 
     async def end(self) -> None:
-        """Follow no more; the server closes the listeners itself."""
+        """Stop applying changes; the server closes the listeners itself."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

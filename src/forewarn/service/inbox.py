@@ -1,4 +1,4 @@
-"""What waits for the control thread: bounded, put in by the loop, taken in order."""
+"""The bounded queue of tasks for the control thread."""
 
 import asyncio
 import threading
@@ -14,18 +14,18 @@ from forewarn.service import limits
 
 
 class StoppedError(ForewarnError):
-    """The control plane has ended or is ending; ask again after the restart."""
+    """The control plane has ended or is ending; callers can retry after the restart."""
 
     def __init__(self) -> None:
-        """Say so."""
+        """Create the error."""
         super().__init__(
-            "the service is stopping", hint="ask again when it has started anew"
+            "the service is stopping", hint="Try again after it has restarted."
         )
 
 
 @dataclass(slots=True, kw_only=True)
 class Post:
-    """An approval that waits."""
+    """A waiting approval."""
 
     future: "asyncio.Future[str | None]"
     approval: Approval
@@ -33,7 +33,7 @@ class Post:
 
 @dataclass(slots=True, kw_only=True)
 class Enabling:
-    """A VM that waits for its first document."""
+    """A VM waiting for its first document."""
 
     future: "asyncio.Future[None]"
     vm: str
@@ -41,7 +41,7 @@ class Enabling:
 
 @dataclass(slots=True, kw_only=True)
 class Order:
-    """Anything else, one by one."""
+    """Any other task; these run one by one."""
 
     future: "asyncio.Future[Any]"
     act: Callable[[], Any] = field(repr=False)
@@ -51,15 +51,15 @@ T = TypeVar("T", Post, Enabling, Order, Post | Enabling)
 
 
 def crowded() -> BusyError:
-    """Return what somebody is told for whom there is no capacity."""
-    return BusyError("too much waits for the control plane", hint="Ask again.")
+    """Return the error for a task that finds the inbox full."""
+    return BusyError("too many requests are waiting", hint="Try again later.")
 
 
 class Inbox:
-    """Three queues and a bell."""
+    """Three queues, and a condition that wakes the thread."""
 
     def __init__(self) -> None:
-        """Begin with nothing waiting."""
+        """Start with empty queues."""
         self.posts: deque[Post] = deque()
         self.enablings: deque[Enabling] = deque()
         self.orders: deque[Order] = deque()
@@ -73,9 +73,9 @@ class Inbox:
         self._is_closed = False
 
     def put(self, *tasks: T) -> Sequence[T]:
-        """Have the thread do them, and wake it once.
+        """Queue tasks, and wake the thread once.
 
-        Return those that there is no room for; raises StoppedError.
+        Return the tasks that exceed the capacity; raises StoppedError.
         """
         with self._bell:
             if self._is_closed:
@@ -88,40 +88,40 @@ class Inbox:
 
     @property
     def waiting(self) -> int:
-        """Return how much waits."""
+        """Return the number of waiting tasks."""
         return len(self.posts) + len(self.enablings) + len(self.orders)
 
     @property
     def is_over(self) -> bool:
-        """Tell whether it is closed, and nothing waits."""
+        """Return whether the inbox is closed and empty."""
         return self._is_closed and not self.waiting
 
     def ring(self) -> None:
-        """Wake the thread; from any thread."""
+        """Wake the thread; any thread can call this."""
         with self._bell:
             self._has_rung = True
             self._bell.notify()
 
     def heard(self) -> bool:
-        """Tell whether it was rung since the last time."""
+        """Return whether `ring` was called since the last call."""
         with self._bell:
             rung, self._has_rung = self._has_rung, False
         return rung
 
     def sleep(self, seconds: float) -> None:
-        """Return when something waits, when it is rung or closed, or then."""
+        """Wait for a task, `ring`, `close` or the end of `seconds`."""
         with self._bell:
             if not (self.waiting or self._has_rung or self._is_closed):
                 self._bell.wait(seconds)
 
     def close(self) -> None:
-        """Take nothing more; what waits is still done."""
+        """Accept no more tasks; waiting tasks are still done."""
         with self._bell:
             self._is_closed = True
             self._bell.notify()
 
     def empty(self) -> list[Post | Enabling | Order]:
-        """Return everything that waits, in the thread's place, and close."""
+        """Close, and return all waiting tasks; only the thread calls this."""
         self.close()
         queues = self._queues.values()
         return [queue.popleft() for queue in queues for _ in range(len(queue))]
@@ -130,9 +130,9 @@ class Inbox:
 def settle(
     outcomes: list[tuple["asyncio.Future[Any]", Any, ForewarnError | None]],
 ) -> None:
-    """Tell who waits: a result, or an error."""
+    """Resolve futures, each with a result or an error."""
     for future, result, error in outcomes:
-        # Who does not wait any longer has cancelled it.
+        # A caller that no longer waits has cancelled its future.
         if future.done():
             continue
         if error is None:

@@ -1,7 +1,7 @@
-"""Asks a driver beside the control thread: in parallel, and with deadlines.
+"""Query a driver outside the control thread: in parallel and with deadlines.
 
-Each kind of question has threads of its own, so that a start with many hanging probes
-delays neither the reports of calls that end meanwhile, nor the stop of a call.
+Each kind of query has its own threads, so that many hanging probes after a start delay
+neither the reports of finished calls nor the abort of a call.
 """
 
 import logging
@@ -33,14 +33,14 @@ _THREADS: Mapping[type[Question], str] = {
     LookQuestion: "forewarn-look",
     StopQuestion: "forewarn-stop",
 }
-"""Names of the threads that ask each kind of question."""
+"""Names of the threads for each kind of query."""
 
 
 class ThreadedInquirer:
-    """The plane's inquirer (control.inquiries.Inquirer) for a driver that may wait."""
+    """The plane's inquirer for a driver that can block (inquiries.Inquirer)."""
 
     def __init__(self, driver: Driver, *, clock: Clock) -> None:
-        """Ask `driver`, whose `probe`, `observe` and `abort` any thread may use."""
+        """Query `driver`; any thread can call its `probe`, `observe` and `abort`."""
         self._driver = driver
         self._clock = clock
         self._wake: Callable[[], None] = lambda: None
@@ -55,11 +55,11 @@ class ThreadedInquirer:
         }
 
     def on_answer(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called, from any thread, when an answer has come."""
+        """Call `wake`, from any thread, when an answer has arrived."""
         self._wake = wake
 
     def ask(self, question: Question, *, now: Micros) -> None:
-        """Take a question, unless the same one is being asked already."""
+        """Start a query, unless the same one is running."""
         key = _key(question)
         with self._lock:
             if key in self._asked:
@@ -68,7 +68,7 @@ class ThreadedInquirer:
             self._asked[key] = question, errand
 
     def answers(self) -> Sequence[Answer]:
-        """Return what was answered, and what has not been within its deadline."""
+        """Return the new answers, including those for queries past their deadline."""
         self._give_up_late()
         with self._lock:
             taken = tuple(self._answers)
@@ -77,21 +77,21 @@ class ThreadedInquirer:
 
     @property
     def waiting(self) -> int:
-        """Return how many questions have no answer yet."""
+        """Return the number of queries without an answer."""
         return len(self._asked)
 
     def _answer(self, key: _Key, question: Question, now: Micros) -> None:
         try:
             answer = answer_of(self._driver, question, now=now)
         except Exception as error:
-            logger.exception("the driver failed when it was asked")
-            answer = no_answer(question, f"the driver failed when asked: {error}")
+            logger.exception("a driver query failed")
+            answer = no_answer(question, f"the driver query failed: {error}")
         self._take(key, question, answer)
 
     def _take(self, key: _Key, question: Question, answer: Answer) -> None:
         with self._lock:
             if key not in self._asked or self._asked[key][0] is not question:
-                # It was given up, or asked again since.
+                # The query was abandoned, or started again since.
                 return
             del self._asked[key]
             self._answers.append(answer)

@@ -1,4 +1,4 @@
-"""When views were last asked for: taken from the endpoint, stored now and then."""
+"""The time of each view's last request: read from the endpoint, stored periodically."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from forewarn.service.runner import Runner
 
 
 class LastSeen:
-    """Stores sightings; used on the event loop."""
+    """Stores last-seen times; used on the event loop."""
 
     def __init__(
         self,
@@ -20,24 +20,24 @@ class LastSeen:
         take: Callable[[], Mapping[str, Micros]],
         disable_after: Micros,
     ) -> None:
-        """Have `runner` store what `take` gives, often enough for the disabling."""
+        """Store the result of `take` through `runner`, often enough to disable in time."""
         self._runner = runner
         self._take = take
         self._pause = min(limits.SIGHTINGS_SECONDS, disable_after / SECOND / 4)
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Store them now and then."""
+        """Start to store them periodically."""
         self._task = asyncio.create_task(self._keep())
 
     async def end(self) -> None:
-        """Do so no more."""
+        """Stop storing them periodically."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
     async def note(self) -> None:
-        """Store them now; what cannot be is seen again at the next request."""
+        """Store them now; a lost time is replaced at the next request of the view."""
         with contextlib.suppress(ForewarnError):
             seen = list(self._take().items())
             for start in range(0, len(seen), limits.SIGHTINGS_TOGETHER_MAX):

@@ -1,4 +1,4 @@
-"""Where the service listens: addresses of settings, and what is said if one is taken."""
+"""Listeners of the service: addresses from settings, sockets, and errors."""
 
 import asyncio
 import contextlib
@@ -12,38 +12,38 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.service import open_files, unix_socket
 
 ADMIN_BACKLOG = 128
-"""Connections of operators that the kernel keeps while nobody takes them: operators
-are few, and their API's process is back within a second."""
+"""Maximum pending connections of operators in the kernel: operators are few, and their
+API's process restarts within a second."""
 
 
 class StartError(ForewarnError):
-    """The service could not start; nothing is left running."""
+    """The service could not start, and nothing is left running."""
 
 
 def address_of(listen: str) -> Address:
-    """Return the host and the port of a setting that was checked."""
+    """Return the host and port of a valid setting."""
     address = split_listener(listen)
     assert address is not None, listen
     return address
 
 
 class AdminListener:
-    """A socket at which operators are served, in whichever process."""
+    """A listening socket of the operator API, in either process."""
 
     def __init__(self, opened: socket.socket, *, is_tls: bool = False) -> None:
-        """Name what is `opened`, which is the listener's to close."""
+        """Take over the socket `opened`, which `close` closes."""
         self.socket = opened
         name = opened.getsockname()
         self._path = str(name) if opened.family == socket.AF_UNIX else ""
         self.address: Address = ("", 0) if self._path else (name[0], name[1])
-        """Its host and its port; of a Unix socket none."""
+        """Host and port; empty for a Unix socket."""
         self.url = url_of(self.address, is_tls=is_tls)
-        """What clients call it."""
+        """The URL that clients use."""
         if self._path:
             self.url = f"{unix_socket.PREFIX}{self._path}"
 
     def close(self) -> None:
-        """Listen no more, and remove the path of a Unix socket."""
+        """Close the socket, and remove the path of a Unix socket."""
         if self._path:
             Path(self._path).unlink(missing_ok=True)
         self.socket.close()
@@ -51,20 +51,20 @@ class AdminListener:
 
 @contextlib.contextmanager
 def refused(key: str, listen: str) -> Generator[None]:
-    """Raise StartError where the address of the setting `key` cannot be had."""
+    """Raise StartError if the address of the setting `key` cannot be opened."""
     try:
         yield
     except OSError as error:
         raise StartError(
             f"cannot listen at {listen}: {error.strerror or error}",
             hint=open_files.hint(
-                error, f"Stop what listens there, or set another address: {key}."
+                error, f"Stop the program that listens there, or change {key}."
             ),
         ) from error
 
 
 async def open_listener(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; raises OSError where the address cannot be had."""
+    """Return a listening socket; raises OSError."""
     infos = await asyncio.get_running_loop().getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
@@ -82,14 +82,14 @@ async def open_listener(host: str, port: int) -> socket.socket:
 
 
 async def open_at(listen: str) -> socket.socket:
-    """Return a socket that listens where a setting says; raises OSError."""
+    """Return a listening socket at the address of a setting; raises OSError."""
     if path := unix_socket.path_of(listen):
         return unix_socket.open_socket(path)
     return await open_listener(*address_of(listen))
 
 
 def url_of(address: Address, *, is_tls: bool = False) -> str:
-    """Return the URL of an address that was bound."""
+    """Return the URL of a bound address."""
     host, port = address
     scheme = "https" if is_tls else "http"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,4 +1,4 @@
-"""The event loop that everything here runs on: the one place that chooses it."""
+"""The choice of the event loop, for all of forewarn except the agent."""
 
 import asyncio
 
@@ -6,5 +6,5 @@ import uvloop
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """Return a new event loop: uvloop's, which answers twice as many GETs."""
+    """Return a new event loop of uvloop, which serves twice as many GETs as asyncio's."""
     return uvloop.new_event_loop()

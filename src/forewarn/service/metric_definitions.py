@@ -1,7 +1,7 @@
-"""Every metric: its name, what it tells, and which series it has from the start.
+"""All metrics: the name, the meaning and the initial series of each.
 
-`docs/reference/metrics.md` is compared with this. Labels are words of the program, never
-names of a fleet: the number of series does not grow with it.
+A test compares `docs/reference/metrics.md` with this module. Label values are constants
+of the program, never names from a fleet, so the number of series does not grow with it.
 """
 
 import enum
@@ -49,14 +49,14 @@ EVENT_STEPS = (
     "cancelled",
     "failed",
 )
-"""What can happen to an event, for its counter."""
+"""The steps of an event that the counter distinguishes."""
 
 
 WEBHOOK_RESULTS = ("delivered", "failed")
-"""What can come of a post to a receiver."""
+"""The results of a post to a receiver."""
 
 WEBHOOK_REASONS = ("too old", "too many", "gone")
-"""Why messages to a receiver are given up."""
+"""The reasons why messages to a receiver are dropped."""
 
 
 def _counter(name: str, text: str, **labels: Iterable[str]) -> Meter:
@@ -85,192 +85,208 @@ def _meter(
     return Meter(name=whole, kind=kind, text=text, labels=known, buckets=buckets)
 
 
-# What VMs ask
+# Metadata endpoint
 
 METADATA_RESPONSES = _counter(
     "metadata_responses",
-    "Answers to VMs, by HTTP status.",
+    "Responses to VMs, by HTTP status.",
     status=map(str, (*_METADATA_STATUSES, *_FAULT_STATUSES)),
 )
 UNKNOWN_CALLERS = _counter(
-    "metadata_unknown_callers", "Requests of callers that are no VM of the fleet."
+    "metadata_unknown_callers", "Requests from callers that are not VMs of the fleet."
 )
-CONNECTIONS = _gauge("metadata_connections", "Connections of VMs that are open.")
+CONNECTIONS = _gauge("metadata_connections", "Open connections of VMs.")
 CONNECTIONS_REFUSED = _counter(
     "metadata_connections_refused",
-    "Connections of VMs that were refused: too many of one source, or in all.",
+    "Rejected connections of VMs: too many from one source, or in total.",
     reason=("source", "all"),
 )
-WAITERS = _gauge("metadata_waiters", "Requests of VMs that wait for a change (push).")
-LISTENERS_FAILED = _gauge(
-    "metadata_listeners_failed", "VMs whose own listener could not be had."
+WAITERS = _gauge(
+    "metadata_waiters", "Requests of VMs that are waiting for a change (push)."
 )
-VMS = _gauge("vms", "VMs that are served.")
-VMS_DOWN = _gauge("vms_down", "VMs that a failure has taken down.")
+LISTENERS_FAILED = _gauge(
+    "metadata_listeners_failed", "VMs whose own listener could not be opened."
+)
+VMS = _gauge("vms", "VMs in the directory of the endpoint.")
+VMS_DOWN = _gauge("vms_down", "VMs that are down because of a failure.")
 VMS_DOWN_AGE = _gauge(
     "vms_down_age_seconds",
-    "Age of the oldest failure that keeps VMs down; 0 where none does.",
+    "Age of the oldest failure that keeps VMs down; 0 if there is none.",
 )
 DOCUMENTS = _gauge(
     "documents",
-    "Lists of events, by whether somebody listens, and so whether it is served.",
+    "Event documents: served if the scope has Scheduled Events enabled, else disabled.",
     state=("served", "disabled"),
 )
 PUBLISHED = _counter(
-    "documents_published", "Documents handed to the endpoint: changes, and first loads."
+    "documents_published",
+    "Documents passed to the endpoint: changes, and the first ones after a start.",
 )
 APPROVALS = _counter(
     "approvals",
-    "POSTs of VMs that named events, by what was answered.",
+    "POSTs of VMs that name events, by result.",
     result=("accepted", "refused", "unavailable"),
 )
 
-# What operators ask
+# Operator API
 
 ADMIN_RESPONSES = _counter(
     "admin_responses",
-    "Answers of the operator API, by HTTP status.",
+    "Responses of the operator API, by HTTP status.",
     status=map(str, _ADMIN_STATUSES),
 )
-WATCHERS = _gauge("admin_watchers", "Streams of changes that are open.")
-ADMIN_CONNECTIONS = _gauge(
-    "admin_connections", "Connections to the operator API that are open."
-)
+WATCHERS = _gauge("admin_watchers", "Open streams of changes.")
+ADMIN_CONNECTIONS = _gauge("admin_connections", "Open connections to the operator API.")
 ADMIN_CONNECTIONS_REFUSED = _counter(
     "admin_connections_refused",
-    "Connections to the operator API that were refused: too many of one source, or "
-    "in all.",
+    "Rejected connections to the operator API: too many from one source, or in total.",
     reason=("source", "all"),
 )
 ADMIN_MEMORY = _gauge(
-    "admin_resident_memory_bytes", "Memory of the process that serves operators."
+    "admin_resident_memory_bytes",
+    "Resident memory of the process that serves the operator API.",
 )
 ADMIN_STARTS = _counter(
     "admin_process_starts",
-    "Starts of the operator API's process; 0 where the service serves it itself.",
+    "Starts of the operator API's process; 0 if the service itself serves the API.",
 )
 
 # Events
 
-EVENTS = _gauge("events", "Events that documents show now.", status=_LIVE, type=_TYPES)
+EVENTS = _gauge(
+    "events",
+    "Events that documents show now, by status and type.",
+    status=_LIVE,
+    type=_TYPES,
+)
 STEPS = _counter(
-    "event_steps", "What happened to events.", type=_TYPES, step=EVENT_STEPS
+    "event_steps", "Steps of events, by type and step.", type=_TYPES, step=EVENT_STEPS
 )
 APPROVAL_SECONDS = _histogram(
     "event_approval_seconds",
-    "Time from an event's publication to its approval.",
+    "Time from the publication of an event to its approval.",
     MINUTES,
     type=_TYPES,
 )
 APPROVALS_LATE = _gauge(
     "approvals_late",
-    "Events of scopes that listen, nobody's approval yet, and less than a fifth of "
-    "their notice left.",
+    "Unapproved events of enabled scopes with less than a fifth of their notice left.",
 )
 
 # Operations
 
-OPERATIONS = _gauge("operations", "Operations under way.", verb=_VERBS, state=_OPEN)
+OPERATIONS = _gauge("operations", "Open operations.", verb=_VERBS, state=_OPEN)
 OPERATION_AGE = _gauge(
     "operation_age_seconds",
-    "How long the operation has stood there that has stood there longest.",
+    "Longest time that an open operation has been in its state.",
     verb=_VERBS,
     state=_OPEN,
 )
 OPERATIONS_ENDED = _counter(
-    "operations_ended", "Operations that ended, and how.", verb=_VERBS, state=_ENDED
+    "operations_ended",
+    "Ended operations, by verb and final state.",
+    verb=_VERBS,
+    state=_ENDED,
 )
 HELD = _gauge(
     "operations_held",
-    "Operations that do not go on, by each reason that holds them.",
+    "Operations that cannot proceed, by each reason.",
     reason=BLOCKER_KINDS,
 )
 UNEXAMINED = _gauge(
     "operations_unexamined",
-    "Waiting operations whose reasons the last scrape did not look for: too many.",
+    "Waiting operations whose reasons the last scrape skipped, since there were too many.",
 )
 
 # Driver
 
-DRIVER_CALLS = _counter("driver_calls", "Calls made to the driver.", action=_ACTIONS)
+DRIVER_CALLS = _counter(
+    "driver_calls", "Calls to the driver, by action.", action=_ACTIONS
+)
 DRIVER_RESULTS = _counter(
     "driver_results",
-    "What came of the driver's calls.",
+    "Results of driver calls, by action and verdict.",
     action=_ACTIONS,
     verdict=("done", "failed", "unknown"),
 )
 
-# Webhooks: labels with receivers' names, of which there are few
+# Webhooks: labels contain the names of receivers, of which there are few
 
 WEBHOOK_ATTEMPTS = _counter(
     "webhook_attempts",
-    "Posts to receivers, by what came of them.",
+    "Posts to receivers, by result.",
     receiver=(),
     result=WEBHOOK_RESULTS,
 )
 WEBHOOK_DROPPED = _counter(
     "webhook_dropped",
-    "Messages that will not be told, by why.",
+    "Dropped messages, by reason.",
     receiver=(),
     reason=WEBHOOK_REASONS,
 )
 WEBHOOK_PENDING = _gauge(
-    "webhook_pending", "Messages that wait for a receiver.", receiver=()
+    "webhook_pending", "Messages queued for a receiver.", receiver=()
 )
 WEBHOOK_AGE = _gauge(
     "webhook_oldest_age_seconds",
-    "How old the message is that a receiver must take next.",
+    "Age of the oldest message queued for a receiver.",
     receiver=(),
 )
 
 # Control and store
 
 HEARTBEAT_AGE = _gauge(
-    "control_heartbeat_age_seconds", "Time since the control thread's last turn."
+    "control_heartbeat_age_seconds",
+    "Time since the last iteration of the control thread.",
 )
-WAITING = _gauge("control_waiting", "Orders and approvals that wait for a turn.")
+WAITING = _gauge(
+    "control_waiting", "Requests and approvals that wait for the control thread."
+)
 TURN_SECONDS = _histogram(
     "control_turn_seconds",
-    "Length of a turn of the control thread: whoever comes meanwhile waits for its end.",
+    "Length of one iteration of the control thread; requests wait until it ends.",
     TURNS,
 )
 TIMER_LATE_SECONDS = _histogram(
-    "timer_late_seconds", "How long after its instant what was due was done.", SECONDS
+    "timer_late_seconds",
+    "Delay between the due time of a timer and its execution.",
+    SECONDS,
 )
 TIMER_OVERDUE = _gauge(
-    "timer_overdue_seconds", "How long the next timer has been due and not been done."
+    "timer_overdue_seconds",
+    "Time since the next timer was due, if it has not run yet; else 0.",
 )
 CLOCK_STEPS = _counter(
     "clock_steps",
-    "Steps of the wall clock that the service noticed, by direction.",
+    "Steps of the wall clock that the service detected, by direction.",
     direction=("back", "forward"),
 )
 STORE_SECONDS = _histogram(
     "store_transaction_seconds",
-    "Length of a transaction, from its decision to the disk.",
+    "Length of a transaction, including the write to disk.",
     SECONDS,
 )
-STORE_FAILURES = _counter("store_failures", "Transactions that the store failed to do.")
+STORE_FAILURES = _counter("store_failures", "Transactions that failed in the store.")
 
 # The service itself
 
-READY = _gauge("ready", "1 while the service takes orders.")
+READY = _gauge("ready", "1 while the service accepts requests.")
 BUILD_INFO = Meter(
     name="forewarn_build_info",
     kind="gauge",
-    text="Always 1; its labels tell which forewarn this is.",
+    text="Always 1; the labels give the version of forewarn and of Python.",
     labels={"version": (), "python": ()},
 )
 LINES_DROPPED = _counter(
-    "log_lines_dropped", "Lines that the log's reader was too slow for."
+    "log_lines_dropped", "Log lines dropped because the reader of the log was too slow."
 )
 CPU_SECONDS = _counter("process_cpu_seconds", "Processor time of the process.")
-MEMORY = _gauge("process_resident_memory_bytes", "Memory that the process holds.")
+MEMORY = _gauge("process_resident_memory_bytes", "Resident memory of the process.")
 START_TIME = _gauge(
-    "process_start_time_seconds", "When the service started, in seconds since 1970."
+    "process_start_time_seconds", "Start time of the service, in seconds since 1970."
 )
 
 METERS: tuple[Meter, ...] = tuple(
     each for each in list(globals().values()) if isinstance(each, Meter)
 )
-"""All of them, in this order."""
+"""All metrics, in this order."""

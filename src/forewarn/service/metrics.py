@@ -1,8 +1,8 @@
-"""One service's metrics: what a scrape reads.
+"""The metrics of one service, as a scrape reads them.
 
-Nothing is counted on the way of a GET but what the endpoint counts anyway. What
-needs the store is asked for at the scrape, in a thread of the readers, with a
-bounded number of rows, and kept for a few seconds for whoever scrapes as well.
+A GET of a VM updates only the counters of the endpoint. Metrics that need the store are
+read at the scrape, in a reader thread, with a limited number of rows. The result is
+reused for a few seconds by further scrapes.
 """
 
 import platform
@@ -37,12 +37,12 @@ from forewarn.service.webhooks.deliveries import Webhooks
 from forewarn.store.port import Reader
 
 LATE_SHARE = 5
-"""An approval is late when less than one part in so many of the notice is left."""
+"""An approval is late if less than one LATE_SHARE-th of the notice is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Why operations do not go on, as far as was looked."""
+    """Why operations cannot proceed, for those that were examined."""
 
     reasons: Counter[str] = field(default_factory=Counter[str])
     late: int = 0
@@ -51,7 +51,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a scrape looks at."""
+    """The components that a scrape reads."""
 
     endpoint: Endpoint
     server: Server
@@ -64,10 +64,10 @@ class Parts:
 
 
 class Metrics:
-    """What one service has counted."""
+    """The counters of one service."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin at nothing."""
+        """Start with zero counts."""
         self._clock = clock
         self._started = clock.now()
         self.tally = Tally(clock)
@@ -78,7 +78,7 @@ class Metrics:
         self._held_at: float | None = None
 
     async def collect(self, parts: Parts) -> list[Reading]:
-        """Return what everything says now."""
+        """Return the current readings of all metrics."""
         held = await self._look(parts)
         return [
             *self._of_guests(parts),
@@ -160,10 +160,10 @@ class Metrics:
             Reading(metric_definitions.START_TIME, self._started / SECOND),
         ]
 
-    # Why operations do not go on
+    # Why operations cannot proceed
 
     async def _look(self, parts: Parts) -> Held:
-        """Return what holds operations, at most some seconds old."""
+        """Return the reasons of waiting operations, at most HELD_KEPT_SECONDS old."""
         now = self._clock.monotonic()
         if self._held_at is None or now - self._held_at >= limits.HELD_KEPT_SECONDS:
             self._held_at = now
@@ -175,10 +175,10 @@ class Metrics:
 
 
 def look(reader: Reader, standing: Iterable[Counted], *, now: Micros) -> Held:
-    """Return why operations do not go on.
+    """Return why operations cannot proceed.
 
-    Those that wait are asked about one by one, the earliest first, up to a bound;
-    the others say it in their own rows.
+    Waiting operations are examined one by one, the earliest NotBefore first, up to a
+    limit. For the others, the row of the operation has the reason.
     """
     reasons: Counter[str] = Counter()
     waiting: list[Operation] = []
@@ -190,7 +190,7 @@ def look(reader: Reader, standing: Iterable[Counted], *, now: Micros) -> Held:
     waiting.sort(key=lambda operation: operation.not_before)
     late = 0
     for operation in waiting[: limits.HELD_LOOKED_AT_MAX]:
-        # As the reader sees it, which may be a moment ahead.
+        # The reader may see a newer state than `standing`.
         current = reader.get(Operation, operation.operation_id)
         if current is None or current.state not in WAITING_STATES:
             continue
@@ -211,7 +211,7 @@ _SAID: Mapping[CallState, str] = {
     **dict.fromkeys(ASKED_STATES, blockers.DriverAsked.kind),
     CallState.UNKNOWN: blockers.OutcomeUnknown.kind,
 }
-"""What the row of an operation says by the state of its call."""
+"""The reason of an impacting operation, by the state of its call."""
 
 
 def _said(operation: Operation) -> str | None:

@@ -1,7 +1,7 @@
-"""A store that is listened to: what each transaction wrote, after it committed.
+"""A store whose listeners receive the changes of each transaction after its commit.
 
-The log and the metrics come from here, so that they tell what is durable, and
-control need not know of either. Reads are the store's own methods, at no cost.
+The log and the metrics use it, so that they report only durable changes and control
+does not know about them. Reads go directly to the store, without overhead.
 """
 
 import logging
@@ -26,9 +26,9 @@ logger = logging.getLogger("forewarn.service")
 
 
 class Change(NamedTuple):
-    """One write of a transaction, in its order.
+    """One write of a transaction.
 
-    One is made for each write, and a frozen dataclass takes three times as long.
+    It is a NamedTuple, since creating a frozen dataclass takes three times as long.
     """
 
     before: Record | None
@@ -36,25 +36,25 @@ class Change(NamedTuple):
 
 
 class Listener:
-    """Who hears of commits, in the thread that wrote."""
+    """A receiver of commits, called in the thread that wrote."""
 
     def committed(self, changes: Sequence[Change]) -> None:
-        """Take what a transaction wrote."""
+        """Handle the changes of a transaction, in the order of the writes."""
 
     def took(self, seconds: float) -> None:
-        """Take how long a transaction took."""
+        """Handle the duration of a transaction."""
 
     def store_failed(self) -> None:
-        """Take that a transaction could not be done."""
+        """Handle a transaction that failed in the store."""
 
 
 class ObservedStore:
-    """Passes everything on to a store, and tells `listeners` what was written."""
+    """Forwards everything to a store, and reports writes to listeners."""
 
     def __init__(
         self, inner: Store, *, clock: Clock, listeners: Sequence[Listener]
     ) -> None:
-        """Observe `inner`, which stays its giver's to close."""
+        """Observe `inner`, which the caller closes."""
         self._inner = inner
         self._clock = clock
         self._listeners = listeners
@@ -65,7 +65,7 @@ class ObservedStore:
 
         def attempt(tx: Transaction) -> T:
             nonlocal changes
-            # Made anew: what an attempt wrote that met another writer is void.
+            # A retry after a conflict starts with an empty list.
             changes = []
             return work(_Observed(tx, changes))
 
@@ -82,11 +82,11 @@ class ObservedStore:
         return result
 
     def begin(self) -> OpenTransaction:
-        """Open a transaction to be ended by hand, unobserved."""
+        """Open a transaction that the caller ends; it is not observed."""
         return self._inner.begin()
 
     def read(self, work: Callable[[Reader], T]) -> T:
-        """Run `work` on a consistent view; may be called from any thread."""
+        """Run `work` on a consistent view; any thread can call this."""
         return self._inner.read(work)
 
     def close(self) -> None:
@@ -98,13 +98,13 @@ class ObservedStore:
             try:
                 what(listener)
             except Exception:
-                # It is committed: what follows from it must not depend on whether
-                # it could be counted and logged.
-                logger.exception("a transaction could not be told of")
+                # The transaction is committed, so its effects must not depend on whether
+                # it was counted and logged.
+                logger.exception("a listener failed to handle a transaction")
 
 
 class _Observed:
-    """Passes everything on, and remembers the writes."""
+    """Forwards everything, and records the writes."""
 
     __slots__ = (
         "_changes",

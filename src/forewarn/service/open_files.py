@@ -1,8 +1,8 @@
-"""How many files a process may have open: each listener and each connection is one.
+"""The limit of open files of a process; each listener and each connection is one file.
 
-The limit that a shell or systemd sets by itself (1,024) is for programs that cannot
-do with more. Nobody need ask for what the system allows anyway. What runs as a child
-inherits it.
+The soft limit of a shell or of systemd (1,024) protects programs that cannot handle more
+files. A process can raise it to the hard limit without asking. Child processes inherit
+it.
 """
 
 import contextlib
@@ -12,20 +12,18 @@ import resource
 from forewarn.service import limits
 
 USED_UP = frozenset({errno.EMFILE, errno.ENFILE})
-"""What the system says where no more files can be opened."""
+"""The error numbers of a process or system that can open no more files."""
 
 HINT = (
-    "no more files can be opened here: allow more (`ulimit -n`, or LimitNOFILE= of a "
-    "unit), or have fewer VMs"
+    "Allow more open files (`ulimit -n`, or LimitNOFILE= of a unit), or use fewer VMs."
 )
-"""What to do then."""
+"""The hint for these errors."""
 
 
 def allow(most: int | None = None) -> None:
-    """Have as many files open as the system allows, or `most` of them.
+    """Raise the limit of open files to the hard limit, or to `most`.
 
-    It never lowers the limit, and never fails: what cannot be had is found out when
-    it is needed.
+    It never lowers the limit and never fails: a limit that is too low shows later.
     """
     now, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = allowed
@@ -33,15 +31,15 @@ def allow(most: int | None = None) -> None:
         wanted = most
     if now == resource.RLIM_INFINITY or 0 <= wanted <= now:
         return
-    # Some systems name no bound, and refuse more than another one.
+    # Some systems report no hard limit and still enforce one.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, allowed))
 
 
 def free_for_connections() -> int:
-    """Return how many connections may be open, so that a reserve of files stays.
+    """Return the maximum number of connections that leaves a reserve of open files.
 
-    At least some: where even the reserve cannot be had, half of what there is.
+    If the limit is smaller than the reserve, connections get half of it.
     """
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most == resource.RLIM_INFINITY:
@@ -50,5 +48,5 @@ def free_for_connections() -> int:
 
 
 def hint(error: OSError, usual: str) -> str:
-    """Return what to do about a listener that could not be had."""
+    """Return the hint for a listener that could not be opened."""
     return HINT if error.errno in USED_UP else usual

@@ -1,4 +1,4 @@
-"""The forms that only settings of the service have, and the names of its variables."""
+"""The additional forms of the service's settings, and the names of its variables."""
 
 import re
 import shlex
@@ -14,10 +14,10 @@ from forewarn.settings import forms
 from forewarn.settings.forms import Form, Option
 
 SOCKET_PATH_BYTES_MAX = 107
-"""Of the path of a Unix socket: the kernel's limit."""
+"""Maximum length of the path of a Unix socket: the kernel's limit."""
 
 WORKS = {action.name.lower(): action for action in Action if action is not Action.NONE}
-"""What a driver can be asked to do, by the names that settings have for it."""
+"""The actions of a driver, by their names in settings."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _PLAIN = re.compile(r"[!-~]+")
@@ -26,23 +26,23 @@ _EXAMPLE_LISTENER = "write HOST:PORT such as 127.0.0.1:8200 or [::1]:8200"
 
 
 def is_socket(listen: str) -> bool:
-    """Tell whether the setting of a listener names a Unix socket."""
+    """Return whether the address of a listener is a Unix socket."""
     return listen.startswith("unix:")
 
 
 def environment_name(name: str) -> str:
-    """Return the environment variable of a setting."""
+    """Return the environment variable for a setting."""
     return f"FOREWARN_{name.upper().replace('.', '_')}"
 
 
 def without_password(url: str) -> str:
-    """Return a URL with `***` in the place of its password."""
+    """Return a URL with its password replaced by `***`."""
     password = urlsplit(url).password if "@" in url else None
     return url.replace(f":{password}@", ":***@", 1) if password else url
 
 
 def without_secrets(url: str) -> str:
-    """Return a web URL with `***` for its user, password and query, where it has any."""
+    """Return a web URL with user, password and query replaced by `***`."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     shown = parts._replace(
@@ -57,7 +57,7 @@ def _split(text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError:
-        raise ValueError("has a quotation mark that is not closed") from None
+        raise ValueError("has an unclosed quotation mark") from None
 
 
 def _listed(option: Option, value: object) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def _program(option: Option, value: object) -> tuple[str, ...]:
 
 
 def _program_of_text(option: Option, text: str) -> tuple[str, ...]:
-    # As a text, nothing at all is how a program is left out.
+    # In a flag or variable, an empty text means no program.
     found = _split(text)
     return _program(option, [*found]) if found else ()
 
@@ -84,7 +84,7 @@ def _actions(option: Option, value: object) -> tuple[str, ...]:
     words = _listed(option, value)
     for word in words:
         if word not in WORKS:
-            raise ValueError(f"{word!r} is none of {', '.join(WORKS)}")
+            raise ValueError(f"{word!r} is not one of {', '.join(WORKS)}")
     return words
 
 
@@ -96,7 +96,7 @@ def _faults(option: Option, value: object) -> tuple[str, ...]:
 
 
 def _faults_of_text(option: Option, text: str) -> tuple[str, ...]:
-    # Each is of several words: a comma is easier to write than two quotations.
+    # A fault has several words, so faults are separated by commas.
     found = text.split(",") if text.strip() else ()
     return _faults(option, [each.strip() for each in found])
 
@@ -105,7 +105,7 @@ def _listener(option: Option, text: str) -> str:
     if not text and option.may_be_empty:
         return ""
     if split_listener(text) is None:
-        raise ValueError(f"{text!r} is no address to listen at: {_EXAMPLE_LISTENER}")
+        raise ValueError(f"{text!r} is not a listen address: {_EXAMPLE_LISTENER}")
     return text
 
 
@@ -114,22 +114,24 @@ def _door(option: Option, text: str) -> str:
     if path == text:
         return _listener(option, text)
     if not path.startswith("/") or not path.isprintable() or path.endswith("/"):
-        raise ValueError(f"{text!r} names no socket: write unix:/run/forewarn/api")
+        raise ValueError(
+            f"{text!r} does not name a socket: write unix:/run/forewarn/api"
+        )
     if len(path.encode()) > SOCKET_PATH_BYTES_MAX:
         raise ValueError(
-            f"the path of a socket may have {SOCKET_PATH_BYTES_MAX} bytes, not "
+            f"the path of a socket can have at most {SOCKET_PATH_BYTES_MAX} bytes, not "
             f"{len(path.encode())}"
         )
     return text
 
 
 def _url(_option: Option, text: str) -> str:
-    # Whether the store is there, and may be used, is seen when it is opened.
+    # Opening the store later checks whether it exists and can be used.
     if text == "memory://" or _STORE_URL.fullmatch(text):
         return text
     raise ValueError(
         f"{without_password(text)!r} is not the URL of a store: write memory://, "
-        "sqlite:///forewarn.db (beside the service) or "
+        "sqlite:///forewarn.db (in the current directory) or "
         "sqlite:////var/lib/forewarn/forewarn.db"
     )
 
@@ -137,8 +139,8 @@ def _url(_option: Option, text: str) -> str:
 def _name(_option: Option, text: str) -> str:
     if not _NAME.fullmatch(text):
         raise ValueError(
-            f"{text!r} is no name: write up to 63 of a-z, 0-9, - and _, "
-            "a letter or a number first"
+            f"{text!r} is not a name: write up to 63 of a-z, 0-9, - and _, starting with "
+            "a letter or a digit"
         )
     return text
 
@@ -149,11 +151,11 @@ def _web(option: Option, text: str) -> str:
     try:
         parts = urlsplit(text)
         is_good = parts.scheme in {"http", "https"} and bool(parts.hostname)
-        _ = parts.port  # raises ValueError where it is none
+        _ = parts.port  # raises ValueError if it is invalid
     except ValueError:
         is_good = False
     if not is_good or not text.isascii() or not _PLAIN.fullmatch(text):
-        # What was written may have a password in it.
+        # The value is not quoted, since it can contain a password.
         raise ValueError("must be a URL such as https://hooks.example.com/forewarn")
     return text
 

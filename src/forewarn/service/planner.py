@@ -1,7 +1,7 @@
-"""The processes that look at large fleet files, from the service's side.
+"""The service's end of the processes that read large fleet files.
 
-One at a time, since each takes hundreds of MiB; it ends with its request, or with
-the service. What it does is in `planning`.
+One process runs at a time, since each takes hundreds of MiB. It ends with its request or
+with the service. `planning` is the program of the process.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from forewarn.service.planning import Message, Question
 
 
 class PlanningError(ForewarnError):
-    """A fleet file could not be looked at; nothing was changed."""
+    """A fleet file could not be read or compared; nothing was changed."""
 
 
 class Planning:
-    """One file under examination. Its questions block whoever asks."""
+    """The process for one file; its methods block."""
 
     def __init__(self, store: Path, text: FleetText) -> None:
-        """Start nothing yet."""
+        """Prepare the process for `text`."""
         self._store = store
         self._text = text
         self._guard = threading.Lock()
@@ -37,8 +37,8 @@ class Planning:
         self._has_ended = False
 
     def begin(self) -> None:
-        """Start the process and give it the text; raises PlanningError."""
-        # Not as `-m`, which would make its classes others than ours.
+        """Start the process and send it the text; raises PlanningError."""
+        # With `-m`, its classes would not match the pickled ones.
         begin = "from forewarn.service.planning import main; main()"
         with self._guard:
             if self._has_ended:
@@ -48,12 +48,12 @@ class Planning:
                     [sys.executable, "-P", "-c", begin, str(self._store.absolute())],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    # A signal from the terminal is for the service, which ends it.
+                    # A signal from the terminal must reach only the service.
                     start_new_session=True,
                 )
             except OSError as error:
                 raise PlanningError(
-                    f"no process could be started to read {self._text.name}: "
+                    f"cannot start a process to read {self._text.name}: "
                     f"{error.strerror}"
                 ) from error
         with self._talking() as process:
@@ -66,7 +66,7 @@ class Planning:
         return counts
 
     def plan(self) -> MergePlan:
-        """Return what applying the file changes now.
+        """Return the changes that applying the file would make now.
 
         Raises FleetFileError, and RefusedError as `fleet_changes.plan` does.
         """
@@ -77,7 +77,7 @@ class Planning:
         return MergePlan(changes=tuple(changes))
 
     def end(self) -> None:
-        """End the process, whatever it does; whoever waits for it is told."""
+        """Kill the process; running calls raise PlanningError."""
         with self._guard:
             self._has_ended = True
         process = self._process
@@ -91,7 +91,7 @@ class Planning:
                 pipe.close()
 
     def _ask(self, question: Question) -> Iterator[Message]:
-        """Yield the parts of an answer; raises what was found instead."""
+        """Yield the parts of an answer, or raise its error."""
         with self._talking() as process:
             assert process.stdout is not None
             _say(process, question)
@@ -104,7 +104,7 @@ class Planning:
 
     @contextlib.contextmanager
     def _talking(self) -> Generator["subprocess.Popen[bytes]"]:
-        """Bound the time of an exchange, and tell of a process that ends in it."""
+        """Limit the time of an exchange; raises PlanningError if the process ends."""
         process = self._process
         assert process is not None, "it has not begun"
         bound = threading.Timer(limits.PLANNING_SECONDS_MAX, process.kill)
@@ -118,24 +118,24 @@ class Planning:
             raise PlanningError(
                 f"the process that reads {self._text.name} has ended "
                 f"(status {process.wait()})",
-                hint="Is there memory for it? It takes about 3 KiB for each VM.",
+                hint="Check the free memory: the process takes about 3 KiB per VM.",
             ) from error
         finally:
             bound.cancel()
 
 
 class Planner:
-    """Starts a process for one file after the other; used on one event loop."""
+    """Starts a process for one file at a time; used on one event loop."""
 
     def __init__(self, store: Path) -> None:
-        """Compare files with what the service's store in the file `store` has."""
+        """Compare files with the store in the file `store`."""
         self._store = store
         self._turn = asyncio.Lock()
         self._planning: Planning | None = None
 
     @contextlib.asynccontextmanager
     async def planning(self, text: FleetText) -> AsyncGenerator[Planning]:
-        """Give a process that looks at the file, when it is its turn."""
+        """Start a process for the file when earlier ones have ended."""
         async with self._turn:
             planning = self._planning = Planning(self._store, text)
             try:
@@ -145,7 +145,7 @@ class Planner:
                 planning.end()
 
     def close(self) -> None:
-        """End the process that runs, if there is one."""
+        """End the running process, if there is one."""
         if self._planning is not None:
             self._planning.end()
 

@@ -1,13 +1,12 @@
-"""The process that looks at a large fleet file, beside the service that has its store.
+"""The process that reads a large fleet file and compares it with the store.
 
-It is one of its own, since reading the file of 100,000 VMs, and comparing it
-with what is, takes seconds of one interpreter and hundreds of MiB: neither is to be
-had in the process that answers VMs. It reads one moment of the store's file beside
-the service, changes nothing, and gives back only what differs.
+Reading and comparing a file of 100,000 VMs takes seconds of an interpreter and hundreds
+of MiB, which the process that serves VMs cannot spare. This process reads a snapshot of
+the store's file, changes nothing, and returns only the differences.
 
-Both ends are this program: what goes between them is pickled. It is told the text
-first; then it answers each question until nobody asks any more. The text is read
-once, the store anew for each plan.
+Both ends are forewarn, so messages are pickled. The first message is the text of the
+file. Then the process answers questions until its input ends. It parses the text once
+and reads the store again for each plan.
 """
 
 import contextlib
@@ -27,27 +26,26 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.store.snapshot import reading
 
 NICENESS = 5
-"""Behind the service where both want one processor: it still gets a quarter of it.
-A courtesy: where the system refuses it, both get the same."""
+"""Niceness: if the process competes with the service for one processor, it still gets a
+quarter. If the system rejects it, both get the same share."""
 
 CHANGES_TOGETHER = 200
-"""Of one message: the service makes them objects again in a millisecond or two, in
-which it does nothing else."""
+"""Maximum changes in one message: unpickling them blocks the service for 1 to 2 ms."""
 
 
 class Question(enum.Enum):
-    """What the service wants to know of the file."""
+    """A question of the service about the file."""
 
-    COUNT = "how many objects there are"
-    PLAN = "what applying it would change"
+    COUNT = "the number of objects"
+    PLAN = "the changes of applying it"
 
 
 Message: TypeAlias = tuple[Change, ...] | dict[str, int] | ForewarnError | None
-"""Changes, in several parts, or a count, and then None; or why there is none."""
+"""An answer: changes in several parts, or a count, and then None; or an error."""
 
 
 def serve(store: Path, asked: IO[bytes], told: IO[bytes]) -> None:
-    """Answer the questions about one file until there are no more."""
+    """Answer questions about one file until the input ends."""
 
     def tell(message: Message) -> None:
         pickle.dump(message, told)
@@ -82,10 +80,10 @@ def main() -> None:
     """Serve on standard input and output; the argument is the store's file."""
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
-    # It lives for seconds and makes no rubbish to speak of.
+    # The process lives for seconds and creates hardly any garbage.
     gc.disable()
     try:
         serve(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)
     except BrokenPipeError:
-        # Nobody wants to know any more; and nothing is to be flushed at the end.
+        # The service closed the pipe; exit without flushing.
         os._exit(1)

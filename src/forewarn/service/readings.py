@@ -1,8 +1,8 @@
-"""The store, read for who asks, off the event loop and off the plane's thread.
+"""Reads of the store outside the event loop and the control thread.
 
-What a tenant asks waits for its turn, one question of each tenant at a time, and all
-tenants together have some of the threads only. So whatever tenants ask, there is a
-thread for operators, and no tenant waits for the whole list of another.
+Each tenant has one running read at a time, and all tenants together use only some of the
+threads. So a thread is always free for operators, and no tenant waits for the long
+list of another tenant.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Lane:
-    """The questions of one tenant."""
+    """The queue of reads of one tenant."""
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
 
 
 class Readings:
-    """Reads the store in a few threads of its own, off the event loop."""
+    """Reads the store in a few threads, outside the event loop."""
 
     def __init__(self, *, store: Store | SnapshotStore, threads: Executor) -> None:
         """Read `store` in `threads`."""
@@ -38,12 +38,12 @@ class Readings:
         self._for_tenants = asyncio.Semaphore(limits.TENANT_READERS)
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
-        """Return what `ask` returns on a consistent view."""
+        """Return the result of `ask` on a consistent view of the store."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._store.read, ask)
 
     async def read_for(self, tenant: str, ask: Callable[[Reader], T]) -> T:
-        """Return what `read` returns, when it is the tenant's turn."""
+        """Return the result of `read` when the tenant's earlier reads have ended."""
         async with self._lane_of(tenant) as lane, lane.turn, self._for_tenants:
             return await self.read(ask)
 

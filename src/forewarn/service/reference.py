@@ -1,4 +1,4 @@
-"""The tables of `docs/reference/settings.md`, written from the options."""
+"""Generate the tables of `docs/reference/settings.md` from the options."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -12,7 +12,7 @@ from forewarn.settings.reference import default_shown, in_table, table
 
 
 def tables() -> Mapping[str, str]:
-    """Return the Markdown of each table of settings, by the table's name."""
+    """Return the Markdown of each table of settings, by the name of the table."""
     usual = Settings()
     found = {
         section: table(

@@ -1,15 +1,15 @@
-"""The control thread: the plane's only user, and the ticker.
+"""The control thread: it alone uses the plane, and it runs the timers.
 
-Work waits in one bounded inbox. The POSTs and the first GETs of VMs that wait
-together are applied together, in one transaction each; orders run one by one;
-timers run in rounds in between, so that nothing waits long for anything else.
+Work waits in one bounded inbox. Waiting POSTs of VMs are applied together in one
+transaction, and so are waiting first GETs. Other requests run one by one. Timers run in
+rounds in between, so that no work waits long for other work.
 
-What a transaction changed is handed to the event loop before the answer to
-whoever caused it: the loop runs what it is handed in order.
+The thread passes the changes of a transaction to the event loop before it passes the
+response to the caller. The loop handles both in this order.
 
-An exception that is not the asker's own fault ends the thread: the plane may be
-out of step with the store, and only a new process, which reads the store, heals
-that. The service then ends, and its supervisor starts it again.
+An exception that the caller did not cause ends the thread: the plane may be inconsistent
+with the store, and only a new process, which reads the store, fixes that. The service
+then exits, and its supervisor restarts it.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ logger = logging.getLogger("forewarn.service")
 
 
 class Runner:
-    """Runs the plane in a thread of its own, on behalf of one event loop."""
+    """Runs the plane in a separate thread, for one event loop."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Runner:
         take_last_seen: Callable[[], Mapping[str, Micros]],
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        """Run nothing yet. `take_last_seen` and `on_failure` run on the loop."""
+        """Prepare the thread. `take_last_seen` and `on_failure` are called on the loop."""
         self._plane = plane
         self._clock = clock
         self._loop = loop
@@ -70,7 +70,7 @@ class Runner:
         self.clock_steps: Counter[str] = Counter()
         """Steps of the wall clock since the start, by direction."""
         self.turn_seconds = Histogram(metric_definitions.TURN_SECONDS.buckets)
-        """Lengths of the turns since the start, without the sleep between them."""
+        """Lengths of the iterations since the start, without the sleep between them."""
         self._inbox = Inbox()
         self._gathered: list[Post | Enabling] = []
         self._under_way: Sequence[Post | Enabling | Order] = ()
@@ -78,17 +78,17 @@ class Runner:
         self._next_due: Micros | None = None
         self._beat = self._ticked = self._worked = clock.monotonic()
         self.is_held = False
-        """Whether another program held the store when it was last written."""
+        """Whether another program locked the store at the last write."""
         self.failure: BaseException | None = None
-        """What ended the thread before its time."""
+        """The exception that ended the thread, if any."""
         self._parts = deque(
             (self._approve_together, self._enable_together, self._order)
         )
-        """What a turn is made of beside timers, the next to be done first."""
+        """The steps of an iteration besides timers, in the order of execution."""
         self._thread = threading.Thread(target=self._main, name="forewarn-control")
         plane.bound_turns(self._is_turn_over)
 
-    # Used on the loop
+    # Called on the loop
 
     def start(self) -> None:
         """Start the thread; timers run only after `tick`."""
@@ -96,7 +96,7 @@ class Runner:
         self._thread.start()
 
     def tick(self) -> None:
-        """Have timers run from now on: everything is published."""
+        """Start the timers; call it when everything is published."""
         self._worked = self._clock.monotonic()
         self._is_ticking = True
         self.wake()
@@ -104,20 +104,20 @@ class Runner:
     def approve(
         self, vm: str, event_ids: tuple[str, ...]
     ) -> "asyncio.Future[str | None]":
-        """Approve for a VM, together with whoever else waits; see Plane.approve."""
+        """Approve for a VM, together with other waiting approvals; see Plane.approve."""
         verdict: asyncio.Future[str | None] = self._loop.create_future()
         approval = Approval(vm=vm, event_ids=event_ids)
         self._gather(Post(future=verdict, approval=approval))
         return verdict
 
     async def enable(self, vm: str) -> None:
-        """Enable what a VM is served, together with whoever else waits."""
+        """Enable the scopes of a VM, together with other waiting VMs."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._gather(Enabling(future=future, vm=vm))
         await future
 
     async def call(self, act: Callable[[Plane, Micros], T]) -> T:
-        """Return what `act` returns when the thread gives it the plane."""
+        """Call `act` with the plane in the thread; return its result."""
         future: asyncio.Future[T] = self._loop.create_future()
         plane = self._plane
         order = Order(future=future, act=lambda: act(plane, self._now()))
@@ -126,9 +126,9 @@ class Runner:
         return await future
 
     def _gather(self, task: Post | Enabling) -> None:
-        """Hand over what comes in one turn of the loop together.
+        """Collect the tasks of one iteration of the loop, and pass them on together.
 
-        To wake the thread costs more than to approve.
+        Waking the thread costs more than an approval.
         """
         if not self._gathered:
             self._loop.call_soon(self._hand_in)
@@ -143,14 +143,14 @@ class Runner:
         settle([(task.future, None, error) for task in refused])
 
     def wake(self) -> None:
-        """Look at the clock now; may be called from any thread."""
+        """Check the timers now; any thread can call this."""
         self._inbox.ring()
 
     def is_alive(self) -> bool:
-        """Tell whether the thread runs, and does its work or tries to.
+        """Return whether the thread runs and makes progress.
 
-        A store that another program holds is no reason to be started again: the
-        thread tries until it lets go, and a new process could do no more.
+        If another program locks the store, the thread counts as alive: it retries until
+        the store is free, and a new process could not do more.
         """
         return (
             self._thread.is_alive()
@@ -159,15 +159,15 @@ class Runner:
         )
 
     def silent_seconds(self) -> float:
-        """Return how long ago the thread gave its last sign of life."""
+        """Return the time since the last heartbeat of the thread."""
         return self._clock.monotonic() - self._beat
 
     def idle_seconds(self) -> float:
-        """Return how long ago timers last ran with a store that could be written."""
+        """Return the time since timers last ran with a writable store."""
         return self._clock.monotonic() - self._worked if self._is_ticking else 0
 
     def overdue_seconds(self) -> float:
-        """Return how long the next timer has been due."""
+        """Return how long the next timer has been overdue."""
         due = self._next_due
         if due is None or not self._is_ticking:
             return 0
@@ -175,17 +175,17 @@ class Runner:
 
     @property
     def waiting(self) -> int:
-        """Return how much waits for the thread."""
+        """Return the number of waiting tasks."""
         return self._inbox.waiting
 
     async def stop(self) -> bool:
-        """Finish what waits, then end; tell whether the thread has ended."""
+        """Finish the waiting tasks, then end; return whether the thread has ended."""
         self._inbox.close()
         if self._thread.ident is not None:
             await asyncio.to_thread(self._thread.join, limits.THREAD_SECONDS)
         return not self._thread.is_alive()
 
-    # Used in the thread
+    # Called in the thread
 
     def _main(self) -> None:
         try:
@@ -197,9 +197,9 @@ class Runner:
                 if not is_behind:
                     self._inbox.sleep(self._pause())
         except (StoreError, DriverError) as error:
-            # The machine's fault. Where it was met is of no use to who mends that.
+            # The machine caused it, so the traceback does not help the operator.
             logger.critical("the control thread ended: %s", _in_words(error))
-            logger.debug("where the control thread ended", exc_info=True)
+            logger.debug("traceback of the control thread", exc_info=True)
             self._fail(error)
         except BaseException as error:
             logger.critical("the control thread ended", exc_info=True)
@@ -212,9 +212,9 @@ class Runner:
         self._hand_over(self._on_failure, error)
 
     def _turn(self) -> bool:
-        """Do a little of everything that waits; tell whether there is more at once.
+        """Run one iteration; return whether there is more work now.
 
-        What a long turn leaves out is the first in the next one.
+        If an iteration takes too long, its skipped steps are the first of the next one.
         """
         has_worked = False
         for _ in range(len(self._parts)):
@@ -244,7 +244,7 @@ class Runner:
             pairs = zip(posts, verdicts, strict=True)
             self._resolve([(post.future, verdict, None) for post, verdict in pairs])
             return True
-        # One by one, so that only the guilty fail.
+        # Retry one by one, so that only the invalid ones fail.
         for post in posts:
             approve = self._approving(post)
             self._answer([post], lambda approve=approve: approve()[0])
@@ -276,20 +276,22 @@ class Runner:
     def _answer(
         self, tasks: Sequence[Post | Enabling | Order], act: Callable[[], Any]
     ) -> None:
-        """Give everybody who waits for it the result of `act`, or its error."""
+        """Resolve the tasks with the result of `act` or its error."""
         outcome = self._attempt(act)
         self._resolve([(task.future, *outcome) for task in tasks])
 
     def _attempt(self, act: Callable[[], T]) -> tuple[T | None, ForewarnError | None]:
-        """Return the result of `act`, or what those who asked are told instead.
+        """Return the result of `act`, or the error for its callers.
 
-        Raises an error that concerns more than who asked.
+        Raises errors that affect the whole service.
         """
         try:
             return act(), None
         except ConflictError:
             self.is_held = True
-            busy = BusyError("another program writes to the store", hint="Ask again.")
+            busy = BusyError(
+                "another program writes to the store", hint="Try again later."
+            )
             return None, busy
         except StoreError:
             raise
@@ -297,7 +299,7 @@ class Runner:
             return None, error
 
     def _take(self, queue: deque[W], most: int) -> list[W]:
-        # The loop only appends, so what is there now can be taken.
+        # Safe without a lock: the loop only appends.
         taken = [queue.popleft() for _ in range(min(most, len(queue)))]
         self._under_way = taken
         return taken
@@ -305,22 +307,22 @@ class Runner:
     # Timers
 
     def _now(self) -> Micros:
-        """Read both clocks, have the plane take over a step, and return the time."""
+        """Read both clocks, tell the plane about a step, and return the time."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
         step = self._plane.read_clocks(now=now, monotonic=monotonic)
         if step:
             direction = "forward" if step > 0 else "back"
             self.clock_steps[direction] += 1
             logger.warning(
-                "the wall clock was set %s by %.3f s. Timers move with it; notices "
-                "under way last until they have passed on the monotonic clock too",
+                "the wall clock was set %s by %.3f s. Timers move with it; running notices "
+                "also last until they have passed on the monotonic clock",
                 direction,
                 abs(step) / SECOND,
             )
         return now
 
     def _tick(self, *, has_worked: bool) -> bool:
-        """Run the timers that are due; tell whether there is more at once."""
+        """Run the due timers; return whether there is more work now."""
         is_called = self._inbox.heard()
         monotonic = self._clock.monotonic()
         try:
@@ -337,12 +339,12 @@ class Runner:
             more = self._plane.advance(now=now)
             self._next_due = self._plane.next_due()
             if self.is_held:
-                # What was due may have needed no write: only one that succeeds
-                # tells that the other program has let go.
+                # The timers may have written nothing. Only a successful write shows
+                # that the store is free again.
                 self._plane.store.transact(lambda _: None)
                 self.is_held = False
         except ConflictError as conflict:
-            # Another program writes to the file; the timers stay due.
+            # Another program locks the file; the timers stay due.
             logger.warning("timers wait: %s", conflict.message)
             self._next_due = None
             self.is_held = True
@@ -351,14 +353,14 @@ class Runner:
         return more
 
     def _pause(self) -> float:
-        """Return the seconds until the next timer, within bounds."""
+        """Return the seconds until the next timer, within limits."""
         if self._next_due is None or not self._is_ticking:
             return limits.HEARTBEAT_SECONDS
         seconds = (self._next_due - self._clock.now()) / SECOND
         return max(limits.ROUND_SECONDS_MIN, min(seconds, limits.HEARTBEAT_SECONDS))
 
     def _collect_last_seen(self) -> None:
-        """Take over what the endpoint has seen, before silence is judged."""
+        """Pass current last-seen times to the plane before it disables scopes."""
         taken: list[Mapping[str, Micros]] = []
         handed = threading.Event()
 
@@ -382,8 +384,8 @@ class Runner:
         try:
             self._loop.call_soon_threadsafe(act, *arguments)
         except RuntimeError:
-            # The loop is closed: nobody is left to be told.
-            logger.debug("the event loop has gone")
+            # The loop is closed, so no caller is left.
+            logger.debug("the event loop is closed")
 
 
 def _in_words(error: ForewarnError) -> str:

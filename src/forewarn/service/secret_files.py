@@ -1,7 +1,7 @@
-"""The secrets of a service, each in a file that the settings name: tokens and keys.
+"""The secrets of a service: tokens and keys, each in a file that the settings name.
 
-They are read before anything starts. What is told of such a file, in an error or a
-warning, never has anything of it in it.
+They are read before anything starts. Errors and warnings about such a file never
+contain any of its content.
 """
 
 import stat
@@ -16,11 +16,11 @@ from forewarn.settings.files import read_file
 from forewarn.store.open import path_of
 
 SECRET_BYTES_MAX = 4096
-"""A secret is a line, and two keys are two; a larger file is another file."""
+"""Maximum size of a secret's file: it has one line, or two with two keys."""
 
 
 def read_tokens_of(settings: Settings) -> Tokens | None:
-    """Return the operators' tokens; None: everybody on this machine is one.
+    """Return the operators' tokens; None if every user of this machine is an operator.
 
     Raises TokenFileError.
     """
@@ -29,7 +29,7 @@ def read_tokens_of(settings: Settings) -> Tokens | None:
 
 
 def read_proxy_secret(settings: Settings) -> bytes:
-    """Return the metadata proxy's secret, or nothing; raises SettingsError."""
+    """Return the metadata proxy's secret, empty if none is set; raises SettingsError."""
     file, key = settings.metadata.signed_secret_file, "metadata.signed_secret_file"
     if not file:
         return b""
@@ -59,24 +59,25 @@ def read_keys_of(settings: Settings, number: int) -> tuple[bytes, ...]:
 
 
 def authenticates(settings: Settings) -> bool:
-    """Tell whether each caller of the operator API must say who it is."""
+    """Return whether callers of the operator API must authenticate."""
     return bool(settings.admin.token_file) or is_socket(settings.admin.listen)
 
 
 def open_doors(settings: Settings) -> Iterator[str]:
-    """Yield a warning where every program on this machine is an operator."""
+    """Yield a warning if every program on this machine is an operator."""
     if not authenticates(settings):
         yield (
             f"the operator API at {settings.admin.listen} needs no token: every user "
             "and program on this machine is an operator. Write the output of "
-            "`openssl rand -hex 32` to a file and name it in [admin] token_file"
+            "`openssl rand -hex 32` to a file and set [admin] token_file to its name"
         )
 
 
 def open_files(settings: Settings) -> Iterator[str]:
-    """Yield a warning for each secret that everybody on this machine may read.
+    """Yield a warning for each secret that all users of this machine can read.
 
-    The store counts as one: it has all tenants' history, and what tokens exist.
+    The store counts as a secret: it has the history of all tenants and the list of
+    tokens.
     """
     named = {
         "store.url": str(path_of(settings.store.url) or ""),
@@ -92,17 +93,17 @@ def open_files(settings: Settings) -> Iterator[str]:
         try:
             is_open = bool(file) and Path(file).stat().st_mode & stat.S_IROTH
         except OSError:
-            # Whoever needs it says that it is not there.
+            # The code that reads the file reports that it is missing.
             continue
         if is_open:
             yield (
-                f"{file} ({what}) can be read by everybody on this machine: "
-                "chmod it to 600, or to 640 with the service's group"
+                f"{file} ({what}) can be read by all users of this machine: "
+                "set its mode to 600, or to 640 with the service's group"
             )
 
 
 def _read(settings: Settings, key: str, file: str) -> bytes:
-    """Return what a secret's file has, without the blanks around it."""
+    """Return the content of a secret's file, without surrounding whitespace."""
     try:
         return read_file(Path(file), most=SECRET_BYTES_MAX).strip()
     except OSError as error:

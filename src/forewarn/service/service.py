@@ -1,11 +1,13 @@
-"""One service: joined, started and stopped in the order that each part needs.
+"""One service: its components are joined, started and stopped in a fixed order.
 
-Start: the shared listener of VMs, which are told to ask again; the store; the VMs' own
-listeners; driver, control thread, everything published, and VMs are answered. Then the operator API; then the
-driver is asked what became of its calls, beside everything else; then timers run, and
-the service is ready. The fleet file comes last, where a fleet is stored. Stop: not
-ready, take nothing new, finish what is under way, store the last sightings, end
-the control thread, close driver and store.
+Start: the shared listener of VMs, whose requests get 503 with Retry-After; the store;
+the VMs' own listeners; the driver, the control thread and the publication of all
+documents. From then on, VMs get their documents. Then the operator API starts, and the
+driver is asked for the results of its calls, in parallel to everything else. Then timers
+run, and the service is ready. If a fleet is stored, the fleet file comes last.
+
+Stop: report not ready, accept no new requests, finish running ones, store the last-seen
+times, end the control thread, close the driver and the store.
 """
 
 import asyncio
@@ -65,11 +67,11 @@ logger = logging.getLogger("forewarn.service")
 Api: TypeAlias = ApiHere | ApiProcess
 
 StartFleet: TypeAlias = FleetText | FleetFileError | None
-"""The fleet of a start: its file, what is wrong with the file, or none."""
+"""The fleet file of a start, its error, or None."""
 
 
 class Service:
-    """A running service. It is made, used and stopped on one event loop."""
+    """A running service; created, used and stopped on one event loop."""
 
     def __init__(
         self,
@@ -79,10 +81,10 @@ class Service:
         store: Store | None = None,
         api_apart: bool = False,
     ) -> None:
-        """Join the parts; those that are not given are made as the settings say.
+        """Prepare the components; those not given are created from the settings.
 
-        A store that is given stays the giver's to close. With `api_apart` the operator
-        API has a process of its own, unless the store is in no file.
+        The caller closes a store that it passes. With `api_apart`, the operator API
+        runs in a separate process, unless the store is in memory.
         """
         self.settings = settings
         self.clock = clock or SystemClock()
@@ -112,9 +114,9 @@ class Service:
     # Starting
 
     async def start(self, *, fleet: StartFleet = None) -> None:
-        """Start everything; raises ForewarnError, and then nothing is left.
+        """Start everything; raises ForewarnError and then leaves nothing running.
 
-        A file that was applied last is not even read.
+        If `fleet` is the file that was applied last, it is not parsed.
         """
         self._failed = asyncio.get_running_loop().create_future()
         try:
@@ -122,7 +124,7 @@ class Service:
         except BaseException:
             await self.stop()
             if self.failure is not None:
-                # Who asked was only told that the thread had ended, not why.
+                # The first error says only that the thread has ended, not why.
                 raise self.failure from None
             raise
 
@@ -146,7 +148,7 @@ class Service:
         self.watchers = Watchers()
         self._has_listeners = True
         await self._listen_for_vms()
-        # Its process takes a while to load: beside the opening of the store.
+        # Its process loads while the store is opened.
         self._api = api
         with refused("admin.listen", self.settings.admin.listen):
             await api.listen()
@@ -161,7 +163,7 @@ class Service:
         await runner.call(lambda plane, now: plane.publish(now=now))
         has_fleet = await self.gateway.read(fleet_changes.has_fleet)
         if not has_fleet:
-            # There is nothing to show to anybody yet.
+            # VMs can get no documents before there is a fleet.
             await self._apply_at_start(fleet)
         self.endpoint.open()
         await self._guests.begin()
@@ -180,7 +182,7 @@ class Service:
         webhooks.begin()
         runner.tick()
         self._is_ready = True
-        # Neither VMs nor timers wait for operators.
+        # The API is last, since neither VMs nor timers wait for it.
         await api.ready()
         if has_fleet:
             await self._update_at_start(fleet)
@@ -193,7 +195,7 @@ class Service:
         keys: Mapping[str, Sequence[bytes]],
         api: Api,
     ) -> tuple[Runner, Webhooks]:
-        """Join the plane, its thread and everything that asks it."""
+        """Create the plane, its thread and everything that uses it."""
         told = self.watchers.tell
         voice = components.Outbound(loop, publish=self._publish, changed=told)
         inquirer = components.inquirer_of(self.settings, driver)
@@ -209,7 +211,7 @@ class Service:
             plane=plane,
             clock=self.clock,
             loop=loop,
-            # Before silence is judged, who waits has been seen just now.
+            # A request that waits for a change counts as seen now.
             take_last_seen=lambda: self.endpoint.take_last_seen(now=self.clock.now()),
             on_failure=self._fail,
         )
@@ -219,18 +221,18 @@ class Service:
         return runner, self._join(runner, store, keys, api)
 
     async def _end_unauthenticated(self, runner: Runner) -> None:
-        """Revoke the tokens that anybody on this machine could make."""
+        """Revoke the tokens that any user of this machine could create."""
         who = Who(actor=service_part("service"), reason="callers must authenticate now")
         ended = await runner.call(
             lambda plane, now: plane.order(who, revoke_unauthenticated, now=now)
         )
         if ended:
             logger.warning(
-                "%d tokens were revoked: their makers were not authenticated", ended
+                "revoked %d tokens whose creators were not authenticated", ended
             )
 
     def _open_store(self) -> Store:
-        """Open the store, before anything else, since it locks the files."""
+        """Open the store before other files, since it holds the lock."""
         if self._store is not None:
             return self._store
         store = self._owned.enter_context(
@@ -240,7 +242,7 @@ class Service:
         return store
 
     def _open_driver(self, store: Store) -> Driver:
-        """Open the driver, and load what is counted in memory."""
+        """Open the driver, and load the counts that are kept in memory."""
         driver = self._owned.enter_context(
             contextlib.closing(components.open_driver_of(self.settings))
         )
@@ -250,7 +252,7 @@ class Service:
         return driver
 
     def _observed(self, store: Store) -> Store:
-        """Return the store as the plane uses it: the log and the metrics hear of it."""
+        """Return the store for the plane, with the log and the metrics as listeners."""
         listeners = (
             AuditLog(),
             self.metrics.tally,
@@ -313,14 +315,14 @@ class Service:
         return webhooks
 
     async def _listen_for_vms(self) -> None:
-        """Listen for VMs: they are told to ask again until everything is published."""
+        """Open the shared listener; until documents are published, VMs get 503."""
         listen = self.settings.metadata.listen
         if listen:
             with refused("metadata.listen", listen):
                 await self.server.serve_shared(*address_of(listen))
 
     def _metadata_limits(self, api: Api) -> Limits:
-        """Return the endpoint's limits: a reserve of files stays for all else."""
+        """Return the endpoint's limits, which leave a reserve of open files."""
         usual = Limits()
         files = open_files.free_for_connections()
         if not isinstance(api, ApiProcess):
@@ -328,7 +330,7 @@ class Service:
         return replace(usual, connections=min(usual.connections, files))
 
     def _make_api(self, tokens: Tokens | None) -> Api:
-        # A certificate that cannot be used is told before anything is started.
+        # Report an invalid certificate before anything is started.
         certificate_of(self.settings)
         setup = Setup(settings=self.settings, tokens=tokens)
         is_apart = self._api_apart and path_of(self.settings.store.url) is not None
@@ -358,7 +360,7 @@ class Service:
             await self.apply(fleet)
 
     async def _update_at_start(self, fleet: StartFleet) -> None:
-        """Apply the file of the start; one that is refused leaves what is stored."""
+        """Apply the file of the start; if it is refused, the stored fleet stays."""
         assert self._fleets is not None, "the service was joined"
         try:
             await self._apply_at_start(fleet)
@@ -369,30 +371,30 @@ class Service:
             self._fleets.refused(name, error)
 
     def wake(self) -> None:
-        """Look at the clock now: it has jumped."""
+        """Read the clock now, since it has jumped."""
         if self._runner is not None:
             self._runner.wake()
             self.server.wake()
 
     async def wait_failed(self) -> BaseException:
-        """Return what ended the control thread, when it has."""
+        """Wait until the control thread fails; return its error."""
         return await asyncio.shield(self._failed)
 
     @property
     def failure(self) -> BaseException | None:
-        """Return what ended the control thread before its time, if anything did."""
+        """Return the error that ended the control thread, if any."""
         if self._failed.done():
             return self._failed.result()
-        # The loop may not have been told yet.
+        # The loop may not know yet.
         return None if self._runner is None else self._runner.failure
 
     def addresses(self) -> Mapping[str, Address]:
-        """Return where VMs are listened for, by VM; the shared one has no name."""
+        """Return the listen addresses for VMs, by VM; the shared one has an empty name."""
         return self.server.addresses()
 
     @property
     def admin_address(self) -> Address:
-        """Return where operators are listened for."""
+        """Return the address of the operator API."""
         assert self._api is not None, "the service has not started"
         return self._api.listener.address
 
@@ -403,13 +405,13 @@ class Service:
         return self._api.listener.url
 
     def health(self) -> Health:
-        """Tell whether the service does its work."""
+        """Return the health of the service."""
         runner, problems = self._runner, [self._thread_problem()]
         if not self._is_ready:
             problems.append("the service is starting or stopping")
         if runner is not None:
             problems += [
-                f"no listener for vm {vm}: {error.strerror}"
+                f"no listener for VM {vm}: {error.strerror}"
                 for vm, error in self._guests.failed.items()
             ]
         if self._fleets is not None:
@@ -422,21 +424,21 @@ class Service:
         )
 
     def _thread_problem(self) -> str:
-        """Return what is wrong with the control thread, or nothing."""
+        """Return the problem of the control thread, or an empty text."""
         runner = self._runner
         if runner is not None and runner.failure is not None:
             return f"the control thread ended: {runner.failure}"
         idle = runner is not None and runner.idle_seconds() >= limits.IDLE_SECONDS
         if runner is not None and idle and runner.is_held:
-            return "the store cannot be written: another program holds it"
+            return "the store cannot be written: another program locks it"
         if runner is None or not runner.is_alive():
-            return "the control thread gives no sign of life"
-        return "timers do not run: the control thread is busy or stuck" if idle else ""
+            return "the control thread has no heartbeat"
+        return "timers do not run: the control thread is busy or hangs" if idle else ""
 
     def status(self) -> str:
-        """Return in one line what it does, for whoever supervises it."""
+        """Return a status line for the supervisor."""
         vms, open_ = len(self.endpoint.directory.by_vm), len(self.metrics.tally.open())
-        return f"serving {vms} VMs; {open_} operations under way"
+        return f"serving {vms} VMs; {open_} open operations"
 
     def _publish(self, publication: Publication) -> None:
         self.metrics.published += len(publication.views)
@@ -446,7 +448,7 @@ class Service:
     def _tell_of_guest(self, vm: str) -> None:
         if self._is_ready:
             url = url_of(self.addresses()[vm])
-            logger.info("vm %s is served at %s", vm, url)
+            logger.info("VM %s is served at %s", vm, url)
 
     def _fail(self, error: BaseException) -> None:
         self._is_ready = False
@@ -456,7 +458,7 @@ class Service:
     # Stopping
 
     async def stop(self) -> None:
-        """Stop in order; may be called at any time, and again."""
+        """Stop in order; can be called at any time and repeatedly."""
         self._is_ready = False
         if self._fleets is not None:
             self._fleets.close()
@@ -469,7 +471,7 @@ class Service:
         if self._webhooks is not None:
             await self._webhooks.end()
         if self._runner is not None and not await self._runner.stop():
-            logger.error("the control thread does not end; the store stays open")
+            logger.error("the control thread does not end, so the store stays open")
             return
         await asyncio.to_thread(self._owned.close)
         self._threads.shutdown(wait=False)
@@ -484,5 +486,5 @@ class Service:
 
 
 def _guest_listeners(reader: Reader) -> dict[str, str]:
-    """Return the stored VMs that have listeners of their own, with their addresses."""
+    """Return the listen addresses of stored VMs with their own listener."""
     return {vm.name: vm.listen for vm in every(reader, kinds.VMS_WITH_LISTENER)}

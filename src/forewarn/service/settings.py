@@ -1,7 +1,8 @@
-"""Where settings come from: flag, environment, file, default, in this order.
+"""Load the settings of a service: flags override the environment, which overrides the
+file, which overrides the defaults.
 
-Everything that is wrong is told together, each with its file and line, its
-variable or its flag, so that whoever mends one need not come back for the next.
+All problems are reported together, each with its file and line, its variable or its
+flag, so that the user can fix them in one go.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,9 +36,9 @@ __all__ = [
 
 
 class SettingsError(FileError):
-    """The settings cannot be used; nothing was started."""
+    """Settings that cannot be used; nothing was started."""
 
-    advice = "`forewarn config show` prints the settings in force, and from where"
+    advice = "Run `forewarn config show` to see each setting with its origin."
 
 
 FORMAT = Format(
@@ -46,15 +47,15 @@ FORMAT = Format(
     arrays=array_tables.OPTIONS,
     variable=options.environment_name,
 )
-"""What forewarn.toml may have in it."""
+"""The allowed content of forewarn.toml."""
 
 
 def load_settings(
     *, file: Path | None, environ: Mapping[str, str], flags: Mapping[str, str]
 ) -> Settings:
-    """Return the settings in force; `flags` are by whole name, `timing.speed`.
+    """Return the effective settings; `flags` have full names, such as `timing.speed`.
 
-    Raises SettingsError with everything that is wrong.
+    Raises SettingsError with all problems.
     """
     reader = Reader(
         FORMAT,
@@ -77,7 +78,7 @@ def load_settings(
 
 
 def describe(settings: Settings) -> tuple[SettingRow, ...]:
-    """Return every setting with its value and its origin, in the file's order."""
+    """Return each setting with its value and origin, in the order of the file."""
     return (
         *FORMAT.rows(partial(value_of, settings), settings.origins),
         *_entry_rows(settings),
@@ -85,7 +86,7 @@ def describe(settings: Settings) -> tuple[SettingRow, ...]:
 
 
 def _entry_rows(settings: Settings) -> Iterator[SettingRow]:
-    """Yield the keys of arrays' tables, each table by its own name."""
+    """Yield the keys of the tables in arrays, each table by its name."""
     for array, kind in array_tables.ARRAYS.items():
         for number, entry in enumerate(getattr(settings, array), start=1):
             for key in (each.name for each in fields(kind)):
@@ -98,15 +99,15 @@ def _entry_rows(settings: Settings) -> Iterator[SettingRow]:
 
 
 def value_of(settings: Settings, name: str) -> Any:
-    """Return the value of a setting by its whole name."""
+    """Return the value of a setting by its full name."""
     section, _, key = name.rpartition(".")
     return getattr(getattr(settings, section.rpartition(".")[2]), key)
 
 
 def problem(settings: Settings, name: str, message: str) -> SettingsError:
-    """Return the error for a value that turns out wrong when it is used."""
+    """Return the error for a value whose problem shows only when it is used."""
     origin = settings.origins.get(name, "default")
-    # A flag is called what its setting is called.
+    # The origin already names the setting if it is a flag.
     key = "" if origin == f"flag {name}" else array_tables.plain(name)
     return SettingsError((Problem(file=origin, line=0, key=key, message=message),))
 
@@ -127,12 +128,12 @@ def _check_together(settings: Settings) -> None:
     admin = settings.admin
     for named, other in (("certificate", "key"), ("key", "certificate")):
         if getattr(admin, f"tls_{named}") and not getattr(admin, f"tls_{other}"):
-            message = f"needs admin.tls_{other} beside it"
+            message = f"needs admin.tls_{other} too"
             raise problem(settings, f"admin.tls_{named}", message)
     if is_socket(admin.listen):
         if admin.tls_certificate:
             raise problem(
-                settings, "admin.tls_certificate", "has no use at a Unix socket"
+                settings, "admin.tls_certificate", "cannot be used with a Unix socket"
             )
         return
     address = split_listener(admin.listen)
@@ -142,5 +143,5 @@ def _check_together(settings: Settings) -> None:
             settings,
             "admin.listen",
             f"{settings.admin.listen} is reachable from other machines, so "
-            "admin.token_file must name a file of tokens",
+            "admin.token_file must name a file with tokens",
         )

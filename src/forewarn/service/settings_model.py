@@ -1,9 +1,9 @@
-"""The settings of a service: what they are, and what each is if nobody says.
+"""The settings of a service and their defaults.
 
-The sections are those of forewarn.toml. Durations are as they were written;
-`policy` divides them by `speed`, once. `settings` finds the values, `options`
-knows their forms and bounds. No secret is ever a setting: settings name the
-files that secrets are in.
+The classes correspond to the tables of forewarn.toml. Durations are as written in the
+file; `policy` divides them by `speed` once. `settings` reads the values, and
+`option_table` defines their forms and bounds. A secret is never a setting: settings name
+the files that contain secrets.
 """
 
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ _NOTICES = (
 )
 
 _USUAL = Policy()
-"""What decisions depend on where nobody says anything: a setting's default is there."""
+"""The default policy; the defaults of many settings come from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataSettings:
-    """[metadata]: what VMs ask."""
+    """[metadata]: the endpoint for VMs."""
 
     listen: str = "0.0.0.0:8080"
     rate_limit: float = 50.0
@@ -44,7 +44,7 @@ class MetadataSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminSettings:
-    """[admin]: what operators ask."""
+    """[admin]: the operator API."""
 
     listen: str = "127.0.0.1:8200"
     token_file: str = ""
@@ -54,7 +54,7 @@ class AdminSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """[store]: where everything is kept, and how long."""
+    """[store]: the database and the retention."""
 
     url: str = "sqlite:///forewarn.db"
     retention: Micros = _USUAL.retention
@@ -62,14 +62,14 @@ class StoreSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySettings:
-    """[policy]: how rollouts go on."""
+    """[policy]: the pace of rollouts."""
 
     hosts_at_once: int = _USUAL.hosts_at_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedSettings:
-    """[driver.simulated]: how long each impact takes, and what goes wrong."""
+    """[driver.simulated]: the duration of each impact, and injected faults."""
 
     freeze: Micros = 7 * SECOND
     live_migrate: Micros = 5 * SECOND
@@ -82,7 +82,7 @@ class SimulatedSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSettings:
-    """[driver.command]: the operator's own programs, as lists of words."""
+    """[driver.command]: the operator's programs, as lists of arguments."""
 
     freeze: tuple[str, ...] = ()
     live_migrate: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class CommandSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSettings:
-    """[driver]: who carries operations out."""
+    """[driver]: the driver that executes operations."""
 
     kind: str = "simulated"
     timeout: Micros = _USUAL.driver_timeout
@@ -117,7 +117,7 @@ class DriverSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """[log]: what the service writes to standard error."""
+    """[log]: the log on standard error."""
 
     format: str = "auto"
     level: str = "info"
@@ -125,7 +125,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    """[[webhook]]: who is told of changes of events."""
+    """[[webhook]]: a receiver of event changes."""
 
     name: str
     url: str
@@ -141,7 +141,7 @@ class WebhookSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings of a service, and where each came from."""
+    """All settings of a service, with the origin of each."""
 
     metadata: MetadataSettings = field(default_factory=MetadataSettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
@@ -154,16 +154,17 @@ class Settings:
     log: LogSettings = field(default_factory=LogSettings)
     webhook: tuple[WebhookSettings, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By the setting's whole name, such as `timing.speed`; absent: its default."""
+    """Origins by full name, such as `timing.speed`; a setting with its default is absent."""
     warnings: tuple[str, ...] = ()
-    """What is probably a mistake, and does no harm."""
+    """Messages about probable mistakes that do no harm."""
 
 
 def policy(settings: Settings, *, notice_floor: Micros = 0) -> Policy:
-    """Return what decisions depend on, with everything divided that `speed` divides.
+    """Return the policy for decisions, with durations divided by `speed`.
 
-    Those are notices, recovery and the bound of a hold; retention, disabling and
-    the driver's time-outs are not. No notice is divided below `notice_floor`.
+    Notices, the recovery time and the maximum hold time are divided. The retention, the
+    time until disabling and the driver's timeouts are not. No notice becomes shorter
+    than `notice_floor`.
     """
     timing, metadata, driver = settings.timing, settings.metadata, settings.driver
     floors = dict.fromkeys(_NOTICES, notice_floor)
@@ -198,9 +199,9 @@ def _subscriber(webhook: WebhookSettings) -> Subscriber:
 
 
 def impacts(settings: Settings, *, floor: Micros = 0) -> dict[Action, Micros]:
-    """Return how long the simulated driver takes, divided by `speed`.
+    """Return the durations of the simulated driver, divided by `speed`.
 
-    No impact is divided below `floor`.
+    No impact becomes shorter than `floor`.
     """
     simulated = settings.simulated
     return {

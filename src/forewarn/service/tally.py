@@ -1,8 +1,8 @@
-"""What commits add up to: operations and events now, and all that happened to them.
+"""Counts of operations and events, kept from the changes of each transaction.
 
-Kept from what each transaction wrote, in the control thread, so that a scrape
-asks the store for next to nothing. What is open when the service starts is read
-once. Numbers are of this process; Prometheus knows how to go on over a restart.
+The control thread updates them, so that a scrape hardly reads the store. Open operations
+and events are read once at the start. The counters start at 0 with each process;
+Prometheus handles the reset.
 """
 
 from collections import Counter, defaultdict
@@ -32,40 +32,40 @@ VERDICTS: Mapping[AuditKind, str] = {
     AuditKind.DRIVER_FAILED: "failed",
     AuditKind.DRIVER_OUTCOME_UNKNOWN: "unknown",
 }
-"""The kinds of audit entries for what came of a driver's call."""
+"""The verdicts of driver calls, by kind of audit entry."""
 
 
 Place: TypeAlias = tuple[str, str]
-"""A verb and a state, as labels have them."""
+"""A verb and a state, as label values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """An open operation, and since when it stands where it stands."""
+    """An open operation, and the time when it entered its state."""
 
     operation: Operation
     since: Micros
     place: Place
-    """Kept here, since an enumeration's value is slow to get."""
+    """Stored here, since reading the value of an enum member is slow."""
 
 
 def standing(operation: Operation, since: Micros) -> Counted:
-    """Return where an operation stands."""
+    """Return an open operation in its state since the instant `since`."""
     return Counted(operation, since, (operation.verb.value, operation.state.value))
 
 
 class Tally(Listener):
-    """Counts; written by the control thread, read by any."""
+    """The counters; the control thread writes them, any thread can read them."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin at nothing."""
+        """Start with zero counts."""
         self._clock = clock
         self._open: dict[str, Counted] = {}
         self.ended: Counter[tuple[str, str]] = Counter()
         self.live: Counter[tuple[str, str]] = Counter()
-        """Events that documents show, by status and type."""
+        """Events in documents, by status and type."""
         self.steps: Counter[tuple[str, str]] = Counter()
-        """What happened to events, by type."""
+        """Steps of events, by type and step."""
         self.approval_seconds: defaultdict[str, Histogram] = defaultdict(
             lambda: Histogram(metric_definitions.APPROVAL_SECONDS.buckets)
         )
@@ -76,7 +76,7 @@ class Tally(Listener):
         self.results: Counter[tuple[str, str]] = Counter()
 
     def load(self, store: Store) -> None:
-        """Begin with what is under way; nothing writes yet."""
+        """Load the open operations and events; call it before anything writes."""
         now = self._clock.now()
 
         def read_open(reader: Reader) -> None:
@@ -90,13 +90,13 @@ class Tally(Listener):
         store.read(read_open)
 
     def open(self) -> Sequence[Counted]:
-        """Return what is under way, as it is now; from any thread."""
+        """Return the open operations; any thread can call this."""
         return list(self._open.values())
 
     # observed.Listener
 
     def store_failed(self) -> None:
-        """Count a transaction that could not be done."""
+        """Count a failed transaction."""
         self.store_failures += 1
 
     def took(self, seconds: float) -> None:
@@ -143,7 +143,7 @@ class Tally(Listener):
     def _timer(
         self, change: Change, key: str, now: Micros, looked_at: set[str]
     ) -> None:
-        """Note how late what was due is looked at, once in a transaction."""
+        """Observe the delay of a due timer, once per record and transaction."""
         before = change.before
         if key in looked_at:
             return
@@ -173,11 +173,11 @@ class Tally(Listener):
             action = known.operation.action.value
             self.results[action, VERDICTS[entry.kind]] += 1
 
-    # What is now
+    # The current state
 
     def operations(self) -> tuple[dict[Place, int], dict[Place, float]]:
-        """Return by verb and state how many operations there are, and the seconds
-        that the longest has stood there."""
+        """Return the number of open operations by verb and state, and the longest time,
+        in seconds, that one has been in that state."""
         counts: dict[Place, int] = {}
         since: dict[Place, Micros] = {}
         now = self._clock.now()
@@ -187,8 +187,8 @@ class Tally(Listener):
         return counts, {place: (now - at) / SECOND for place, at in since.items()}
 
     def vms_down(self) -> tuple[int, float]:
-        """Return how many VMs failures have taken down, and the seconds since the
-        first failure that keeps one down; an empty host's keeps nobody down."""
+        """Return the number of VMs that are down because of failures, and the seconds
+        since the oldest of these failures. A failure of an empty host does not count."""
         now = self._clock.now()
         failures = [
             each
@@ -201,14 +201,14 @@ class Tally(Listener):
 
 
 def _since(operation: Operation, now: Micros) -> Micros:
-    """Return since when an operation that was read stands there, at the least."""
+    """Return the earliest time at which a loaded operation can have entered its state."""
     match operation.state:
         case OperationState.IMPACTING:
             return operation.started_at
         case OperationState.RECOVERING:
             return operation.impact_ended_at
         case OperationState.READY:
-            # When it was let go is not kept; nobody could hold it any longer.
+            # The time of the release is not stored; at NotBefore it was released.
             return min(now, operation.not_before)
         case _:
             return operation.created

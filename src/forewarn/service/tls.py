@@ -1,7 +1,7 @@
-"""The certificate of the operator API, read again when its files change.
+"""The certificate of the operator API, reloaded when its files change.
 
-Whoever renews a certificate replaces two files, not at the same instant, and restarts
-nothing. A pair that does not fit is logged, and the pair before it stays in use.
+A renewal replaces two files, one after the other, and restarts nothing. If certificate
+and key do not match, an error is logged and the previous pair stays in use.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from forewarn.service.settings import Settings, SettingsError, problem
 logger = logging.getLogger("forewarn.admin")
 
 LOOK_SECONDS = 2.0
-"""Between two looks at the files: two calls of stat."""
+"""Time between two checks of the files, which are two calls of stat."""
 
 
 class Certificate:
-    """A certificate and its key, as a context for each new connection."""
+    """A certificate and its key, as the TLS context of new connections."""
 
     def __init__(self, settings: Settings) -> None:
         """Read the files that `settings` names; raises SettingsError."""
@@ -29,7 +29,7 @@ class Certificate:
         self.context = self._read()
 
     def renew(self) -> None:
-        """Read the files again if they changed; log it, also if they do not fit."""
+        """Reload the files if they changed, and log the result."""
         seen = self._look()
         if seen == self._seen:
             return
@@ -37,29 +37,29 @@ class Certificate:
         try:
             self.context = self._read()
         except SettingsError as error:
-            # Whose fault it is does not need the place in this program.
+            # No traceback: the problem is in the files.
             logger.error(  # noqa: TRY400
-                "the new certificate is not used, the one before it stays: %s",
+                "cannot use the new certificate; the previous one stays in use: %s",
                 error.message,
             )
         else:
-            logger.info("the certificate %s was read again", self._certificate)
+            logger.info("reloaded the certificate %s", self._certificate)
 
     async def keep(self) -> None:
-        """Look at the files until cancelled."""
+        """Check the files periodically until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             self.renew()
 
     def _look(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return what changes when a file is replaced or written."""
+        """Return values that change when a file is replaced or written."""
         return tuple(_state(Path(each)) for each in (self._certificate, self._key))
 
     def _read(self) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.set_alpn_protocols(["http/1.1"])
         try:
-            # An encrypted key would ask for its password at the terminal.
+            # Without `password`, OpenSSL would ask for one at the terminal.
             context.load_cert_chain(self._certificate, self._key, password=_no_password)
         except (OSError, ValueError) as error:
             reason = error.strerror or str(error) if isinstance(error, OSError) else ""
@@ -73,7 +73,7 @@ class Certificate:
 
 
 def certificate_of(settings: Settings) -> Certificate | None:
-    """Return the certificate of the operator API; None: it speaks plain HTTP."""
+    """Return the certificate of the operator API; None if it uses plain HTTP."""
     return Certificate(settings) if settings.admin.tls_certificate else None
 
 

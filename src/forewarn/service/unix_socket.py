@@ -1,8 +1,8 @@
-"""The operator API at a Unix socket, where the kernel says who asks.
+"""The operator API at a Unix socket, where the kernel identifies the caller.
 
 A token can be copied; the credentials of a local process cannot. Operators are root,
-the service's own user, and the members of its group. The directory of the socket and
-its mode keep out others before they can connect.
+the service's user, and the members of its group. The directory and the mode of the
+socket prevent other users from connecting.
 """
 
 import errno
@@ -19,39 +19,39 @@ from typing import Any
 from forewarn.admin.access import UnixPeer
 
 PREFIX = "unix:"
-"""Of the setting `admin.listen`, before the path of a socket."""
+"""The prefix of a socket path in the setting `admin.listen`."""
 
 MODE = 0o660
 
 BACKLOG = 128
-"""Connections that the kernel keeps while the loop is busy: operators are few."""
+"""Maximum pending connections in the kernel: operators are few."""
 
 _CREDENTIALS = struct.Struct("iII")
-"""What SO_PEERCRED tells: process, user and group."""
+"""The result of SO_PEERCRED: process, user and group."""
 
 _SO_PEERGROUPS = 59
-"""Linux' option that tells all groups of the peer; Python has no name for it."""
+"""The Linux socket option for all groups of the peer; Python has no constant for it."""
 
 _GROUPS_BYTES = 65_536 * 4
-"""The kernel's limit of groups, four bytes each."""
+"""Buffer size: the kernel's limit of groups, with four bytes each."""
 
 
 def path_of(listen: str) -> str:
-    """Return the path of a Unix socket that a setting names, or nothing."""
+    """Return the path of the Unix socket in a setting, or an empty text."""
     return listen.removeprefix(PREFIX) if listen.startswith(PREFIX) else ""
 
 
 def open_socket(path: str) -> socket.socket:
     """Return a socket that listens at `path`; raises OSError.
 
-    A socket that a killed service has left is replaced; one that is served, and any
-    other file, is not.
+    It replaces the socket of a killed service, but no socket that is in use and no other
+    file.
     """
     _remove_stale(path)
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         opened.setblocking(False)
-        # No instant at which others can connect.
+        # The umask sets the mode at once, so that other users can never connect.
         before = os.umask(0o777 & ~MODE)
         try:
             opened.bind(path)
@@ -70,18 +70,18 @@ def _remove_stale(path: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise OSError(errno.EEXIST, "a file that is not a socket is there", path)
+        raise OSError(errno.EEXIST, "a file that is not a socket exists there", path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         try:
             asking.connect(path)
         except ConnectionRefusedError:
             Path(path).unlink(missing_ok=True)
             return
-    raise OSError(errno.EADDRINUSE, "another program listens there", path)
+    raise OSError(errno.EADDRINUSE, "another program listens at this socket", path)
 
 
 def peer_of(connection: socket.socket) -> UnixPeer:
-    """Return who is at the other end, as the kernel knows it."""
+    """Return the identity of the process at the other end, from the kernel."""
     raw = connection.getsockopt(
         socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
     )
@@ -99,7 +99,7 @@ def _groups(connection: socket.socket) -> tuple[int, ...]:
     try:
         raw = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _GROUPS_BYTES)
     except OSError:
-        # An old kernel: the peer's first group must do.
+        # An old kernel: only the primary group of the peer is known.
         return ()
     return struct.unpack(f"{len(raw) // 4}I", raw)
 

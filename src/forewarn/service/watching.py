@@ -1,4 +1,4 @@
-"""Who watches operations: a bounded queue for each, told in commit order."""
+"""The watchers of operations: each has a bounded queue, filled in commit order."""
 
 import asyncio
 from collections import deque
@@ -10,27 +10,28 @@ from forewarn.service import limits
 
 
 class Watchers:
-    """Everybody who watches; used on one event loop."""
+    """All watchers; used on one event loop."""
 
     def __init__(self) -> None:
-        """Nobody watches yet."""
-        # Whoever watches holds its own queue; who drops it watches no more.
+        """Start without watchers."""
+        # The caller holds its watcher; a watcher that is dropped leaves this set.
         self._watchers: WeakSet[_Watcher] = WeakSet()
         self._is_closed = False
 
     def __len__(self) -> int:
-        """Return how many watch."""
+        """Return the number of watchers."""
         return len(self._watchers)
 
     def tell(self, operations: Sequence[str]) -> None:
-        """Tell everybody that these operations changed."""
+        """Queue the IDs of changed operations for all watchers."""
         for watcher in self._watchers:
             watcher.tell(tuple(operations))
 
     def watch(self) -> AsyncIterator[tuple[str, ...]]:
-        """Return what changes from now on, until `close`: each time all that is new.
+        """Return an iterator over changes from now until `close`.
 
-        A watcher that falls behind gets an empty tuple: read everything anew.
+        Each item has all new IDs. A watcher that falls behind gets an empty tuple, which
+        means that it must read everything again.
         """
         watcher = _Watcher()
         self._watchers.add(watcher)
@@ -39,14 +40,14 @@ class Watchers:
         return watcher
 
     def close(self) -> None:
-        """Let every watcher end."""
+        """End all watchers."""
         self._is_closed = True
         for watcher in list(self._watchers):
             watcher.close()
 
 
 class _Watcher:
-    """One watcher's queue. To stop waiting for its next change is not to end it."""
+    """The queue of one watcher. Cancelling `__anext__` does not end the watcher."""
 
     def __init__(self) -> None:
         self._changes: deque[tuple[str, ...]] = deque()

@@ -1,10 +1,11 @@
-"""Read settings: one engine for the service, the agent and what follows them.
+"""Readers of all files that people write: settings, scenarios, faults and addresses.
 
-A format is a declaration. An `Option` is one setting: its form, its bounds and its
-meaning. A form (`forms`) says how a file, a flag or a variable writes a value, and how a
-person is shown it. A `Reader` (`reading`) takes values from a file, the environment and
-flags, and keeps every problem with its file and line, its variable or its flag. What
-must hold between settings, and the values that are made of them, belong to each format.
+A format is a declaration. An `Option` describes one setting: its form, its bounds and
+its meaning. A form (`forms`) defines how a file, a flag or a variable writes a value,
+and how the value is displayed. A `Reader` (`reading`) takes values from a file, the
+environment and flags. It collects all problems, each with its file and line, its
+variable or its flag. Each format checks its own rules between settings.
 
-The standard library only, on Python 3.9 and newer: the agent uses it in every VM.
+This package uses only the standard library and runs on Python 3.9, since the agent
+imports it in every VM.
 """

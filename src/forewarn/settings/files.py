@@ -1,10 +1,10 @@
-"""Read files that somebody names: settings, secrets, certificates, fleets, recordings.
+"""Read files named by users: settings, secrets, certificates, fleets, recordings.
 
-Such a name may be that of a FIFO, whose opening waits for ever, of a device without an
-end, or of a directory. Only regular files, and links to them, are read, and no more of
-one than its reader says; `/dev/null` is an empty file. What is something else is an
-OSError whose `strerror` says so, so that whoever tells why a file cannot be read tells
-this, too. The standard library only, on Python 3.9 and newer, and without pathlib.
+The name may be that of a FIFO, which blocks when opened, of an endless device, or of a
+directory. These functions read only regular files and links to them, up to a maximum
+size. `/dev/null` counts as an empty file. For anything else they raise OSError with a
+`strerror` that describes the file, so that callers can report it like any other OSError.
+The module uses only the standard library, runs on Python 3.9, and avoids pathlib.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import stat
 from typing import BinaryIO
 
 CERTIFICATE_BYTES_MAX = 16 * 1024 * 1024
-"""Of a file of certificates or keys: the bundle of a whole system has 220,000."""
+"""Maximum size of a file with certificates or keys: a system's bundle has 220,000."""
 
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -31,29 +31,29 @@ _FLAGS = (
     | getattr(os, "O_NOCTTY", 0)
     | getattr(os, "O_BINARY", 0)
 )
-"""A FIFO that takes a file's place at the last moment must not be waited for."""
+"""Flags that avoid blocking on a FIFO that replaced the file after the check."""
 
 
 class UnreadError(OSError):
-    """A file is none that is read; `strerror` says why, and what to do."""
+    """A file of a kind or size that is not read; `strerror` says why."""
 
     def __str__(self) -> str:
-        """Return the sentence, without a number and the name of the file."""
+        """Return the message without the error number and the file name."""
         return self.strerror or ""
 
 
 def read_file(path: str | os.PathLike[str], *, most: int, pipes: bool = True) -> bytes:
-    """Return what a file has, which may be `most` bytes; raises OSError.
+    """Return the content of a file of at most `most` bytes; raises OSError.
 
-    With `pipes`, a FIFO is read to its end, so that a shell's `<(program)` works: for
-    what a person's command reads once, and Ctrl-C ends the wait for whoever writes.
+    With `pipes`, a FIFO is read to its end, so that a shell's `<(program)` works. This
+    is for commands, which read a file once and which the user can stop with Ctrl-C.
     """
     with opened(os.fspath(path), pipes=pipes) as file:
         return read_bounded(file, most=most)
 
 
 def read_bounded(opened: BinaryIO, *, most: int) -> bytes:
-    """Return the rest of what is open, which may be `most` bytes; raises OSError."""
+    """Return the rest of an open file, at most `most` bytes; raises OSError."""
     data = opened.read(most + 1)
     if len(data) > most:
         raise UnreadError(errno.EFBIG, f"it has more than {shown(most)}")
@@ -61,20 +61,20 @@ def read_bounded(opened: BinaryIO, *, most: int) -> bytes:
 
 
 def begin_of(path: str, most: int) -> bytes:
-    """Return a regular file's first bytes, at most so many; raises OSError.
+    """Return at most the first `most` bytes of a regular file; raises OSError.
 
-    It waits for no other program.
+    It never waits for another program.
     """
     with opened(path) as file:
         return file.read(most)
 
 
 def opened(path: str, *, pipes: bool = False) -> BinaryIO:
-    """Return a regular file, open to be read; raises OSError.
+    """Return a regular file, opened for reading; raises OSError.
 
-    It waits for no other program, unless `pipes` lets it read a FIFO.
+    It waits for another program only if `pipes` is set and the file is a FIFO.
     """
-    # Before it is opened: some devices do something when that happens.
+    # Check before opening, since opening some devices has side effects.
     found = os.stat(path)
     if pipes and stat.S_ISFIFO(found.st_mode):
         return open(path, "rb")
@@ -83,9 +83,9 @@ def opened(path: str, *, pipes: bool = False) -> BinaryIO:
 
 
 def claimed(path: str, mode: int) -> int:
-    """Return a regular file's descriptor to read and write; raises OSError.
+    """Return a descriptor for reading and writing a regular file; raises OSError.
 
-    It is made where there is none, with this mode.
+    If the file does not exist, it is created with the mode `mode`.
     """
     with contextlib.suppress(FileNotFoundError):
         _refuse(os.stat(path), path)
@@ -93,7 +93,7 @@ def claimed(path: str, mode: int) -> int:
 
 
 def _opened(path: str, flags: int, mode: int = 0o777) -> int:
-    """Return the descriptor of a regular file; raises OSError, with none open."""
+    """Return the descriptor of a regular file; raises OSError and then leaves none open."""
     descriptor = os.open(path, flags | _FLAGS, mode)
     try:
         _refuse(os.fstat(descriptor), path)
@@ -104,9 +104,9 @@ def _opened(path: str, flags: int, mode: int = 0o777) -> int:
 
 
 def refuse_unreadable(path: str, most: int = CERTIFICATE_BYTES_MAX) -> None:
-    """Raise OSError for what is no regular file, or has more bytes than that.
+    """Raise OSError if `path` is not a regular file or is larger than `most` bytes.
 
-    For readers that take nothing but a name, as those of OpenSSL do.
+    This is for libraries that accept only a file name, such as OpenSSL.
     """
     found = os.stat(path)
     _refuse(found, path)
@@ -115,7 +115,7 @@ def refuse_unreadable(path: str, most: int = CERTIFICATE_BYTES_MAX) -> None:
 
 
 def shown(size: int) -> str:
-    """Return a number of bytes for a person."""
+    """Format a number of bytes for people."""
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit and not size % unit:
             return f"{size // unit} {name}"

@@ -1,7 +1,7 @@
-"""The forms that a setting's value may have: how each is read, and how it is shown.
+"""The forms of setting values: how each is read and displayed.
 
-A format has a subclass of `Forms` with the forms that only it knows. Readers raise
-ValueError with a sentence for the author of the value.
+Each format has a subclass of `Forms` with its additional forms. Readers raise
+ValueError with a message for the author of the value.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from forewarn.problems import LIKENESS, did_you_mean, number, quoted
 from forewarn.protocol.frozen import frozen_dataclass
 
 TEXT_MAX = 10_000
-"""Characters of one text: a template of a message is the longest."""
+"""Maximum characters of one text: message templates are the longest."""
 
 SHOWN_MAX = 40
-"""Characters of a wrong text that are told."""
+"""Maximum characters of an invalid text that a message quotes."""
 
 SLIP = 0.8
-"""How like a known word one is that is no new word, but a slip of the hand."""
+"""Minimum similarity, from 0 to 1, at which an unknown word counts as a typo."""
 
 _COUNT = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 
 
 @frozen_dataclass
 class Form:
-    """What a value looks like."""
+    """The form of a value."""
 
     told: str
-    """What it must be, for a sentence."""
+    """Description of valid values, as messages say it after \"must be\"."""
     read: Callable[[Option, Any], Any]
-    """Returns the value that a file writes."""
+    """Returns the value for what a file contains."""
     read_text: Callable[[Option, str], Any] | None = None
-    """Returns the value that a flag or a variable writes; None: as in a file."""
+    """Returns the value for the text of a flag or variable; None: as for a file."""
     show: Callable[[Any], str] = str
-    """Returns the value as a flag would write it."""
+    """Returns the text that a flag would use for the value."""
     metavar: str = "VALUE"
-    """What stands for it in the help of a flag."""
+    """Placeholder of the value in the help of a flag."""
     kind: type | tuple[type, ...] = object
-    """What a file has for it; anything else is refused before it is read."""
+    """Type of the value in a file; other types are rejected before `read` is called."""
 
 
 @frozen_dataclass
@@ -51,21 +51,21 @@ class Option:
 
     form: Form
     text: str = ""
-    """What it means, for the reference."""
+    """The meaning, as the reference page prints it."""
     least: float = 0
     most: float = math.inf
     may_be_empty: bool = False
-    """A text or a list; other lists are left out where they have nothing in them."""
+    """Whether a text or a list can be empty."""
     words: tuple[str, ...] = ()
-    """Of a word: which there are. Of a program: its placeholders."""
+    """For a word: the allowed words. For a program: its placeholders."""
     is_open: bool = False
-    """Other words are taken too, and warned of."""
+    """Whether unknown words are accepted with a warning."""
     kinds: tuple[str, ...] = ()
-    """For which kinds of entry it is; none: for all."""
+    """The kinds of table entries that have this key; empty: all kinds."""
     is_needed: bool = False
-    """Whether each table that may have it must have it."""
+    """Whether each table that can have this key must have it."""
     keys: Mapping[str, Option] | None = None
-    """Of a table, or of each in an array; None: whatever is written in it."""
+    """The keys of a table, or of each table of an array; None: any key is allowed."""
 
 
 def flag_of(name: str) -> str:
@@ -74,30 +74,30 @@ def flag_of(name: str) -> str:
 
 
 def from_toml(option: Option, value: object) -> Any:
-    """Return the value that a file writes; raises ValueError with a sentence."""
+    """Return the value for what a file contains; raises ValueError with a message."""
     form = option.form
     is_kind = isinstance(value, form.kind)
-    # True is an int for Python, and no number for people.
+    # Python counts True as an int, but it is not a number here.
     if not is_kind or (isinstance(value, bool) and form.kind in {int, (int, float)}):
         raise unfit(option, value)
     return form.read(option, value)
 
 
 def from_text(option: Option, text: str) -> Any:
-    """Return the value that a flag or a variable of the environment writes.
+    """Return the value for the text of a flag or an environment variable.
 
-    Raises ValueError with a sentence, as `from_toml` does.
+    Raises ValueError with a message, as `from_toml` does.
     """
     return (option.form.read_text or option.form.read)(option, text)
 
 
 def shown(option: Option, value: Any) -> str:
-    """Return a value for a person, as a flag would write it; no value is empty."""
+    """Return a value as a flag would write it; for None, an empty text."""
     return "" if value is None else option.form.show(value)
 
 
 def bounds_of(option: Option) -> str:
-    """Return the sentence about an option's bounds, for the reference; or nothing."""
+    """Return the sentence about an option's bounds for the reference, or an empty text."""
     parts: list[str] = []
     if option.form is Forms.DURATION:
         if option.least:
@@ -114,12 +114,12 @@ def bounds_of(option: Option) -> str:
 
 
 def unfit(option: Option, value: object) -> ValueError:
-    """Return the error for a value of another kind than its option's."""
+    """Return the error for a value of the wrong type."""
     return ValueError(f"must be {option.form.told}, not {what(value)}")
 
 
 def what(value: object) -> str:
-    """Return what somebody wrote, for a sentence; a long text is cut."""
+    """Describe an invalid value in a message; long texts are truncated."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -131,14 +131,14 @@ def what(value: object) -> str:
 
 
 def text(option: Option, value: object) -> str:
-    """Return a text, of several lines if it has them."""
+    """Return a text, which can have several lines."""
     if not isinstance(value, str):
         raise unfit(option, value)
     if not value and not option.may_be_empty:
         raise ValueError("must not be empty")
     if len(value) > TEXT_MAX:
-        raise ValueError(f"must have {TEXT_MAX} characters at most")
-    # A body may have several lines.
+        raise ValueError(f"must have at most {TEXT_MAX} characters")
+    # A message body can have several lines.
     if not all(c.isprintable() or c in "\n\t" for c in value):
         raise ValueError("must not contain control characters")
     return value
@@ -153,21 +153,21 @@ def line(option: Option, value: object) -> str:
 
 
 def items(option: Option, value: object) -> list[object]:
-    """Return the items of a list; one text alone is as good as a list of it."""
+    """Return the items of a list; a single text counts as a list of one."""
     if isinstance(value, str):
         return [value]
     if not isinstance(value, list):
         raise unfit(option, value)
-    # Where nothing is written, it is often all that is meant: nobody says so by [].
+    # A missing list often means "all", so an empty one is probably a mistake.
     if not value and not option.may_be_empty:
         raise ValueError("must not be empty")
     return cast("list[object]", value)
 
 
 def item(option: Option, value: object) -> str:
-    """Return a text of a list, which is never empty, whatever the list may be."""
+    """Return one text of a list; unlike the list, it is never empty."""
     if not isinstance(value, str):
-        raise ValueError(f"must be {option.form.told}, not with {what(value)} in it")  # noqa: TRY004
+        raise ValueError(f"must be {option.form.told}, but contains {what(value)}")  # noqa: TRY004
     if not value:
         raise ValueError("must not be empty")
     return text(option, value)
@@ -179,7 +179,7 @@ def texts(option: Option, value: object) -> tuple[str, ...]:
 
 
 def word(option: Option, value: object) -> str:
-    """Return one of the option's words."""
+    """Return one of the option's allowed words."""
     known = f"must be one of {', '.join(option.words)}"
     if not isinstance(value, str):
         raise ValueError(known)  # noqa: TRY004
@@ -194,18 +194,18 @@ def word(option: Option, value: object) -> str:
 
 
 def with_commas(option: Option, written: str) -> Any:
-    """Return the list that a text with commas writes."""
+    """Return the list for a comma-separated text."""
     found = [each.strip() for each in written.split(",")] if written.strip() else []
     return from_toml(option, found)
 
 
 def joined(value: tuple[object, ...]) -> str:
-    """Return a list as a text with commas."""
+    """Return a list as a comma-separated text."""
     return ", ".join(map(str, value))
 
 
 def duration(option: Option, value: object) -> Micros | None:
-    """Return a duration within its bounds; None for an empty one, which may be."""
+    """Return a duration within its bounds; None for an empty text, if that is allowed."""
     if value == "" and option.may_be_empty:
         return None
     if not isinstance(value, str):
@@ -220,7 +220,7 @@ def duration(option: Option, value: object) -> Micros | None:
 
 
 def bounded(option: Option, value: Any) -> Any:
-    """Return a number within its bounds."""
+    """Return a number if it is within its bounds; otherwise raise ValueError."""
     if option.least <= value <= option.most:
         return value
     least = _plain(option.least)
@@ -260,11 +260,11 @@ def _switch_of_text(_option: Option, written: str) -> bool:
 
 
 class Forms:
-    """The forms that more than one format has."""
+    """The forms that several formats share."""
 
     TABLE = Form(told="a table", kind=dict, read=_as_it_is)
     TABLES = Form(told="an array of tables", kind=dict, read=_as_it_is)
-    """`[[name]]`, which a reader of tables reads by itself."""
+    """`[[name]]`, which `Tables` reads itself."""
 
     TEXT = Form(told="a text", read=text, metavar="TEXT")
     LINE = Form(told="a text", read=line, metavar="TEXT")

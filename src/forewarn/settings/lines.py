@@ -1,12 +1,12 @@
 r"""Find the lines of tables and keys in a TOML text.
 
-`tomllib` gives values without lines, so they are found afterwards, for the messages of
-problems and for the origins of settings. The text must have been accepted by `toml`:
-nothing is checked here. One quick pass finds the headers; the keys below a header are
-looked for only when somebody asks.
+`tomllib` returns values without line numbers. Messages and the origins of settings need
+them, so this module finds them afterwards. The text must be valid TOML: this module
+checks nothing. One fast pass finds the headers. The keys below a header are searched
+only on request.
 
-A key is called by its table's name and its own, `timing.speed`. Tables of an array are
-counted from 1, in whatever form they are written: `webhook.2.url`.
+The full name of a key is its table's name and its own, `timing.speed`. The tables of an
+array are counted from 1, in whichever syntax they are written: `webhook.2.url`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MARK = re.compile(
     rf"|{_STRING}|#[^\n]*|([\[{{])|[\]}}]",
     re.MULTILINE,
 )
-"""A header; or what can look like one or enclose one: a text, a comment, a bracket."""
+"""A header, or a text, comment or bracket that can look like a header or enclose one."""
 
 _PARTS = re.compile(_PART)
 _TOKEN = re.compile(rf"#[^\n]*|{_STRING}|[\[\]{{}},.=\n]|[^\s\[\]{{}},.=\"'#]+")
@@ -42,9 +42,9 @@ class Lines:
         """Find the headers of `text`, which must be valid TOML."""
         self._text = text
         self._tables: dict[str, int] = {"": 0}
-        """Of each table with a header, the number of its place in `_starts`."""
+        """For each table with a header, its index in `_starts`."""
         self._mentions: dict[str, int] = {}
-        """Where each table, and each that it is in, is first written."""
+        """The first position of each table and of each parent table."""
         self._starts = [0]
         self._keys: dict[str, dict[str, int]] = {}
         counts: dict[str, int] = {}
@@ -59,7 +59,7 @@ class Lines:
         self._starts.append(len(text))
 
     def _note(self, mark: re.Match[str], counts: dict[str, int]) -> None:
-        """Remember a header."""
+        """Record a header."""
         name = ""
         parts = _PARTS.findall(mark[2])
         for place, part in enumerate(parts, start=1):
@@ -74,7 +74,7 @@ class Lines:
         self._starts.append(mark.start())
 
     def line(self, name: str) -> int:
-        """Return the line of a table or key, or of what it is in; 0: of nothing."""
+        """Return the line of a table or key, or of its nearest parent; 0 if there is none."""
         while name:
             table = name
             while True:
@@ -89,7 +89,7 @@ class Lines:
         return 0
 
     def _below(self, table: str) -> dict[str, int]:
-        """Return the lines of the keys that follow a header, also of those inside."""
+        """Return the lines of the keys below a header, including nested keys."""
         if table not in self._keys:
             place = self._tables[table]
             start, end = self._starts[place], self._starts[place + 1]
@@ -102,13 +102,13 @@ class Lines:
 
 
 def _keys(text: str, start: int, end: int, line: int, table: str) -> dict[str, int]:
-    """Return the lines of all keys in a part of a text that has no header."""
+    """Return the lines of all keys in a part of the text without headers."""
     found: dict[str, int] = {}
     around: list[tuple[str, int]] = []
-    """What is open: the name, and of a list how many items it has so far; else -1."""
+    """The open tables and lists: the name, and the items of a list so far; -1 for a table."""
     inside, items, name = table, -1, ""
     is_key = True
-    """Whether a key, or an item of a list, begins or goes on."""
+    """Whether the next token belongs to a key or starts a list item."""
     for token in _TOKEN.finditer(text, start, end):
         piece = token[0]
         if piece in "\n,":

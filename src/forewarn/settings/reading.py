@@ -1,7 +1,7 @@
-"""Take settings from a file, the environment and flags, and keep every problem.
+"""Read settings from a file, the environment and flags, and collect all problems.
 
-All problems are told together, each with its file and line, its variable or its flag:
-whoever mends one need not come back for the next.
+All problems are reported together, each with its file and line, its variable or its
+flag, so that the user can fix them in one go.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from forewarn.settings.forms import Option, from_text, from_toml, shown
 from forewarn.settings.tables import Tables
 
 SETTINGS_BYTES_MAX = 1024 * 1024
-"""A settings file is a screen long; a larger one is another file."""
+"""Maximum size of a settings file: real ones have a few kilobytes."""
 
 ENTRIES_MAX = 100
-"""Tables of one array: each is a handler, a rule or a receiver, and they are few."""
+"""Maximum tables of one array: handlers, rules and receivers are few."""
 
 NEAR = 0.9
-"""How like a setting's a variable must be to be a slip: a letter or two. Others may
-have any name, since container platforms make variables of ours."""
+"""Minimum similarity, from 0 to 1, at which an unknown variable counts as a typo of a
+setting: one or two letters differ. Container platforms set other FOREWARN_ variables."""
 
 
 @frozen_dataclass
@@ -37,21 +37,21 @@ class SettingRow:
 
 @frozen_dataclass
 class Format:
-    """What a file of settings may have in it."""
+    """The allowed content of a settings file."""
 
     options: Mapping[str, Option]
-    """Every setting that is there once, by its whole name, in the order of the file."""
+    """The settings outside arrays, by full name, in the order of the file."""
     tables: Collection[str]
     """The names of the tables, `driver.simulated`."""
     arrays: Mapping[str, Mapping[str, Option]]
-    """The keys that all tables of an array may have."""
+    """The keys that every table of an array can have."""
     variable: Callable[[str], str]
-    """Returns the environment variable of a setting."""
+    """Returns the environment variable for a setting."""
     flag: Callable[[str], str] = field(default=str)
-    """Returns what a setting's flag is called where its value is wrong."""
+    """Returns the name of a setting's flag for messages."""
 
     def keys_of(self, table: str) -> list[str]:
-        """Return the last names of the settings of a table; "": before any table."""
+        """Return the last names of the settings of a table; "" means no table."""
         return [
             name.rpartition(".")[2]
             for name in self.options
@@ -61,7 +61,7 @@ class Format:
     def rows(
         self, value_of: Callable[[str], Any], origins: Mapping[str, str]
     ) -> Iterable[SettingRow]:
-        """Yield every setting that is there once, with its value and its origin."""
+        """Yield each setting outside arrays with its value and its origin."""
         for name, option in self.options.items():
             yield SettingRow(
                 key=name,
@@ -71,45 +71,45 @@ class Format:
 
 
 class Reader(Tables):
-    """Values found so far; a later source replaces an earlier one."""
+    """The values read so far; a later source overrides an earlier one."""
 
     noun = "setting"
 
     def __init__(
         self, known: Format, *, file: str, read: Callable[[str, int], bytes]
     ) -> None:
-        """Begin with nothing; `file` is read when `read_file` is called.
+        """Start empty; `read_file` reads `file`.
 
-        `read` returns what a file has, or its first so many bytes; it raises OSError.
+        `read` returns the content of a file, up to a number of bytes; it raises OSError.
         """
         super().__init__(file)
         self.origins: dict[str, str] = {}
-        """Where each value is from, by its whole name, `webhook.2.url`."""
+        """The origin of each value, by full name, such as `webhook.2.url`."""
         self.arrays: dict[str, list[dict[str, Any]]] = {
             name: [] for name in known.arrays
         }
-        """The sound keys of each table of each array."""
+        """The valid keys of each table of each array."""
         self.partial: set[str] = set()
-        """The arrays' tables of which not every key is sound, as `rule.2`."""
+        """Tables of arrays with an invalid key, such as `rule.2`."""
         self.is_blank = False
-        """Whether there is a file without one setting in it."""
+        """Whether the file exists but has no setting."""
         self._known = known
         self._read = read
         self._values: dict[str, Any] = {}
 
-    # What a format adds
+    # Hook for formats
 
     def entry_keys(
         self, array: str, entry: Mapping[str, object]
     ) -> Mapping[str, Option] | None:
-        """Return the keys that a table of an array may have; None: that is unknown."""
+        """Return the keys that a table of an array can have; None if its kind is unknown."""
         del entry
         return self._known.arrays[array]
 
-    # Sources, in the order in which they must be read
+    # Sources, in the order in which callers must read them
 
     def read_file(self) -> None:
-        """Take everything from the file."""
+        """Read the file."""
         text = self._file_text()
         tables = None if text is None else self.parse(text)
         if tables is not None:
@@ -117,21 +117,21 @@ class Reader(Tables):
             self._take_table("", tables)
 
     def read_environment(self, environ: Mapping[str, str]) -> None:
-        """Take the variables that name a setting."""
+        """Read the environment variables of settings."""
         for name in self._known.options:
             variable = self._known.variable(name)
             if variable in environ:
                 self._read_text(name, environ[variable], f"environment {variable}")
 
     def read_flags(self, flags: Mapping[str, str]) -> None:
-        """Take the values of flags, by the settings' whole names."""
+        """Read the values of flags, by the full names of the settings."""
         for name, text in flags.items():
             self._read_text(name, text, f"flag {self._known.flag(name)}")
 
-    # What was found
+    # Results
 
     def table(self, table: str) -> dict[str, Any]:
-        """Return the values of one table by their last names; "": before any table."""
+        """Return the values of one table by their last names; "" means no table."""
         return {
             name.rpartition(".")[2]: value
             for name, value in self._values.items()
@@ -139,7 +139,7 @@ class Reader(Tables):
         }
 
     def blame(self, name: str, message: str) -> None:
-        """Tell of a fault of a key by its whole name, where it was written."""
+        """Report a problem of a key, given its full name, at the place where it is set."""
         origin = self.origins.get(name, "")
         if origin.startswith(("flag", "environment")):
             self.tell(origin, 0, "", message)
@@ -147,7 +147,7 @@ class Reader(Tables):
             super().blame(name, message)
 
     def note(self, name: str) -> None:
-        """Remember where a key was written."""
+        """Record where a key is set."""
         line = self.line(name)
         self.origins[name] = f"{self.file}:{line}" if line else self.file
 
@@ -195,7 +195,7 @@ class Reader(Tables):
             where = f"{array}.{number}"
             keys = self.entry_keys(array, entry)
             if keys is None:
-                # Of which kind its other keys could be is not known.
+                # The kind is unknown, so its other keys cannot be checked.
                 keys = self._known.arrays[array]
                 entry = {key: entry[key] for key in entry if key in keys}  # noqa: PLW2901
             sound = self.take(where, entry, keys)
@@ -204,7 +204,7 @@ class Reader(Tables):
                 self.partial.add(where)
 
     def _unknown(self, name: str, value: object) -> str:
-        """Return the sentence about a key that no table has."""
+        """Return the message about an unknown key."""
         known = self._known
         table, _, key = name.rpartition(".")
         keys = known.keys_of(table)
@@ -241,7 +241,7 @@ def _takes(option: Option, value: object) -> bool:
 def slips(
     environ: Mapping[str, str], prefix: str, known: Collection[str]
 ) -> Iterator[str]:
-    """Yield a sentence for each variable that is not known, and nearly is."""
+    """Yield a message for each unknown variable that looks like a typo of a known one."""
     for variable in environ:
         if not variable.startswith(prefix) or variable in known:
             continue

@@ -1,4 +1,4 @@
-"""Write the tables of a reference page from the options that a format declares."""
+"""Generate the tables of a reference page from the options of a format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from forewarn.settings.forms import Option, bounds_of, shown
 
 REQUIRED = "required"
-"""In the place of a default: the key must be there."""
+"""Shown instead of a default if the key is required."""
 
 
 def table(
@@ -16,7 +16,7 @@ def table(
     *,
     what: str = "setting",
 ) -> Iterator[str]:
-    """Yield the lines of a table of options; `what` is what its page calls them."""
+    """Yield the lines of a table of options; `what` is the page's word for an option."""
     yield f"| {what} | default | meaning |"
     yield "|---|---|---|"
     for name, option in options.items():
@@ -26,18 +26,18 @@ def table(
 
 
 def meaning_of(option: Option) -> str:
-    """Return what an option means, with its bounds."""
+    """Return the meaning of an option, with its bounds."""
     return option.text + bounds_of(option)
 
 
 def default_shown(option: Option, value: object, *, nothing: str = "empty") -> str:
-    """Return a default as a page has it, `nothing` where there is none."""
+    """Return a default as the page shows it, or `nothing` if it is empty."""
     text = shown(option, value)
     return f"`{text}`" if text else nothing
 
 
 def in_table(options: Mapping[str, Option], table: str) -> dict[str, Option]:
-    """Return the options of one table; "": of none."""
+    """Return the options of one table; "" means no table."""
     return {
         name: option
         for name, option in options.items()

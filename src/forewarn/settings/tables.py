@@ -1,8 +1,8 @@
-"""Read the tables of a TOML file by what is declared of them, and keep every problem.
+"""Read the tables of a TOML file as declared by a format, and collect all problems.
 
-A format declares its keys as options and takes each table with them. What is wrong
-with one value is found here, with its file, line and key; what must hold between values
-is told by each format, through `blame`.
+A format declares its keys as options and reads each table with them. This module
+checks single values and reports problems with file, line and key. Each format checks
+its rules between values and reports problems through `blame`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class FileError(ForewarnError):
-    """A file cannot be used; nothing was done with it."""
+    """A file that cannot be used; nothing was done with it."""
 
     advice = ""
-    """What to do next; each format has its own."""
+    """The hint; each format has its own."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        """Tell of the first problems, in the order of their lines.
+        """Report the first problems, in the order of their lines.
 
-        No more of them are asked for than are told.
+        It consumes no more of `problems` than it reports.
         """
         found = tuple(islice(problems, PROBLEMS_MAX + 1))
         told = sorted(found[:PROBLEMS_MAX], key=lambda each: each.line)
@@ -42,20 +42,20 @@ class FileError(ForewarnError):
 
 
 class Tables:
-    """The tables of one file, and everything that is wrong with them."""
+    """The tables of one file and their problems."""
 
     noun = "key"
-    """What messages call a key."""
+    """The word for a key in messages."""
 
     def __init__(self, file: str) -> None:
-        """Begin with nothing; `file` is its name for messages."""
+        """Start empty; `file` is the file name in messages."""
         self.problems: list[Problem] = []
         self.file = file
         self._text = ""
         self._lines: Lines | None = None
 
     def parse(self, text: str) -> dict[str, Any] | None:
-        """Return the tables of a text; None, and a problem, where it is not TOML."""
+        """Return the tables of a text; if it is not TOML, report a problem and return None."""
         try:
             tables = toml.loads(text)
         except (ValueError, RecursionError) as error:
@@ -72,10 +72,10 @@ class Tables:
         *,
         of: str = "",
     ) -> dict[str, Any]:
-        """Return the sound values of a table, whose whole name is `where`.
+        """Return the valid values of the table with the full name `where`.
 
-        Problems are kept: keys that there are not, wrong values, missing keys. `of`
-        ends the sentence about a key that there is not: for what there is none.
+        Unknown keys, invalid values and missing keys are reported. `of` is appended to
+        the message about an unknown key.
         """
         sound: dict[str, Any] = {}
         for key, value in table.items():
@@ -97,18 +97,21 @@ class Tables:
         return sound
 
     def entries(self, name: str, value: object, most: float) -> list[dict[str, Any]]:
-        """Return the tables of an array; none where it is no array, or too long."""
+        """Return the tables of an array; empty if it is not an array or is too long."""
         found = cast("list[object]", value) if isinstance(value, list) else []
         if not found or not all(isinstance(each, dict) for each in found):
             self.blame(name, f"must be an array of tables: [[{name}]]")
         elif len(found) > most:
-            self.blame(f"{name}.{most + 1:.0f}", f"there may be {most} at most")
+            self.blame(
+                f"{name}.{most + 1:.0f}",
+                f"has more than {most:.0f} tables, the maximum",
+            )
         else:
             return cast("list[dict[str, Any]]", found)
         return []
 
     def blame(self, name: str, message: str) -> None:
-        """Tell of a fault of a key by its whole name, where it was written."""
+        """Report a problem of a key, given its full name, at the place where it is set."""
         first, *parts = name.split(".")
         shown = [first, *(part for part in parts if not part.isdigit())]
         key = ".".join(
@@ -118,17 +121,17 @@ class Tables:
         self.tell(self.file, self.line(name), key, message)
 
     def tell(self, file: str, line: int, key: str, message: str) -> None:
-        """Keep a problem."""
+        """Record a problem."""
         self.problems.append(Problem(file=file, line=line, key=key, message=message))
 
     def line(self, name: str) -> int:
-        """Return the line of a key by its whole name, or of the table that it is in."""
+        """Return the line of a key, given its full name, or of its table."""
         if self._lines is None:
             self._lines = Lines(self._text)
         return self._lines.line(name)
 
     def note(self, name: str) -> None:
-        """Take note of a sound key: for those who want to know where it was written."""
+        """Record where a valid key is set; subclasses override this."""
 
     def _value(self, name: str, option: Option, value: object) -> Any:
         if option.form is Forms.TABLES:

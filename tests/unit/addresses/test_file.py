@@ -65,7 +65,7 @@ def test_what_a_file_says_beats_the_fleet() -> None:
         ("", "a: there is no [[port]]: no guest would reach the service"),
         (
             "port = [" + "{}," * (PORTS_MAX + 1) + "]",
-            f"a:1: port: there may be {PORTS_MAX} at most",
+            f"a:1: port: has more than {PORTS_MAX} tables, the maximum",
         ),
         ("port = [" + "{}," * PORTS_MAX + "]", "a:1: port.vm: is missing"),
     ],

@@ -100,7 +100,7 @@ def without(name: str) -> None:
             "data",
             [
                 ":7: store.url: there is no folder",
-                ":14: driver.command.records: there is no folder",
+                ":14: driver.command.records: the directory",
             ],
         ),
         ("a.key", [":18: webhook.secret_file: a.key cannot be read"]),

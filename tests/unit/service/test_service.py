@@ -202,7 +202,7 @@ async def test_a_service_with_a_fault_of_its_own_ends_with_status_1(
     [first, last] = [each for each in caplog.records if each.levelname == "CRITICAL"]
     assert first.exc_info is not None
     assert last.getMessage() == (
-        "the service ends by a fault of its own, please report it: ValueError('a bug')"
+        "the service ends because of a bug in forewarn, please report it: ValueError('a bug')"
     )
     assert caplog.records[-1] is last
 
@@ -249,10 +249,10 @@ async def test_a_stuck_ticker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         health = service.health()
         assert not health.alive
         assert not health.ready
-        assert "no sign of life" in health.problems[0]
+        assert "has no heartbeat" in health.problems[0]
 
 
-HELD = "the store cannot be written: another program holds it"
+HELD = "the store cannot be written: another program locks it"
 
 
 @in_loop
@@ -376,7 +376,7 @@ async def test_a_vms_port_that_is_taken_is_told_and_tried_again(
     fleet = FLEET.replace("127.0.0.1:0", f"127.0.0.1:{port}")
     async with running(service_of(), fleet) as service:
         assert service.health().ready
-        assert service.health().problems[0].startswith("no listener for vm web_0")
+        assert service.health().problems[0].startswith("no listener for VM web_0")
         holder.close()
         await until(lambda: "web_0" in service.addresses())
         assert service.health().problems == ()

@@ -158,7 +158,7 @@ def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
         ),
         (
             '[driver.command]\nabortable = ["live-migrate"]\n',
-            ":2: driver.command.abortable: 'live-migrate' is none of freeze, live_",
+            ":2: driver.command.abortable: 'live-migrate' is not one of freeze, live_",
         ),
         (
             "[driver.command]\nparallel = 0\n",
@@ -183,8 +183,8 @@ def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
         ("[driver]\nattempts = 1.5\n", ":2: driver.attempts: must be a whole number"),
         ("[driver]\nattempts = 0\n", ":2: driver.attempts: must be 1 to 100, not 0"),
         ('[store]\nurl = "redis://x"\n', ":2: store.url: 'redis://x' is not the URL"),
-        ('[admin]\nlisten = ""\n', ":2: admin.listen: '' is no address"),
-        ('[admin]\nlisten = "8200"\n', ":2: admin.listen: '8200' is no address"),
+        ('[admin]\nlisten = ""\n', ":2: admin.listen: '' is not a listen address"),
+        ('[admin]\nlisten = "8200"\n', ":2: admin.listen: '8200' is not a listen address"),
         ("[admin\n", ":1: this is not TOML"),
     ],
 )
@@ -416,7 +416,7 @@ def test_webhooks_are_tables_of_the_file(file: Path) -> None:
                 ":2: webhook.secret_file: is missing",
             ],
         ),
-        (f"{WEBHOOK}{WEBHOOK}", [':6: webhook.name: "a" is there twice']),
+        (f"{WEBHOOK}{WEBHOOK}", [':6: webhook.name: "a" is not unique: another table has the same name']),
         (
             f'{WEBHOOK}tpyes = ["Freeze"]\n',
             [':5: webhook.tpyes: there is no such setting (did you mean "types"?)'],
@@ -428,13 +428,13 @@ def test_webhooks_are_tables_of_the_file(file: Path) -> None:
         (f"{WEBHOOK}insecure = 1\n", [":5: webhook.insecure: must be true or false"]),
         (
             WEBHOOK.replace("https", "http"),
-            [":3: webhook.url: must be https: http can be read on its way"],
+            [":3: webhook.url: must be https, since http is not encrypted"],
         ),
         (
             WEBHOOK.replace("https://h", "ftp://u:s3cret@h"),
             [":3: webhook.url: must be a URL such as https://"],
         ),
-        (WEBHOOK.replace('"a"', '"A B"'), [":2: webhook.name: 'A B' is no name"]),
+        (WEBHOOK.replace('"a"', '"A B"'), [":2: webhook.name: 'A B' is not a name"]),
         (f"{WEBHOOK}[webhook.more]\n", [":5: webhook.more: there is no such setting"]),
     ],
 )

@@ -45,7 +45,7 @@ def test_value_of_file_is_read(option: Option, written: object, value: object) -
     [
         (Option(form=Forms.TEXT), 1, "must be a text"),
         (Option(form=Forms.TEXT), "", "must not be empty"),
-        (Option(form=Forms.TEXT), "a" * (TEXT_MAX + 1), "10000 characters at most"),
+        (Option(form=Forms.TEXT), "a" * (TEXT_MAX + 1), "at most 10000 characters"),
         (Option(form=Forms.TEXT), "\x07", "control characters"),
         (Option(form=Forms.LINE), "a\nb", "control characters"),
         (Option(form=Forms.COUNT), True, "must be a whole number"),

@@ -96,7 +96,7 @@ def test_later_source_replaces_an_earlier_one() -> None:
         ("[[hook]]\nurl = 1", "own.toml:2: hook.url: must be a text"),
         (
             '[[hook]]\nurl = "u"\n' * 101,
-            "own.toml:201: hook: there may be 100 at most",
+            "own.toml:201: hook: has more than 100 tables, the maximum",
         ),
     ],
 )

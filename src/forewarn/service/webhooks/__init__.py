@@ -1,10 +1,10 @@
-"""Webhooks: the outbox's messages, posted to receivers, signed, until they are taken.
+"""Webhooks: post the messages of the outbox to receivers, signed.
 
-Each receiver has a task of its own on the event loop: messages go in order, one
-at a time, and a receiver that fails holds up nobody else. Delivery is at least
-once. A crash between an answer and the deletion of what was told has it sent
-again with the same id.
+Each receiver has a separate task on the event loop. Its messages are sent in order, one
+at a time, and a failing receiver does not delay the others. Delivery is at least once:
+after a crash between a response and the deletion of the message, the message is sent
+again with the same ID.
 
-This package knows of events only the JSON that control wrote. It writes nothing
-but the deletion of messages, through the plane's thread.
+This package sees only the JSON of events that control wrote. It changes the store only
+by deleting messages, through the control thread.
 """

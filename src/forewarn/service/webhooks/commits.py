@@ -1,4 +1,4 @@
-"""What webhooks learn from commits: messages that wait, and the tenants of receivers."""
+"""State of webhooks that follows commits: pending messages and existing tenants."""
 
 import logging
 import threading
@@ -18,16 +18,16 @@ logger = logging.getLogger("forewarn.webhooks")
 
 
 class Pending(Listener):
-    """Counts messages by receiver (observed.Listener); read by any thread."""
+    """The number of pending messages per receiver; any thread can read it."""
 
     def __init__(self) -> None:
-        """Begin at nothing."""
+        """Start with zero counts."""
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._on_arrival: Callable[[frozenset[str]], None] = lambda _names: None
 
     def load(self, store: Store) -> None:
-        """Begin with what waits; nothing writes yet."""
+        """Load the pending messages; call it before anything writes."""
 
         def count(reader: Reader) -> None:
             for message in every(reader, kinds.ALL_OUTBOX):
@@ -36,22 +36,22 @@ class Pending(Listener):
         store.read(count)
 
     def on_arrival(self, tell: Callable[[frozenset[str]], None]) -> None:
-        """Have `tell` called, in the thread that wrote, with receivers' names."""
+        """Call `tell` with the names of receivers of new messages, in the writing thread."""
         self._on_arrival = tell
 
     def of(self, receiver: str) -> int:
-        """Return how many messages wait for a receiver."""
+        """Return the number of pending messages of a receiver."""
         return self._counts[receiver]
 
     def receivers(self) -> tuple[str, ...]:
-        """Return for whom something waits."""
+        """Return the receivers with pending messages."""
         with self._lock:
             return tuple(name for name, count in self._counts.items() if count)
 
     # observed.Listener
 
     def committed(self, changes: Sequence[Change]) -> None:
-        """Count what a transaction wrote and deleted."""
+        """Count the messages that a transaction wrote and deleted."""
         arrived: set[str] = set()
         for change in changes:
             before, after = change.before, change.after
@@ -69,14 +69,14 @@ class Pending(Listener):
 
 
 class Tenants(Listener):
-    """Knows which tenants there are (observed.Listener); read by any thread.
+    """The existing tenants (observed.Listener); any thread can read them.
 
-    A receiver may be named before its tenant comes with a fleet file, so one without a
-    tenant is no mistake yet; but nobody hears of what it is told, and that is said.
+    A receiver can be configured before its tenant is in the fleet file, so a missing
+    tenant is not an error. But the receiver gets no messages, so a warning is logged.
     """
 
     def __init__(self, settings: Settings) -> None:
-        """Look after the tenants of the settings' receivers."""
+        """Watch the tenants of the configured receivers."""
         self._wanted: Mapping[str, str] = {
             webhook.name: webhook.tenant
             for webhook in settings.webhook
@@ -86,7 +86,7 @@ class Tenants(Listener):
         self._is_telling = False
 
     def load(self, store: Store) -> None:
-        """Begin with those that are there; nothing writes yet."""
+        """Load the existing tenants; call it before anything writes."""
         self._names = frozenset(
             store.read(
                 lambda reader: [
@@ -96,18 +96,18 @@ class Tenants(Listener):
         )
 
     def begin(self) -> None:
-        """Tell the log whose tenant is missing, now and after each fleet file."""
+        """Log the receivers with a missing tenant, now and after each fleet file."""
         self._is_telling = True
         self._tell()
 
     def has(self, name: str) -> bool:
-        """Tell whether there is such a tenant."""
+        """Return whether the tenant exists."""
         return name in self._names
 
     # observed.Listener
 
     def committed(self, changes: Sequence[Change]) -> None:
-        """Take which tenants came and went."""
+        """Record new and deleted tenants."""
         if not self._wanted:
             return
         is_fleet = False
@@ -125,7 +125,7 @@ class Tenants(Listener):
         for webhook, tenant in self._wanted.items():
             if not self.has(tenant):
                 logger.warning(
-                    "webhook %s hears of nothing: there is no tenant %r in the fleet",
+                    "webhook %s gets no messages: the fleet has no tenant %r",
                     webhook,
                     tenant,
                 )

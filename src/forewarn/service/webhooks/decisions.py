@@ -1,4 +1,4 @@
-"""What follows from a receiver's answer, as values in and out."""
+"""Pure decisions about the responses of receivers."""
 
 import email.utils
 import enum
@@ -11,48 +11,48 @@ _TAKEN, _REDIRECTS, _GONE = range(200, 300), range(300, 400), 410
 
 
 class Verdict(enum.Enum):
-    """What becomes of a message that was posted."""
+    """The result of a posted message."""
 
     DELIVERED = "delivered"
     RETRY = "retry"
     GONE = "gone"
-    """The receiver wants nothing any more: 410."""
+    """The receiver responded with 410 and wants no more messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of a post."""
+    """The response to a post."""
 
     status: int = 0
-    """Of HTTP; 0: there was no answer, and `error` says why."""
+    """The HTTP status; 0 if there was no response, and `error` says why."""
     error: str = ""
     retry_after: str = ""
-    """The header of that name."""
+    """The header Retry-After."""
     seconds: float = 0.0
-    """How long it took."""
+    """The duration of the post."""
 
     @property
     def verdict(self) -> Verdict:
-        """Tell what follows. Redirects are not followed: they are failures."""
+        """Return the result. Redirects are not followed and count as failures."""
         if self.status in _TAKEN:
             return Verdict.DELIVERED
         return Verdict.GONE if self.status == _GONE else Verdict.RETRY
 
     def sentence(self) -> str:
-        """Return what is wrong with it, in a few words."""
+        """Return a short description of the failure."""
         if self.error:
             return self.error[: limits.ERROR_CHARACTERS_MAX]
         if self.status in _REDIRECTS:
-            return f"it answered {self.status}; redirects are not followed"
-        return f"it answered {self.status}"
+            return f"HTTP status {self.status}; redirects are not followed"
+        return f"HTTP status {self.status}"
 
 
 def pause(answer: Answer, failures: int, *, share: float, now: Micros) -> float:
-    """Return the seconds until the next try after so many failures in a row.
+    """Return the seconds until the next attempt after `failures` failures in a row.
 
-    They double from one to the next; `share`, from 0 to 1, says how much of the
-    upper half is taken, so that receivers behind one failure do not come back
-    together. A Retry-After that asks for longer is followed, within a bound.
+    The pause doubles with each failure. `share`, from 0 to 1, adds jitter in the upper
+    half, so that receivers behind one failure are not retried at the same time. A longer
+    Retry-After is respected, up to a limit.
     """
     assert failures > 0
     whole = limits.RETRY_SECONDS_MIN * 2.0 ** min(failures - 1, 30)
@@ -62,7 +62,7 @@ def pause(answer: Answer, failures: int, *, share: float, now: Micros) -> float:
 
 
 def retry_after(text: str, *, now: Micros) -> float:
-    """Return the seconds that a Retry-After names; 0 for none, or nonsense."""
+    """Return the seconds of a Retry-After header; 0 if it is missing or invalid."""
     text = text.strip()
     if text.isascii() and text.isdecimal():
         return float(text[:10])
@@ -74,5 +74,5 @@ def retry_after(text: str, *, now: Micros) -> float:
 
 
 def is_stale(at: Micros, *, now: Micros) -> bool:
-    """Tell whether a message of the instant `at` is too old to be told."""
+    """Return whether a message from the instant `at` is too old to be sent."""
     return now - at >= limits.GIVE_UP_AFTER

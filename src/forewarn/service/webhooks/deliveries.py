@@ -1,4 +1,4 @@
-"""All receivers of a service: started, stopped, listed and tried."""
+"""All webhook receivers of a service: start, stop, list and test them."""
 
 import asyncio
 import contextlib
@@ -22,9 +22,9 @@ from forewarn.service.webhooks.decisions import Verdict
 from forewarn.service.webhooks.receiver import Mailbox, Receiver
 
 NO_TENANT = "no such tenant"
-"""How a receiver stands whose tenant is not in the fleet."""
+"""The state of a receiver whose tenant is not in the fleet."""
 
-REMOVED = "its receiver is no longer in the settings"
+REMOVED = "its receiver is no longer configured"
 
 
 class Webhooks:
@@ -41,9 +41,9 @@ class Webhooks:
         clock: Clock,
         ids: RandomIds,
     ) -> None:
-        """Make a receiver of each [[webhook]]; nothing is sent yet.
+        """Create a receiver for each [[webhook]]; nothing is sent yet.
 
-        Raises SettingsError where a `ca_file` cannot be used.
+        Raises SettingsError if a `ca_file` cannot be used.
         """
         self._settings = {webhook.name: webhook for webhook in settings.webhook}
         self._pending = pending
@@ -54,7 +54,7 @@ class Webhooks:
         self._closing = contextlib.AsyncExitStack()
         self._receivers: dict[str, Receiver] = {}
         for number, webhook in enumerate(settings.webhook, start=1):
-            # Not imported where there are no receivers: it takes 10 MiB.
+            # Imported only if there are receivers: it takes 10 MiB.
             from forewarn.service.webhooks.sender import Sender  # noqa: PLC0415
 
             try:
@@ -88,14 +88,14 @@ class Webhooks:
             pending=self._pending,
         )
 
-    # Life
+    # Start and stop
 
     def begin(self) -> None:
-        """Tell receivers from now on."""
+        """Start to send messages."""
         loop = asyncio.get_running_loop()
 
         def arrived(names: frozenset[str]) -> None:
-            # Raised by a loop that has gone: then nobody is left to be told.
+            # A closed loop raises this; then no receiver is left.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._wake, names)
 
@@ -115,14 +115,14 @@ class Webhooks:
                 receiver.wake()
 
     async def _sweep(self, name: str) -> None:
-        """Delete what was written for a receiver that is no more."""
+        """Delete the messages of a receiver that is no longer configured."""
         mailbox = self._mailbox(name, "")
         with contextlib.suppress(ForewarnError):
             while messages := await mailbox.read(limits.TRIM_MESSAGES):
                 await mailbox.give_up(messages, REMOVED)
 
     async def end(self) -> None:
-        """Stop within a second; what is not deleted by then is told again."""
+        """Stop within a second; messages that are not deleted by then are sent again."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -133,10 +133,10 @@ class Webhooks:
                     await receiver.forget_told()
                 await self._closing.aclose()
 
-    # What operators ask (admin.webhooks.WebhookGateway)
+    # Requests of operators (admin.webhooks.WebhookGateway)
 
     async def webhooks(self) -> list[dict[str, Any]]:
-        """Return how each receiver does."""
+        """Return the status of each receiver."""
         return [
             self._report(receiver, self._settings[name])
             for name, receiver in self._receivers.items()
@@ -164,11 +164,12 @@ class Webhooks:
         }
 
     async def test_webhook(self, name: str) -> dict[str, Any]:
-        """Post a ping; return what came of it. Raises NotFoundError."""
+        """Post a ping; return the result. Raises NotFoundError."""
         receiver = self._receivers.get(name)
         if receiver is None:
             raise NotFoundError(
-                f"there is no webhook {name!r}", hint="`forewarn webhook list`"
+                f"there is no webhook {name!r}",
+                hint="Run `forewarn webhook list` to see all webhooks.",
             )
         answer = await receiver.test()
         good = answer.verdict is Verdict.DELIVERED
@@ -180,10 +181,10 @@ class Webhooks:
             "seconds": round(answer.seconds, 3),
         }
 
-    # What a scrape reads
+    # Metrics
 
     def readings(self) -> list[Reading]:
-        """Return what the metrics say of receivers, with all of their series."""
+        """Return the readings of all receivers, with all their series."""
         receivers = self._receivers.values()
         return [
             Reading(

@@ -1,6 +1,6 @@
-"""What is posted: one event in the envelope that Azure Event Grid made usual.
+"""The posted bodies: one event in the envelope of Azure Event Grid.
 
-docs/how-to/operate/webhooks.md shows one, and a test compares it.
+docs/how-to/operate/webhooks.md shows one; a test compares it.
 """
 
 import json
@@ -18,18 +18,19 @@ EVENT_TYPES = {
 """The `eventType` of each change: `Forewarn.ScheduledEvents.EventScheduled`."""
 
 PING = f"{FAMILY}.Ping"
-"""The `eventType` of what `forewarn webhook test` sends."""
+"""The `eventType` of the ping that `forewarn webhook test` sends."""
 
 DATA_VERSION = "1"
-"""Raised when a member of `data` changes its meaning or goes; new ones may come."""
+"""Increased if a member of `data` changes its meaning or is removed; new members can be
+added without that."""
 
 
 def told(message: OutboxMessage, *, tenant: str) -> bytes:
-    """Return what is posted of a message to a receiver of `tenant`; empty: to an
-    operator's."""
+    """Return the body for a message to a receiver of `tenant`, or of operators if
+    `tenant` is empty."""
     data = json.loads(message.body)
     if tenant and message.approver is not None:
-        # The event is the tenant's, and so is each VM that sees it.
+        # The event belongs to the tenant, and so does each VM that sees it.
         approver = actor_for(message.approver, tenant, had_vm=lambda _vm: True)
         data["approved_by"] = approver.as_approver
     return _posted(
@@ -45,7 +46,7 @@ def told(message: OutboxMessage, *, tenant: str) -> bytes:
 
 
 def ping(public_id: str, *, receiver: str, tenant: str, now: Micros) -> bytes:
-    """Return what is posted to try a receiver."""
+    """Return the body of a ping."""
     return _posted(
         {
             "id": public_id,

@@ -1,7 +1,7 @@
-"""One receiver: its messages in order, one at a time, until each is taken.
+"""One receiver: its messages are posted in order, each until it is accepted.
 
-What a crash leaves: a message that was posted and not deleted is posted again,
-with the same id and the same body.
+After a crash, a message that was posted but not deleted is posted again, with the same
+ID and the same body.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ logger = logging.getLogger("forewarn.webhooks")
 WHO = Who(actor=service_part("webhooks"))
 
 Post: TypeAlias = Callable[[bytes, dict[str, str]], Awaitable[Answer]]
-"""Posts a body with headers; whatever goes wrong is an answer too."""
+"""Posts a body with headers; failures are returned, not raised."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mailbox:
-    """One receiver's part of the outbox."""
+    """The messages of one receiver in the outbox."""
 
     receiver: str
     tenant: str
@@ -47,7 +47,7 @@ class Mailbox:
     pending: Pending
 
     def waiting(self) -> int:
-        """Return how many messages wait."""
+        """Return the number of pending messages."""
         return self.pending.of(self.receiver)
 
     async def read(self, limit: int) -> list[OutboxMessage]:
@@ -59,11 +59,11 @@ class Mailbox:
         )
 
     async def forget(self, messages: Sequence[OutboxMessage]) -> None:
-        """Delete messages that were told."""
+        """Delete delivered messages."""
         await self.gateway.order(WHO, lambda work: outbox.forget(work, messages))
 
     async def give_up(self, messages: Sequence[OutboxMessage], why: str) -> int:
-        """Delete messages that will not be told; return how many were there."""
+        """Drop messages; return the number of deleted ones."""
         return await self.gateway.order(
             WHO,
             lambda work: outbox.give_up(
@@ -74,36 +74,36 @@ class Mailbox:
 
 @dataclass(slots=True, kw_only=True)
 class Standing:
-    """How a receiver does."""
+    """The status of a receiver."""
 
     attempts: Counter[str] = field(default_factory=Counter[str])
-    """Posts by what came of them: delivered, failed."""
+    """Posts by result: delivered, failed."""
     dropped: Counter[str] = field(default_factory=Counter[str])
-    """Messages by why: too old, gone, too many."""
+    """Dropped messages by reason: too old, gone, too many."""
     failures: int = 0
-    """In a row."""
+    """Failures in a row."""
     is_gone: bool = False
     oldest_at: Micros = 0
-    """Of the message that is next; 0: none is known to wait."""
+    """Instant of the next message; 0 if no message is known to be pending."""
     delivered_at: Micros = 0
     failed_at: Micros = 0
     error: str = ""
-    """Of the last failure."""
+    """The error of the last failure."""
     next_try_at: Micros = 0
-    """0: at once, or nothing waits."""
+    """Instant of the next attempt after a failure; 0 if there is none."""
 
 
 TOO_OLD, TOO_MANY, GONE = metric_definitions.WEBHOOK_REASONS
 
 
 async def wait_for(event: asyncio.Event, seconds: float) -> None:
-    """Return when the event is set, or then."""
+    """Wait until the event is set, at most for `seconds`."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
 
 
 class Receiver:
-    """Tells one receiver; used on the event loop."""
+    """Sends the messages of one receiver; used on the event loop."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Receiver:
         share: Callable[[], float],
         wait: Callable[[asyncio.Event, float], Awaitable[None]] = wait_for,
     ) -> None:
-        """Tell it what is in `mailbox`. `share` gives the pauses their chance."""
+        """Send the messages of `mailbox`. `share` returns the jitter of pauses."""
         self.name = name
         self.tenant = tenant
         self.standing = Standing()
@@ -135,16 +135,16 @@ class Receiver:
         self._told: dict[str, OutboxMessage] = {}
         self._forgot_at = clock.monotonic()
 
-    # Used by others
+    # Called by others
 
     def wake(self) -> None:
-        """Look: something has been written for it."""
+        """Check for new messages."""
         self._arrived.set()
         if self._mailbox.waiting() > limits.PENDING_MAX:
             self._hurry.set()
 
     async def test(self) -> Answer:
-        """Post a ping now, beside whatever waits; a good answer ends a pause."""
+        """Post a ping now, in parallel to messages; a success ends a pause."""
         public_id = self._ids.event()
         body = payload.ping(
             public_id, receiver=self.name, tenant=self.tenant, now=self._clock.now()
@@ -157,7 +157,7 @@ class Receiver:
         return answer
 
     async def run(self) -> None:
-        """Tell it for ever."""
+        """Send messages until cancelled."""
         while True:
             try:
                 await self._turn()
@@ -167,21 +167,21 @@ class Receiver:
                 logger.warning("webhook %s waits: %s", self.name, error.message)
                 await self._wait(asyncio.Event(), limits.RETRY_SECONDS_MIN)
             except Exception:
-                # A fault of ours with one message must not end the others' as well.
-                logger.exception("webhook %s met a fault of the program", self.name)
+                # A bug with one message must not end the delivery of the others.
+                logger.exception("webhook %s: a bug in forewarn", self.name)
                 await self._wait(asyncio.Event(), limits.RETRY_SECONDS_MAX)
 
     async def forget_told(self) -> None:
-        """Have what was told deleted."""
+        """Delete the delivered messages."""
         if self._told:
             await self._mailbox.forget(tuple(self._told.values()))
             self._told.clear()
         self._forgot_at = self._clock.monotonic()
 
-    # Its own work
+    # Internal
 
     async def _turn(self) -> None:
-        """Tell a page of messages, or wait for one."""
+        """Send a page of messages, or wait for messages."""
         self._arrived.clear()
         await self._trim()
         read = await self._mailbox.read(limits.PAGE_MESSAGES)
@@ -224,7 +224,7 @@ class Receiver:
         standing = self.standing
         if standing.failures:
             logger.info(
-                "webhook %s takes messages again, after %d failures",
+                "webhook %s accepts messages again after %d failures",
                 self.name,
                 standing.failures,
             )
@@ -242,8 +242,8 @@ class Receiver:
         if answer.verdict is Verdict.GONE:
             standing.is_gone = True
             logger.warning(
-                "webhook %s answered 410: it is told nothing until `forewarn webhook "
-                "test` succeeds, or the service starts anew",
+                "webhook %s responded with 410: it gets no messages until `forewarn "
+                "webhook test` succeeds or the service restarts",
                 self.name,
             )
             return
@@ -252,7 +252,7 @@ class Receiver:
         )
         if standing.failures == 1:
             logger.warning(
-                "webhook %s: %s; tried again in %.0f s and so on",
+                "webhook %s: %s; next attempt in %.0f s, further attempts follow",
                 self.name,
                 standing.error,
                 seconds,
@@ -262,8 +262,8 @@ class Receiver:
         standing.next_try_at = 0
 
     async def _pause(self, until: float) -> None:
-        """Wait until then, or until a test has succeeded; too many messages meanwhile
-        end no pause, but the oldest of them go."""
+        """Wait until `until`, or until a test succeeds. If too many messages arrive
+        meanwhile, the pause continues, and the oldest are dropped."""
         self._is_back = False
         while not self._is_back and (left := until - self._clock.monotonic()) > 0:
             self._hurry.clear()
@@ -271,7 +271,7 @@ class Receiver:
             await self._trim()
 
     async def _trim(self) -> None:
-        """Give up the oldest where too many wait."""
+        """Drop the oldest messages if too many are pending."""
         while self._mailbox.waiting() > limits.PENDING_MAX:
             await self.forget_told()
             oldest = await self._mailbox.read(limits.TRIM_MESSAGES)
@@ -282,7 +282,7 @@ class Receiver:
     async def _give_up(self, messages: Sequence[OutboxMessage], why: str) -> None:
         count = await self._mailbox.give_up(messages, why)
         self.standing.dropped[why] += count
-        logger.warning("webhook %s: messages given up: %d, %s", self.name, count, why)
+        logger.warning("webhook %s: dropped %d messages: %s", self.name, count, why)
 
     def _headers(self, public_id: str, body: bytes) -> dict[str, str]:
         return signed_headers(

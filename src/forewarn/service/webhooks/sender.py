@@ -1,7 +1,8 @@
-"""One receiver's HTTP: a POST, and what came of it. The home of httpx2 here.
+"""The HTTP client of one receiver: a POST and its result.
 
-Certificates are verified, redirects are not followed, the environment's proxies
-and cookies mean nothing, and of an answer only its status counts.
+Only this module of the service imports httpx2. Certificates are verified. Redirects,
+cookies and the proxies of the environment are ignored. Only the status and Retry-After
+of a response matter.
 """
 
 import asyncio
@@ -22,12 +23,12 @@ _HEADERS = {
 
 
 class Sender:
-    """Posts to one URL over at most two connections: messages, and a test."""
+    """Posts to one URL over at most two connections: one for messages, one for tests."""
 
     def __init__(
         self, url: str, *, timeout: Micros, clock: Clock, ca_file: str, proxy: str
     ) -> None:
-        """Post to `url`; raises OSError where `ca_file` cannot be used."""
+        """Prepare posts to `url`; raises OSError if `ca_file` cannot be used."""
         self._url = url
         self._seconds = timeout / SECOND
         self._clock = clock
@@ -42,7 +43,7 @@ class Sender:
         )
 
     async def post(self, body: bytes, headers: dict[str, str]) -> Answer:
-        """Post `body`; whatever goes wrong is an answer too."""
+        """Post `body`; failures are returned, not raised."""
         begun = self._clock.monotonic()
 
         def told(status: int = 0, error: str = "", retry_after: str = "") -> Answer:
@@ -54,7 +55,7 @@ class Sender:
             )
 
         try:
-            # The time-outs of the client are for each read; this is for all of it.
+            # The client's timeouts apply to each read; this one to the whole exchange.
             async with (
                 asyncio.timeout(self._seconds),
                 self._http.stream(
@@ -65,7 +66,7 @@ class Sender:
                 status = answer.status_code
                 return told(status, retry_after=answer.headers.get("retry-after", ""))
         except (TimeoutError, httpx2.TimeoutException):
-            return told(error=f"no answer in {self._seconds:g} s")
+            return told(error=f"no response within {self._seconds:g} s")
         except httpx2.ConnectError as error:
             return told(error=f"no connection: {error}")
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
@@ -79,7 +80,7 @@ class Sender:
 
 
 async def _skip(answer: httpx2.Response) -> None:
-    """Read what is left of an answer, so that its connection may be used again."""
+    """Read the rest of a response, so that the connection can be reused."""
     size = 0
     async for chunk in answer.aiter_raw():
         size += len(chunk)

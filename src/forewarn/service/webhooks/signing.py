@@ -1,7 +1,7 @@
-"""Signatures as in the Standard Webhooks scheme: HMAC-SHA256 over id, time and body.
+"""Signatures of the Standard Webhooks scheme: HMAC-SHA256 over ID, time and body.
 
-A receiver that verifies them knows who sent a message, that nobody changed it,
-and, by the time, that it is not an old one sent again by somebody else.
+A receiver that verifies them knows the sender of a message and that it was not changed.
+The time protects against replays of old messages.
 """
 
 import base64
@@ -13,16 +13,16 @@ from collections.abc import Sequence
 PREFIX = "whsec_"
 
 KEY_BYTES_MIN, KEY_BYTES_MAX = 24, 64
-"""192 to 512 bits, as the scheme wants it."""
+"""192 to 512 bits, as the scheme requires."""
 
 KEYS_MAX = 2
-"""The key in use and, while it is exchanged, the one before."""
+"""Maximum keys: the current one and, during a rotation, the previous one."""
 
 
 def read_keys(text: str) -> tuple[bytes, ...]:
-    """Return the keys of a secret file, one a line; raises ValueError.
+    """Return the keys of a secret file, one per line; raises ValueError.
 
-    The error's sentence has nothing of the file in it.
+    The error's message contains nothing of the file.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not 0 < len(lines) <= KEYS_MAX:
@@ -36,10 +36,10 @@ def _key(line: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if not KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX:
-        # Raised without its cause, which would quote the key.
+        # Without the cause, which would quote the key.
         raise ValueError(
             f"must have {PREFIX} and {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes in "
-            "base64, as `openssl rand -base64 32` makes them"
+            "base64, for example from `openssl rand -base64 32`"
         ) from None
     return key
 
@@ -47,7 +47,7 @@ def _key(line: str) -> bytes:
 def signed_headers(
     keys: Sequence[bytes], *, message_id: str, seconds: int, body: bytes
 ) -> dict[str, str]:
-    """Return the headers that tell who sent `body`, at `seconds` since 1970."""
+    """Return the signature headers for `body`, sent at `seconds` since 1970."""
     content = f"{message_id}.{seconds}.".encode("ascii") + body
     signatures = (
         base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()

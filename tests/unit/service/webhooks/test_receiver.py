@@ -58,7 +58,7 @@ class Box(Mailbox):
     async def forget(self, messages: Sequence[OutboxMessage]) -> None:
         if self.is_busy:
             self.is_busy -= 1
-            raise BusyError("too much waits")
+            raise BusyError("too many requests are waiting")
         self.messages = [each for each in self.messages if each not in messages]
 
     async def give_up(self, messages: Sequence[OutboxMessage], why: str) -> int:
@@ -132,7 +132,7 @@ async def test_a_failure_holds_up_what_follows_and_is_sent_again_the_same() -> N
     assert len({body for public_id, body in told.posts if public_id == "id-1"}) == 1
     assert told.pauses == [1, 2, 4]
     standing = told.receiver.standing
-    assert (standing.failures, standing.error) == (0, "it answered 500")
+    assert (standing.failures, standing.error) == (0, "HTTP status 500")
     assert standing.next_try_at == 0
 
 
@@ -169,7 +169,7 @@ async def test_what_is_too_old_is_given_up(caplog: pytest.LogCaptureFixture) -> 
     await told.run()
     assert told.ids == ["id-2", "id-3"]
     assert box.dropped == [(1, "too old")]
-    assert "webhook shop: messages given up: 1, too old" in caplog.messages
+    assert "webhook shop: dropped 1 messages: too old" in caplog.messages
 
 
 @in_loop

@@ -49,7 +49,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return found
 
 
-MISSING = "webhook theirs hears of nothing: there is no tenant 'mill' in the fleet"
+MISSING = "webhook theirs gets no messages: the fleet has no tenant 'mill'"
 
 
 def test_a_tenant_that_is_missing_is_told_at_the_start(

@@ -261,7 +261,7 @@ def test_a_message_grows_old() -> None:
 
 def test_an_error_is_told_in_few_words() -> None:
     assert Answer(status=302).sentence() == (
-        "it answered 302; redirects are not followed"
+        "HTTP status 302; redirects are not followed"
     )
-    assert Answer(status=500).sentence() == "it answered 500"
+    assert Answer(status=500).sentence() == "HTTP status 500"
     assert len(Answer(error="x" * 999).sentence()) == limits.ERROR_CHARACTERS_MAX
