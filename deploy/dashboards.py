@@ -1,8 +1,8 @@
-"""Makes the Grafana dashboards of service and agent, deploy/grafana/*.json.
+"""Generate the Grafana dashboards of service and agent, deploy/grafana/*.json.
 
-The panels stand in tables here, a line or two for each; what Grafana wants around them
-is the same for all. A test compares the files with this (`pytest --rewrite` renews
-them), and the queries with the metrics that there are.
+This module lists the panels; the rest of the JSON is the same for all. A test compares
+the files with this module (`pytest --rewrite` renews them), and the queries with the
+existing metrics.
 """
 
 import json
@@ -16,29 +16,29 @@ FOLDER = Path(__file__).resolve().parent / "grafana"
 CHART = Path(__file__).resolve().parent / "helm" / "forewarn-agent"
 
 SCHEMA = 39
-"""Of the dashboard's JSON: that of Grafana 11, which newer ones read."""
+"""The schema version of Grafana 11, which newer versions can read."""
 
 COLUMNS = 24
-"""Of Grafana's grid."""
+"""Columns of Grafana's grid."""
 
 HEIGHT = 8
-"""Of a panel with a graph, in rows of the grid."""
+"""Height of a panel with a graph, in rows of the grid."""
 
 STAT_HEIGHT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One PromQL expression, and how its series are called."""
+    """One PromQL expression with the name of its series."""
 
     text: str
     legend: str = ""
-    """With `{{label}}`; empty: as Prometheus has it."""
+    """The name, with `{{label}}`; empty: the default name of Prometheus."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One panel: a graph over time, a number, or a table of what is so now."""
+    """One panel: a graph over time, a number, or a table of current values."""
 
     title: str
     about: str
@@ -48,24 +48,24 @@ class Panel:
     unit: str = "short"
     width: int = 8
     bad_from: float | None = None
-    """A number is red from this value on; None: no value is bad."""
+    """The value from which a number is red; None: never."""
 
     @property
     def height(self) -> int:
-        """Return how many rows of the grid it takes."""
+        """Return the height in rows of the grid."""
         return STAT_HEIGHT if self.kind == "stat" else HEIGHT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dashboard:
-    """One file."""
+    """One dashboard, in one file."""
 
     name: str
-    """Of the file, and within Grafana's links."""
+    """The name of the file, also used in Grafana's links."""
     title: str
     about: str
     job: str
-    """The metric whose `job` and `instance` can be chosen."""
+    """The metric whose `job` and `instance` the user can select."""
     panels: tuple[Panel, ...]
 
 
@@ -82,7 +82,7 @@ def _panel(
 
 
 CHOSEN = 'job=~"$job",instance=~"$instance"'
-"""What every query is narrowed to."""
+"""The label selector of every query."""
 
 EVERY = "$__rate_interval"
 
@@ -115,22 +115,22 @@ def _now(metric: str, *labels: str, how: str = "sum", by: str = "") -> str:
 SERVICE = Dashboard(
     name="forewarn",
     title="forewarn: the service",
-    about="What is planned and under way, what waits and why, and how the service is.",
+    about="Planned and running operations, the reasons of waiting ones, and the service's health.",
     job="forewarn_build_info",
     panels=(
         _panel(
-            "Takes orders",
-            "1 while the service is ready. GET /readyz tells why it is not.",
+            "Accepts requests",
+            "1 while the service is ready. If it is not, GET /readyz has the reason.",
             _now("forewarn_ready", how="min"),
             kind="stat",
             width=4,
         ),
         _panel(
-            "VMs", "VMs that are served.", _now("forewarn_vms"), kind="stat", width=4
+            "VMs", "VMs in the fleet.", _now("forewarn_vms"), kind="stat", width=4
         ),
         _panel(
             "VMs down",
-            "VMs that a failure has taken down.",
+            "VMs that are down because of a failure.",
             _now("forewarn_vms_down"),
             kind="stat",
             width=4,
@@ -138,7 +138,7 @@ SERVICE = Dashboard(
         ),
         _panel(
             "Late approvals",
-            "Events that nobody has approved, with less than a fifth of the notice left.",
+            "Unapproved events with less than a fifth of their notice left.",
             _now("forewarn_approvals_late"),
             kind="stat",
             width=4,
@@ -146,7 +146,7 @@ SERVICE = Dashboard(
         ),
         _panel(
             "Timers overdue",
-            "How long the next timer has been due and not been done.",
+            "Time since the next timer was due, if it has not run yet.",
             _now("forewarn_timer_overdue_seconds", how="max"),
             kind="stat",
             width=4,
@@ -154,46 +154,46 @@ SERVICE = Dashboard(
             bad_from=5,
         ),
         _panel(
-            "Store failures in an hour",
-            "Transactions that the store failed to do.",
+            "Store failures per hour",
+            "Transactions that failed in the store.",
             f"sum (increase(forewarn_store_failures_total{{{CHOSEN}}}[1h]))",
             kind="stat",
             width=4,
             bad_from=1,
         ),
         _panel(
-            "Operations under way",
+            "Open operations",
             "Operations that have not ended, by state.",
             (_now("forewarn_operations", by="state"), "{{state}}"),
         ),
         _panel(
-            "Operations that wait, and why",
+            "Waiting operations by reason",
             "An operation counts once for each kind of reason.",
             (_now("forewarn_operations_held", by="reason"), "{{reason}}"),
         ),
         _panel(
-            "Operations that ended",
-            "In an hour, by how they ended.",
+            "Ended operations",
+            "Per hour, by result.",
             (
                 _hourly("forewarn_operations_ended_total", by="state"),
                 "{{state}}",
             ),
         ),
         _panel(
-            "Events that VMs see",
+            "Events in documents",
             "By type and status.",
             (_now("forewarn_events", by="type, status"), "{{type}} {{status}}"),
         ),
         _panel(
-            "Until an approval",
-            "Time from an event's publication to its approval.",
-            (_quantile("0.5", "forewarn_event_approval_seconds"), "half"),
+            "Time until approval",
+            "Time from the publication of an event to its approval.",
+            (_quantile("0.5", "forewarn_event_approval_seconds"), "median"),
             (_quantile("0.95", "forewarn_event_approval_seconds"), "95 %"),
             unit="s",
         ),
         _panel(
-            "How events began",
-            "In an hour: approved, or at their NotBefore without an approval.",
+            "Starts of events",
+            "Per hour: approved, or at NotBefore without approval.",
             (
                 _hourly("forewarn_event_steps_total", 'step=~"started.*"', by="step"),
                 "{{step}}",
@@ -201,7 +201,7 @@ SERVICE = Dashboard(
         ),
         _panel(
             "Oldest operation",
-            "By what it is and how far it is.",
+            "By verb and state.",
             (
                 _now("forewarn_operation_age_seconds", how="max", by="verb, state"),
                 "{{verb}} {{state}}",
@@ -210,7 +210,7 @@ SERVICE = Dashboard(
         ),
         _panel(
             "Driver calls",
-            "A second, by what came of them.",
+            "Per second, by result.",
             (
                 _rate("forewarn_driver_results_total", by="action, verdict"),
                 "{{action}} {{verdict}}",
@@ -218,28 +218,28 @@ SERVICE = Dashboard(
             unit="cps",
         ),
         _panel(
-            "Answers to VMs",
-            "A second, by HTTP status.",
+            "Responses to VMs",
+            "Per second, by HTTP status.",
             (_rate("forewarn_metadata_responses_total", by="status"), "{{status}}"),
             unit="reqps",
         ),
         _panel(
-            "Answers of the operator API",
-            "A second, by HTTP status.",
+            "Responses of the operator API",
+            "Per second, by HTTP status.",
             (_rate("forewarn_admin_responses_total", by="status"), "{{status}}"),
             unit="reqps",
         ),
         _panel(
-            "Turns and transactions",
-            "The slowest of a hundred: what an approval may wait for.",
-            (_quantile("0.99", "forewarn_control_turn_seconds"), "turn"),
+            "Iterations and transactions",
+            "99th percentile; approvals can wait for these.",
+            (_quantile("0.99", "forewarn_control_turn_seconds"), "iteration"),
             (_quantile("0.99", "forewarn_store_transaction_seconds"), "transaction"),
             (_quantile("0.99", "forewarn_timer_late_seconds"), "timer late"),
             unit="s",
         ),
         _panel(
             "Webhooks",
-            "Messages that wait for each receiver.",
+            "Pending messages of each receiver.",
             (_now("forewarn_webhook_pending", by="receiver"), "{{receiver}}"),
         ),
     ),
@@ -248,19 +248,19 @@ SERVICE = Dashboard(
 AGENT = Dashboard(
     name="forewarn-agent",
     title="forewarn: the agents in VMs",
-    about="What events the VMs have, when they are due, and whether agents do their work.",
+    about="The events of VMs, their NotBefore, and the health of the agents.",
     job="forewarn_agent_build_info",
     panels=(
         _panel(
             "Agents",
-            "Agents that work.",
+            "Agents whose threads run.",
             _now("forewarn_agent_alive"),
             kind="stat",
             width=4,
         ),
         _panel(
             "Not ready",
-            "Agents that could not act on an event; GET /readyz of each tells why.",
+            "Agents that could not act on an event; GET /readyz of each has the reason.",
             f"count (forewarn_agent_ready{{{CHOSEN}}} == 0) or vector(0)",
             kind="stat",
             width=4,
@@ -268,15 +268,15 @@ AGENT = Dashboard(
         ),
         _panel(
             "Withheld",
-            "Events that are not approved, since their preparation failed.",
+            "Events without approval because their preparation failed.",
             _now("forewarn_agent_withheld"),
             kind="stat",
             width=4,
             bad_from=1,
         ),
         _panel(
-            "Recoveries owed",
-            "Events that are gone and from which recovery is not done.",
+            "Pending recoveries",
+            "Removed events whose recovery is not complete.",
             _now("forewarn_agent_recoveries_pending"),
             kind="stat",
             width=4,
@@ -284,15 +284,15 @@ AGENT = Dashboard(
         ),
         _panel(
             "Next event",
-            "The time until the next NotBefore of any VM.",
+            "Time until the next NotBefore of any VM.",
             f"min (forewarn_agent_not_before_timestamp_seconds{{{CHOSEN}}} > 0) - time()",
             kind="stat",
             width=4,
             unit="s",
         ),
         _panel(
-            "Oldest answer of the endpoint",
-            "How long an agent has had no document.",
+            "Oldest endpoint response",
+            "Longest time that an agent has got no document.",
             _now("forewarn_agent_good_poll_age_seconds", how="max"),
             kind="stat",
             width=4,
@@ -300,8 +300,8 @@ AGENT = Dashboard(
             bad_from=180,
         ),
         _panel(
-            "What is due, and when",
-            "Events of VMs that have not begun, with their NotBefore.",
+            "Upcoming events",
+            "Events of VMs that have not started, with their NotBefore.",
             (
                 f"forewarn_agent_not_before_timestamp_seconds{{{CHOSEN}}} * 1000 > 0",
                 "{{instance}} {{type}}",
@@ -311,28 +311,28 @@ AGENT = Dashboard(
             width=12,
         ),
         _panel(
-            "Events that are there",
+            "Current events",
             "By type and status.",
             (_now("forewarn_agent_events", by="type, status"), "{{type}} {{status}}"),
             width=12,
         ),
         _panel(
             "Notice",
-            "From seeing an event to its NotBefore: one in ten has less than this.",
+            "Time from the first sight of an event to its NotBefore, 10th percentile.",
             (_quantile("0.1", "forewarn_agent_notice_seconds", by="type"), "{{type}}"),
             unit="s",
         ),
         _panel(
             "Runs of handlers",
-            "In an hour, by handler and how they ended.",
+            "Per hour, by handler and result.",
             (
                 _hourly("forewarn_agent_handler_runs_total", by="handler, result"),
                 "{{handler}} {{result}}",
             ),
         ),
         _panel(
-            "How long handlers take",
-            "95 of a hundred take less.",
+            "Duration of handlers",
+            "95th percentile.",
             (
                 _quantile(
                     "0.95", "forewarn_agent_handler_seconds", by="handler, phase"
@@ -343,7 +343,7 @@ AGENT = Dashboard(
         ),
         _panel(
             "Approvals",
-            "In an hour, by what the endpoint made of them.",
+            "Per hour, by the endpoint's response.",
             (
                 _hourly("forewarn_agent_approvals_total", by="result"),
                 "{{result}}",
@@ -351,13 +351,13 @@ AGENT = Dashboard(
         ),
         _panel(
             "Polls",
-            "A second, by how they ended.",
+            "Per second, by result.",
             (_rate("forewarn_agent_polls_total", by="result"), "{{result}}"),
             unit="reqps",
         ),
         _panel(
-            "How far the work is",
-            "Events that agents remember, by stage.",
+            "Stages of events",
+            "Events in the agents' memory, by stage.",
             (_now("forewarn_agent_tasks", by="stage"), "{{stage}}"),
         ),
     ),

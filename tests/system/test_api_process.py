@@ -146,7 +146,7 @@ def test_health_is_told_of_the_service_and_not_of_the_api(start: Start) -> None:
     for path in ("/readyz", "/healthz"):
         status, body = http(url + path)
         assert status == 503
-        assert "did not answer" in body["problems"][0]
+        assert "did not respond" in body["problems"][0]
     service.process.send_signal(signal.SIGCONT)
     eventually(lambda: http(f"{url}/readyz")[0], lambda status: status == 200)
 
@@ -256,7 +256,7 @@ def test_operators_connections_leave_vms_their_files(
                     client.sendall(b"GET /v1/operations HTTP/1.1\r\nHost: lo")
             for _ in range(5):
                 assert answers(few)
-            log = eventually(few.log, lambda log: "refused a connection" in log)
+            log = eventually(few.log, lambda log: "rejected a connection" in log)
         # The API's own process says so.
         assert "process api" in log
         # Half of all that the limit of files allows were taken from one address.
