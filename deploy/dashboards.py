@@ -125,9 +125,7 @@ SERVICE = Dashboard(
             kind="stat",
             width=4,
         ),
-        _panel(
-            "VMs", "VMs in the fleet.", _now("forewarn_vms"), kind="stat", width=4
-        ),
+        _panel("VMs", "VMs in the fleet.", _now("forewarn_vms"), kind="stat", width=4),
         _panel(
             "VMs down",
             "VMs that are down because of a failure.",

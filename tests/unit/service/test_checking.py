@@ -197,7 +197,9 @@ def test_who_may_read_a_secret_is_looked_at(
     assert cli.main(["config", "check"]) == 0
     said = capsys.readouterr()
     assert said.out == "the settings are sound, and so are the files that they name\n"
-    assert said.err.count("set its mode to 600, or to 640 with the service's group") == 3
+    assert (
+        said.err.count("set its mode to 600, or to 640 with the service's group") == 3
+    )
 
 
 def _warnings() -> list[str]:

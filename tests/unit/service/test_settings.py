@@ -184,7 +184,10 @@ def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
         ("[driver]\nattempts = 0\n", ":2: driver.attempts: must be 1 to 100, not 0"),
         ('[store]\nurl = "redis://x"\n', ":2: store.url: 'redis://x' is not the URL"),
         ('[admin]\nlisten = ""\n', ":2: admin.listen: '' is not a listen address"),
-        ('[admin]\nlisten = "8200"\n', ":2: admin.listen: '8200' is not a listen address"),
+        (
+            '[admin]\nlisten = "8200"\n',
+            ":2: admin.listen: '8200' is not a listen address",
+        ),
         ("[admin\n", ":1: this is not TOML"),
     ],
 )
@@ -416,7 +419,10 @@ def test_webhooks_are_tables_of_the_file(file: Path) -> None:
                 ":2: webhook.secret_file: is missing",
             ],
         ),
-        (f"{WEBHOOK}{WEBHOOK}", [':6: webhook.name: "a" is not unique: another table has the same name']),
+        (
+            f"{WEBHOOK}{WEBHOOK}",
+            [':6: webhook.name: "a" is not unique: another table has the same name'],
+        ),
         (
             f'{WEBHOOK}tpyes = ["Freeze"]\n',
             [':5: webhook.tpyes: there is no such setting (did you mean "types"?)'],
