@@ -21,9 +21,9 @@ from forewarn.control.transactions.messages import Publication
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Vm
 from forewarn.instants import DAY
-from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
 from forewarn.verbs.model import Given
+from tests.support.worlds import World
 
 SERVICE, SIMULATOR, MOCK = "forewarn serve", "forewarn simulate", "a mock on Flask"
 
@@ -233,7 +233,7 @@ class _Day:
         world = self._world
         for name in self._client_of.values():
             world.vm(name).get()
-        world.ears.on_publish = self._hear
+        world.on_publish = self._hear
         begin, gap = world.now, DAY // OPERATIONS
         for number in range(OPERATIONS):
             world.advance_to(begin + number * gap)

@@ -2,16 +2,17 @@
 
 import pytest
 
-from forewarn.sim.scenario import file, model, reference, steps
+from forewarn.sim.scenario import file, model, steps
 from forewarn.sim.scenario.file import read_scenario
 from tests.house.test_docs import blocks
+from tests.support import scenarios_page
 from tests.support.pages import REFERENCE, TESTING
 
 PAGE = TESTING / "scenarios.md"
 
 
 def test_the_reference_is_up_to_date(request: pytest.FixtureRequest) -> None:
-    page, wanted = REFERENCE / "scenarios.md", reference.page()
+    page, wanted = REFERENCE / "scenarios.md", scenarios_page.page()
     if request.config.getoption("--rewrite"):
         page.write_text(wanted, encoding="utf-8")
     assert page.read_text(encoding="utf-8") == wanted, "run `pytest --rewrite` here"

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from forewarn.instants import SECOND
-from forewarn.sim.world import CrashError
 from tests.property.stories import FLEET, POLICIES, STORIES
 from tests.support.lives import Life, Step
 from tests.support.profiles import amounts
+from tests.support.worlds import CrashError
 
 PLACES = ("committed", "published", "called", "asked")
 

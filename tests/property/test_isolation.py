@@ -17,9 +17,9 @@ from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Action, Verb
-from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
 from tests.support.guests import VERSIONS
+from tests.support.worlds import World
 
 FLEET = """
 [[tenant]]

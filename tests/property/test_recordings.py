@@ -26,10 +26,10 @@ from forewarn.sim.recording import Answer, Header, Outcome
 from forewarn.sim.recording_reader import read_recording
 from forewarn.sim.replay import Replay
 from forewarn.sim.staged import Staged
-from forewarn.sim.world import METADATA, START, World
 from forewarn.store.memory import MemoryStore
 from forewarn.testing.recorder import Recorder
 from tests.support.loops import in_loop
+from tests.support.worlds import METADATA, START, World
 
 PATH = "/metadata/scheduledevents"
 VM = "web_0"

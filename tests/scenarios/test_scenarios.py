@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.sim.engine import LastingStore
 from forewarn.store.port import Store
 from forewarn.store.sqlite import SqliteStore
 from tests.support.transcripts import form
 from tests.support.transcripts.commands import play
+from tests.support.worlds import LastingStore
 
 FOLDER = Path(__file__).parent
 FLEETS = FOLDER / "fleets"

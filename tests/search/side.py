@@ -14,13 +14,13 @@ from forewarn.instants import DAY, MINUTE, Micros
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Operation, Verb
-from forewarn.sim.world import CrashError, World
 from forewarn.store.memory import MemoryStore
 from tests.search.clocks import CLOCK_LABELS
 from tests.search.hand import HandDriver
 from tests.search.model import Model
 from tests.search.settings import Setting
 from tests.search.state import GONE, Label, bits
+from tests.support.worlds import CrashError, World
 
 NEVER = 1000 * DAY
 RESTARTED = ""

@@ -7,13 +7,13 @@ from forewarn.instants import MINUTE
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import CallState, Operation, OperationState, Request
 from forewarn.protocol.views import View
-from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from tests.search.model import Model
 from tests.search.pictures import OpPicture, Picture, Shown, VmPicture, shown_left
 from tests.search.state import GONE
 from tests.search.translation import HOW
+from tests.support.worlds import World
 
 
 def slot_names(model: Model) -> Mapping[tuple[str, str, str], str]:

@@ -6,11 +6,11 @@ import pytest
 
 from forewarn.control.requests import failures
 from forewarn.protocol.operations import Action
-from forewarn.sim.world import World
 from tests.spec import support
 from tests.spec.mock_imitation import Mock
 from tests.spec.mock_imitation import served as served_mock
 from tests.spec.support import ServedWorld, fleet, make_world
+from tests.support.worlds import World
 
 EVERYTHING = fleet(
     hosts=["h1", "h2", "h3"],

@@ -22,7 +22,6 @@ from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Action, Operation, Request, Verb
 from forewarn.protocol.own_events import OwnEvents
 from forewarn.reporting import event_details, reports
-from forewarn.sim.world import START, World
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store, every
@@ -36,6 +35,7 @@ from forewarn.testing.conformance.inquiry import (
     UntriedError,
 )
 from forewarn.testing.conformance.verdicts import NotTried, Passed, Verdict
+from tests.support.worlds import START, World
 
 T = TypeVar("T")
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from forewarn.control.requests import failures
-from forewarn.sim.world import World
 from forewarn.testing.client import EVENTS_PATH, Answer, Client, Headers, HttpClient
 from forewarn.testing.conformance.checks import CHECKS, QUESTIONS, UNTRIED, checks_of
 from forewarn.testing.conformance.examination import Examination
@@ -21,6 +20,7 @@ from forewarn.testing.conformance.verdicts import Failed, NotTried, Passed, Verd
 from tests.spec import support
 from tests.spec.conftest import everything
 from tests.spec.support import Bend, BentClient, WorldClient, make_world
+from tests.support.worlds import World
 
 
 def changed(answer: Answer, **changes: Any) -> Answer:

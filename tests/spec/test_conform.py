@@ -10,7 +10,6 @@ import pytest
 from forewarn.control.requests import failures
 from forewarn.instants import HOUR, Micros, parse_instant
 from forewarn.protocol.operations import Action
-from forewarn.sim.world import World
 from forewarn.testing.client import (
     EVENTS_PATH,
     PATIENCE,
@@ -28,6 +27,7 @@ from tests.spec.conftest import EVERYTHING, everything
 from tests.spec.mock_imitation import Mock, served
 from tests.spec.small_servers import Careless, listening
 from tests.spec.support import BentClient, ServedWorld, make_world
+from tests.support.worlds import World
 
 pytestmark = pytest.mark.system
 

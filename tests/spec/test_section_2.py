@@ -6,7 +6,6 @@ import pytest
 
 from forewarn.instants import parse_instant
 from forewarn.protocol.operations import Action
-from forewarn.sim.world import START, World
 from forewarn.testing.conformance.check import Check
 from forewarn.testing.conformance.verdicts import NotTried
 from tests.spec import support
@@ -19,6 +18,7 @@ from tests.spec.support import (
     fleet,
     make_world,
 )
+from tests.support.worlds import START, World
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "metadata"
 

@@ -10,7 +10,6 @@ from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.operations import Action, Operation, OperationState
-from forewarn.sim.world import START, CrashError, World
 from tests.spec import support
 from tests.spec.support import (
     DB,
@@ -22,6 +21,7 @@ from tests.spec.support import (
     only_event,
     seen,
 )
+from tests.support.worlds import START, CrashError, World
 
 ROW = fleet(
     hosts=["h1", "h2", "h3", "h4"],

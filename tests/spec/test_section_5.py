@@ -15,9 +15,9 @@ from forewarn.instants import MINUTE, SECOND, Micros, parse_duration
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action, Verb
-from forewarn.sim.world import START, World
 from tests.spec import support
 from tests.spec.support import approve_all, fleet, make_world, only_event, seen
+from tests.support.worlds import START, World
 
 PROTOCOL = Path(__file__).parents[2] / "docs" / "reference" / "protocol.md"
 

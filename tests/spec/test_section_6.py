@@ -7,9 +7,9 @@ import pytest
 from forewarn.control.requests import failures
 from forewarn.fleet.errors import FleetFileError
 from forewarn.protocol.operations import Action, Operation
-from forewarn.sim.world import World
 from tests.spec import support
 from tests.spec.support import WEB, approve_all, fleet, make_world, only_event, seen
+from tests.support.worlds import World
 
 ROW = fleet(
     hosts=["h1", "h2", "h3", "h4", "h5", "h6"],

@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.control.rules.policy import Policy
 from forewarn.instants import HOUR, MINUTE, SECOND
-from forewarn.sim.world import START
+from forewarn.sim.engine import START
 from tests.spec import support
 from tests.spec.support import durable_world, fleet, make_world, only_event, seen
 

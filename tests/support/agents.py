@@ -14,7 +14,7 @@ from forewarn.agent.journal import client
 from forewarn.agent.journal.port import JournalError
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.scenario.setup import Setup
-from forewarn.sim.terms import Terms
+from forewarn.sim.simulator import Terms
 from forewarn.testing.client import HttpClient
 from tests.support.processes import PATIENCE_SECONDS, eventually, http
 from tests.support.pythons import THIS, Python

@@ -12,9 +12,9 @@ from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import Micros, format_http_date
 from forewarn.protocol.events import Event, EventStatus, EventType
 from forewarn.protocol.views import View
-from forewarn.sim.world import Answer
 from tests.support.moments import seen_by
 from tests.support.watched import Change, Mirror
+from tests.support.worlds import Answer
 
 VERSIONS = (
     "2017-03-01",

@@ -29,12 +29,12 @@ from forewarn.protocol.operations import (
     CallState,
     Verb,
 )
-from forewarn.sim.world import CrashError
 from forewarn.store.order_key import OrderKey
 from tests.support.guests import VERSIONS
 from tests.support.moments import seen_by
 from tests.support.ordering import MAINTENANCE, UNKNOWN_ID, Ordering, Step
 from tests.support.watched import stored
+from tests.support.worlds import CrashError
 
 FAULTS = tuple(FaultKind)
 TAGS = ("", "last", "1", "2", "3", "7")

@@ -15,7 +15,7 @@ from forewarn.sim.scenario.setup import setup_for, virtual_stage
 from forewarn.sim.scenario.time import VirtualTime
 from forewarn.sim.sim_server import SimServer
 from forewarn.sim.virtual_client import VirtualClient
-from forewarn.sim.world import World
+from tests.support.worlds import live_events
 
 Deed: TypeAlias = Callable[[SimServer], object]
 
@@ -43,9 +43,7 @@ class Doer:
 
 def approve(vm: str, place: int = 0) -> Deed:
     def act(stage: SimServer) -> object:
-        world = stage.engine
-        assert isinstance(world, World)
-        event_id = world.live_events()[place].event_id
+        event_id = live_events(stage.engine)[place].event_id
         return VirtualClient(stage, vm).approve(event_id)
 
     return act

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.instants import SECOND, format_http_date
+from forewarn.sim.engine import START
 from forewarn.sim.recording import (
     Answer,
     Failed,
@@ -15,7 +16,6 @@ from forewarn.sim.recording import (
     Recording,
     Writer,
 )
-from forewarn.sim.world import START
 
 FREEZE = "D4713D60-C8A7-4639-AB11-67B367A9C378"
 REBOOT = "0A1B2C3D-C8A7-4639-AB11-67B367A9C378"

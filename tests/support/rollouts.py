@@ -8,12 +8,12 @@ from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import need
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.operations import Action, Operation, OperationState, Request
-from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.backup import backup
 from forewarn.store.check import check
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store, every
+from tests.support.worlds import World
 
 PLANNED = OperationState.PLANNED
 DONE = OperationState.DONE

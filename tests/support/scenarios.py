@@ -14,6 +14,7 @@ from forewarn.sim.virtual_client import VirtualClient
 from forewarn.store import kinds
 from forewarn.store.port import every
 from tests.support.transcripts.story import Story
+from tests.support.worlds import taken_apart
 
 REACTS_AFTER = 2 * SECOND
 """From the sight of an event until a careful client has prepared for it."""
@@ -50,7 +51,7 @@ class Clients:
                 self._approve(event_id)
 
     def _look(self, vm: Vm) -> None:
-        answer = VirtualClient(self._stage, vm.name).get()
+        answer = taken_apart(VirtualClient(self._stage, vm.name).get())
         if answer.status != HTTPStatus.OK or not self._approves:
             return
         for event in answer.events:

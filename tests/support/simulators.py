@@ -10,10 +10,8 @@ from typing import Any, TypeVar
 from forewarn.service.listening import url_of
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.news import News, Reporter
-from forewarn.sim.places import parse_places
-from forewarn.sim.positions import Addresses
-from forewarn.sim.simulator import Simulator
-from forewarn.sim.terms import Terms
+from forewarn.sim.positions import Addresses, parse_places
+from forewarn.sim.simulator import Simulator, Terms
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from forewarn.sim import fleets
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.sim_server import SimServer
 from forewarn.sim.staged import Staged
-from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
+from tests.support.worlds import World
 
 T = TypeVar("T")
 

@@ -15,7 +15,6 @@ from forewarn.fleet.model import HostState, Vm, VmState
 from forewarn.instants import SECOND
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
-from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store
 from forewarn.store.sqlite import SqliteStore
@@ -25,6 +24,7 @@ from tests.support.guests import VERSIONS, Guests, members
 from tests.support.moments import Moment
 from tests.support.watched import Change, Mirror, WatchedStore, stored
 from tests.support.witness import WitnessDriver
+from tests.support.worlds import World
 
 
 class Witnessed:

@@ -23,8 +23,8 @@ from forewarn.sim.faults.fault import Playbook
 from forewarn.sim.faults.file import read_faults
 from forewarn.sim.journal import Seen
 from forewarn.sim.news import News, What
-from forewarn.sim.places import Places, parse_places
 from forewarn.sim.playlist import CUT, WAIT
+from forewarn.sim.positions import Places, parse_places
 from forewarn.sim.recording import Moment, told
 from forewarn.sim.replay import Replay, load, vm_names
 from forewarn.sim.scenario.model import Expected

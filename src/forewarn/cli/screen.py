@@ -17,8 +17,7 @@ from rich.text import Text
 from forewarn.cli import output
 from forewarn.cli.stopping import unread
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
-from forewarn.sim.news import News, What
-from forewarn.sim.picture import EventPicture, Picture, VmPicture, picture
+from forewarn.sim.news import EventPicture, News, Picture, VmPicture, What, picture
 from forewarn.sim.simulator import Simulator
 from forewarn.texts import printable
 

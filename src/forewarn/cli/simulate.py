@@ -27,7 +27,6 @@ from forewarn.service.loops import new_loop
 from forewarn.sim import fleets
 from forewarn.sim.faults.file import read_faults
 from forewarn.sim.news import Reporter, What
-from forewarn.sim.places import Places, parse_places
 from forewarn.sim.playlist import (
     TOGETHER,
     WAIT,
@@ -36,13 +35,12 @@ from forewarn.sim.playlist import (
     Playlist,
     rounds_of,
 )
-from forewarn.sim.positions import ADMIN, Addresses
+from forewarn.sim.positions import ADMIN, Addresses, Places, parse_places
 from forewarn.sim.profiles import Profile
 from forewarn.sim.scenario import builtin, casting, demands, timeline
 from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.model import Expected, Scenario
-from forewarn.sim.simulator import Simulator
-from forewarn.sim.terms import SPEED, Terms
+from forewarn.sim.simulator import SPEED, Simulator, Terms
 
 VARIABLES = "FOREWARN_SIMULATE_"
 """What the variables begin with that stand for options."""

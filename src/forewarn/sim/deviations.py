@@ -5,8 +5,8 @@ another service, or one day. A profile decides what is reported, the journal kee
 all. Judging changes nothing that is answered.
 """
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from forewarn.metadata import answers
@@ -119,11 +119,6 @@ class Client:
     """Until then, nothing is told of how often it asks."""
     approved: dict[str, None] = field(default_factory=dict[str, None])
 
-    def hurries(self, io_time: float) -> bool:
-        """Count one more request; tell, once in a second, that they are too many."""
-        self.asked.append(io_time)
-        return io_time >= self.spared_until and self.is_hasty(io_time)
-
     def is_hasty(self, io_time: float) -> bool:
         """Tell whether the last of those that were counted is one too many."""
         asked = self.asked
@@ -131,14 +126,6 @@ class Client:
             return False
         self.spared_until = io_time + POLL_SECONDS
         return True
-
-    def forget(self) -> None:
-        """Be as new."""
-        self.request = None
-        self.found = ()
-        self.asked.clear()
-        self.spared_until = 0.0
-        self.approved.clear()
 
 
 class Inspector:
@@ -153,7 +140,7 @@ class Inspector:
         """Ask `route` what a request is for, and `event` for one that is stored."""
         self._route = route
         self._event = event
-        self._clients: dict[str, Client] = {}
+        self._clients: dict[str, Client] = defaultdict(Client)
 
     def judge(
         self,
@@ -170,11 +157,11 @@ class Inspector:
         what the client got.
         """
         client, found = self.know(vm, request)
-        if client.hurries(io_time):
+        client.asked.append(io_time)
+        if io_time >= client.spared_until and client.is_hasty(io_time):
             found = (*found, TOO_OFTEN)
         if request.method == "POST" and genuine is not None:
-            was_told = given is genuine
-            found += tuple(self._approvals(vm, client, request, genuine, was_told))
+            found += tuple(self._approvals(vm, request, genuine, given is genuine))
         return found
 
     def know(self, vm: str, request: Request) -> tuple[Client, tuple[Deviation, ...]]:
@@ -182,68 +169,53 @@ class Inspector:
 
         Whoever sees the same request again need ask only whether the VM hurries.
         """
-        client = self._clients.get(vm)
-        if client is None:
-            client = self._clients[vm] = Client()
+        client = self._clients[vm]
         if request is not client.request:
-            client.found = inspect(request, self._route(request))
+            client.found = tuple(inspect(request, self._route(request)))
             client.request = request
         return client, client.found
-
-    def reset(self) -> None:
-        """Forget what every client did; who holds one of them may hold it on."""
-        for client in self._clients.values():
-            client.forget()
 
     def _approvals(
         self,
         vm: str,
-        client: Client,
         request: Request,
         genuine: Response,
-        was_told: bool,  # noqa: FBT001 - of five values in a private call
-    ) -> list[Deviation]:
-        event_ids = approved_ids(request)
-        found: list[Deviation] = []
-        for event_id in event_ids:
+        was_told: bool,  # noqa: FBT001 - of four values in a private call
+    ) -> Iterator[Deviation]:
+        client = self._clients[vm]
+        for event_id in approved_ids(request):
             event = self._event(event_id)
             if genuine.status != _OK:
                 # One bad id refuses all; the refusal names it.
                 if event_id.encode("ascii") in genuine.payload:
                     name = "unknown-event" if event is None else "foreign-event"
-                    found.append(_deviation(name, event_id))
+                    yield _deviation(name, event_id)
                 continue
             if event is not None and all(each.vm != vm for each in event.resources):
                 names = ", ".join(each.name for each in event.resources)
-                found.append(_deviation("unnamed", f"{event_id} names {names}"))
+                yield _deviation("unnamed", f"{event_id} names {names}")
             if event_id in client.approved:
-                found.append(_deviation("again", event_id))
+                yield _deviation("again", event_id)
             elif was_told:
                 # One whose answer was lost had better approve again.
                 client.approved[event_id] = None
                 if len(client.approved) > APPROVED_MAX:
                     del client.approved[next(iter(client.approved))]
-        return found
 
 
-def inspect(request: Request, route: Route | Response) -> tuple[Deviation, ...]:
-    """Return what is wrong with a request by itself; `route` is what it asks for."""
-    found: list[Deviation] = []
-    if isinstance(route, Response):
-        name = _BY_REFUSAL.get(route)
-        if name is not None:
-            found.append(_deviation(name, _detail(name, request)))
-    else:
-        found += _spelling(request.path)
-    if request.method == "POST":
-        if not request.body:
-            found.append(_deviation("no-body"))
-        else:
-            try:
-                approvals.parse_start_requests(request.body)
-            except BadRequestError as error:
-                found.append(_deviation("body", error.message))
-    return tuple(found)
+def inspect(request: Request, route: Route | Response) -> Iterator[Deviation]:
+    """Yield what is wrong with a request by itself; `route` is what it asks for."""
+    if not isinstance(route, Response):
+        yield from _spelling(request.path)
+    elif (name := _BY_REFUSAL.get(route)) is not None:
+        yield _deviation(name, _detail(name, request))
+    if request.method == "POST" and not request.body:
+        yield _deviation("no-body")
+    elif request.method == "POST":
+        try:
+            approvals.parse_start_requests(request.body)
+        except BadRequestError as error:
+            yield _deviation("body", error.message)
 
 
 def unread(refusal: Response) -> tuple[Deviation, ...]:
@@ -264,18 +236,14 @@ def _deviation(name: str, detail: str = "") -> Deviation:
 
 
 def _detail(name: str, request: Request) -> str:
-    match name:
-        case "header":
-            values = request.values("metadata")
-            return f"it was {', '.join(values)!r}" if values else "it is missing"
-        case "version" | "parameter":
-            return request.query
-        case "verb":
-            return f"{request.method} {request.path}"
-        case "path":
-            return request.path
-        case _:
-            return ""
+    values = ", ".join(request.values("metadata"))
+    return {
+        "header": f"it was {values!r}" if values else "it is missing",
+        "version": request.query,
+        "parameter": request.query,
+        "verb": f"{request.method} {request.path}",
+        "path": request.path,
+    }.get(name, "")
 
 
 def _spelling(path: str) -> list[Deviation]:

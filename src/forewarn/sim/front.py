@@ -19,7 +19,7 @@ from forewarn.sim.faults import syntax
 from forewarn.sim.faults.fault import Fault
 from forewarn.sim.faults.player import FaultPlan, Player
 from forewarn.sim.journal import Journal, Repeated, Seen, kept
-from forewarn.sim.places import is_vacant
+from forewarn.sim.positions import is_vacant
 
 POLLER_SECONDS = 1.0
 """How long a poller's times are told by one look at the clock, and as long again as
@@ -41,14 +41,6 @@ listeners are bound one after the other."""
 
 _NOTHING = Request(method="", path="")
 """In the place of a request that was not read, or not sent."""
-
-
-class _Last(NamedTuple):
-    """A request, as the next of a poller will be."""
-
-    request: Request
-    kept: Request
-    """As the journal keeps it."""
 
 
 class _Poller(NamedTuple):
@@ -78,11 +70,12 @@ class Front:
         self._journal = journal
         self._inspector = inspector
         self._now = now
-        self._last: dict[str, _Last] = {}
-        """What each VM asked last: mostly the next is the same."""
+        self._last: dict[str, tuple[Request, Request]] = {}
+        """What each VM asked last, and how the journal keeps it: mostly the next is the
+        same."""
         self._pollers: dict[str, _Poller] = {}
-        self.awaits_vm: Callable[[str], bool] = lambda _position: False
-        """Tells whether a position without a VM may still get one by itself."""
+        self.is_starting = False
+        """A position without a VM may still get one by itself."""
 
     def refuses(self, source: Source, vm: str) -> bool:
         """Tell whether a new connection is reset."""
@@ -107,7 +100,7 @@ class Front:
         given = self._faults.answer(vm, request, plan, genuine) if vm else genuine
         if given is not None and is_vacant(visit.source.vm):
             given = VACANT
-            if self.awaits_vm(visit.source.vm):
+            if self.is_starting:
                 given = genuine = NOT_YET
         self._journal_visit(visit, plan, genuine, given)
         return given
@@ -200,19 +193,13 @@ class Front:
             found=deviations.unread(refusal),
         )
 
-    def reset(self) -> None:
-        """Forget every client."""
-        self._last.clear()
-        self._pollers.clear()
-        self._inspector.reset()
-
     def _kept(self, visit: InterceptedRequest) -> Request:
         """Return the request as the journal keeps it: a poller's is always the same."""
-        last = self._last.get(visit.vm)
-        if last is None or last.request is not visit.request:
-            last = _Last(visit.request, kept(visit.request))
-            self._last[visit.vm] = last
-        return last.kept
+        asked, as_kept = self._last.get(visit.vm, (None, _NOTHING))
+        if asked is not visit.request:
+            as_kept = kept(visit.request)
+            self._last[visit.vm] = visit.request, as_kept
+        return as_kept
 
     def _journal_visit(
         self,

@@ -7,7 +7,7 @@ deviates, and the approvals that count, are kept apart and not dropped.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from itertools import islice
 from typing import NamedTuple
@@ -15,7 +15,6 @@ from typing import NamedTuple
 from forewarn.instants import SECOND, Micros, format_instant
 from forewarn.metadata.http import Request
 from forewarn.sim.deviations import Deviation
-from forewarn.sim.evidence import Evidence
 
 SEEN_MAX = 10_000
 """Requests that are kept: three hours of one poller, at some 150 bytes each; one that
@@ -162,15 +161,36 @@ class Repeated:
         return self.seen._replace(number=number, at=self._now + passed)
 
 
-class _Latest:
-    """The last request of a VM: as one by itself, or what it repeats, and when."""
+EVIDENCE_MAX = 10_000
+"""Requests of one kind of deed that are kept as the first ones, at some 500 bytes each.
+Of each VM and rule one more may be, and the latest."""
 
-    __slots__ = ("monotonic", "number", "seen")
 
-    def __init__(self) -> None:
-        self.seen: Seen | Repeated | None = None
-        self.number = 0
-        self.monotonic = 0.0
+class Evidence:
+    """The requests that did something, which must not be forgotten.
+
+    Who asserts that something was not done, such as a deviation or an approval, must
+    know of all requests there were. So the first ones are kept, and of each kind the
+    latest: enough to say for any time and kind whether it happened.
+    """
+
+    def __init__(self, *, most: int = EVIDENCE_MAX) -> None:
+        """Keep the first `most`, and what is first or latest of its kind."""
+        self._most = most
+        self._first: list[Seen] = []
+        self._latest: dict[Hashable, Seen] = {}
+
+    def add(self, seen: Seen, kinds: Iterable[Hashable]) -> None:
+        """Keep a request as the latest of its kinds, and if there is room for ever."""
+        found = dict.fromkeys(kinds, seen)
+        if len(self._first) < self._most or found.keys() - self._latest.keys():
+            self._first.append(seen)
+        self._latest |= found
+
+    def all(self) -> list[Seen]:
+        """Return what is kept, the oldest first."""
+        found = {seen.number: seen for seen in (*self._first, *self._latest.values())}
+        return [found[number] for number in sorted(found)]
 
 
 class Journal:
@@ -183,9 +203,10 @@ class Journal:
         self._times: deque[float] = deque(maxlen=most)
         """At the same place, the I/O time when what is repeated came again. Two rows
         cost less than one of pairs: nothing is made for a request but a number."""
-        self._deviating: Evidence[Seen] = Evidence()
-        self._approving: Evidence[Seen] = Evidence()
-        self._latest: dict[str, _Latest] = {}
+        self._deviating = Evidence()
+        self._approving = Evidence()
+        self._latest: dict[str, tuple[Seen | Repeated, int, float]] = {}
+        """The last request of a VM: as one by itself, or what it repeats, and when."""
         self._cleared = 0
         """The number of the newest that was forgotten by order."""
         self.last = 0
@@ -216,18 +237,16 @@ class Journal:
 
     def latest(self, vm: str) -> Seen | None:
         """Return the last request of a VM, also if it is kept no more."""
-        found = self._latest.get(vm)
-        if found is None:
+        if vm not in self._latest:
             return None
-        if isinstance(found.seen, Repeated):
-            return found.seen.at(found.number, found.monotonic)
-        return found.seen
+        seen, number, monotonic = self._latest[vm]
+        return seen if isinstance(seen, Seen) else seen.at(number, monotonic)
 
     def add(self, seen: Seen) -> None:
         """Keep one more; its number is the next."""
         self._seen.append(seen)
         self._times.append(0.0)
-        self._latest_of(seen.vm).seen = seen
+        self._latest[seen.vm] = seen, seen.number, 0.0
         if seen.deviations:
             self._deviating.add(
                 seen, ((seen.vm, each.name) for each in seen.deviations)
@@ -244,33 +263,24 @@ class Journal:
         It is used for a while only: if the machine's clock is set meanwhile, these
         are told by the clock as it was.
         """
-        latest = self._latest_of(repeated.seen.vm)
+        latest, vm = self._latest, repeated.seen.vm
         keep, keep_time = self._seen.append, self._times.append
 
         def note(monotonic: float) -> None:
             keep(repeated)
             keep_time(monotonic)
             number = self.last = self.last + 1
-            latest.seen = repeated
-            latest.number = number
-            latest.monotonic = monotonic
+            latest[vm] = repeated, number, monotonic
             if self.on_again is not None:
                 self.on_again()
 
         return note
 
-    def _latest_of(self, vm: str) -> _Latest:
-        found = self._latest.get(vm)
-        if found is None:
-            found = self._latest[vm] = _Latest()
-        return found
-
     def clear(self) -> None:
         """Forget what was seen; numbers go on."""
         self._seen.clear()
         self._times.clear()
-        self._deviating.clear()
-        self._approving.clear()
+        self._deviating, self._approving = Evidence(), Evidence()
         self._cleared = self.last
 
     def find(

@@ -16,12 +16,13 @@ from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import Micros, format_to_the_millisecond
 from forewarn.metadata.server import Address
 from forewarn.protocol.events import Event, EventStatus
-from forewarn.protocol.views import View
+from forewarn.protocol.views import View, sees
 from forewarn.service.listening import url_of
 from forewarn.sim.deviations import Deviation
 from forewarn.sim.journal import Seen
-from forewarn.sim.places import is_vacant
+from forewarn.sim.positions import is_vacant
 from forewarn.sim.sim_server import SimServer
+from forewarn.sim.vms import in_order
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -89,7 +90,7 @@ class Reporter:
         """How many there were, since ever."""
         self._alike: Counter[tuple[str, str]] = Counter()
         self._stage: SimServer | None = None
-        self._shown: dict[str, EventStatus] = {}
+        self._shown = ShownEvents()
         self._knows: set[str] = set()
         """VMs that have had the present documents."""
         self._met: set[str] = set()
@@ -100,7 +101,7 @@ class Reporter:
         """Hear of this stage from now on, and of no earlier one."""
         again = self._stage is not None
         self._stage = stage
-        self._shown.clear()
+        self._shown = ShownEvents()
         self._knows.clear()
         self._met.clear()
         self._mourned.clear()
@@ -121,10 +122,14 @@ class Reporter:
             text = f"{name} at {where} (FOREWARN_ENDPOINT={where})"
             self.say(What.SERVING, text, vm=name, url=where)
 
+    @property
+    def _followed(self) -> SimServer:
+        assert self._stage is not None, "a stage is followed first"
+        return self._stage
+
     def say(self, what: What, text: str, **facts: Any) -> None:
         """Tell something of the simulation itself."""
-        assert self._stage is not None, "a stage is followed first"
-        now = self._stage.engine.now
+        now = self._followed.engine.now
         self._tell(News(at=now, what=what, text=text, facts=facts))
 
     # Events
@@ -134,20 +139,8 @@ class Reporter:
         if not publication.views:
             return
         self._knows.clear()
-        assert self._stage is not None, "a stage is followed first"
-        live = self._stage.engine.read(_live_events)
-        for event in live:
-            if self._shown.get(event.event_id) is not event.status:
-                self._shown[event.event_id] = event.status
-                self._say_event(event)
-        present = {event.event_id for event in live}
-        for event_id in [each for each in self._shown if each not in present]:
-            del self._shown[event_id]
-            gone = self._stage.engine.read(
-                lambda reader, name=event_id: reader.get(Event, name)
-            )
-            if gone is not None:
-                self._say_event(gone)
+        for event in self._followed.engine.read(self._shown.changed):
+            self._say_event(event)
 
     def _say_event(self, event: Event) -> None:
         report = event_report(event)
@@ -215,8 +208,7 @@ class Reporter:
         )
 
     def _see_document(self, vm: str) -> None:
-        assert self._stage is not None, "a stage is followed first"
-        view = self._stage.engine.read(lambda reader: _view_of(reader, vm))
+        view = self._followed.engine.read(lambda reader: _view_of(reader, vm))
         if view is None:
             return
         first = "" if vm in self._met else " for the first time"
@@ -230,13 +222,12 @@ class Reporter:
 
     def _see_gone(self, vm: str) -> None:
         """Tell once that nobody is at this address any more, if it is so."""
-        assert self._stage is not None, "a stage is followed first"
         if is_vacant(vm):
             self._mourned.add(vm)
             text = f"{vm}: {_NOT_FOUND}, since this world has no VM there"
             self.say(What.ASKED, text, vm=None, status=_NOT_FOUND)
             return
-        found = self._stage.engine.read(lambda reader: reader.get(Vm, vm))
+        found = self._followed.engine.read(lambda reader: reader.get(Vm, vm))
         if found is None or found.state is not VmState.DELETED:
             return
         self._mourned.add(vm)
@@ -255,11 +246,154 @@ def _stands(event: Event) -> str:
     return "gone" if event.started_at else "cancelled"
 
 
-def _live_events(reader: Reader) -> list[Event]:
+def live_events(reader: Reader) -> list[Event]:
+    """Return the events that documents show, the oldest first."""
     found = every(reader, kinds.LIVE_EVENTS)
     return sorted(found, key=lambda event: event.place)
+
+
+class ShownEvents:
+    """The events that documents showed when somebody looked last."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._shown: dict[str, EventStatus] = {}
+
+    def changed(self, reader: Reader) -> list[Event]:
+        """Return the events that are shown otherwise than before, then those gone."""
+        live = {event.event_id: event for event in live_events(reader)}
+        changed = [
+            event
+            for event_id, event in live.items()
+            if self._shown.get(event_id) is not event.status
+        ]
+        gone = [reader.get(Event, name) for name in self._shown if name not in live]
+        self._shown = {event_id: event.status for event_id, event in live.items()}
+        return changed + [event for event in gone if event is not None]
 
 
 def _view_of(reader: Reader, name: str) -> View | None:
     vm = reader.get(Vm, name)
     return None if vm is None else reader.get(View, vm.view)
+
+
+VMS_MAX = 20
+"""VMs of a picture: more are no picture, and a screen has no more lines."""
+
+EVENTS_MAX = 10
+"""Events of a picture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmPicture:
+    """A VM, and what its program does."""
+
+    name: str
+    url: str
+    state: str
+    incarnation: int | None
+    """Of its document; None: nobody has asked for it yet."""
+    events: int
+    asked: Micros | None
+    """How long ago it asked for the last time."""
+    status: int
+    """What it was answered; 0: nothing."""
+    withheld: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPicture:
+    """An event that is shown."""
+
+    event_id: str
+    event_type: str
+    status: str
+    vms: tuple[str, ...]
+    left: Micros | None
+    """Until NotBefore; None: it has started."""
+    approved_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A simulation."""
+
+    now: Micros
+    paused: bool
+    speed: float
+    vms: tuple[VmPicture, ...]
+    more_vms: int
+    """VMs that are not in the picture."""
+    events: tuple[EventPicture, ...]
+    more_events: int
+    faults: tuple[str, ...]
+    requests: int
+    """Seen so far."""
+
+
+def picture(stage: SimServer, addresses: Mapping[str, Address]) -> Picture:
+    """Return what is now; VMs are served at `addresses`."""
+    engine = stage.engine
+    vms, events, views = engine.read(_facts)
+    shown: list[VmPicture] = []
+    for vm in vms[:VMS_MAX]:
+        view = views.get(vm.view)
+        listed = [event for event in events if view is not None and sees(view, event)]
+        seen = stage.journal.latest(vm.name)
+        shown.append(_vm(vm, view, len(listed), seen, stage=stage, addresses=addresses))
+    return Picture(
+        now=engine.now,
+        paused=stage.is_paused,
+        speed=engine.policy.speed,
+        vms=tuple(shown),
+        more_vms=len(vms) - len(shown),
+        events=tuple(_event(event, engine.now) for event in events[:EVENTS_MAX]),
+        more_events=max(0, len(events) - EVENTS_MAX),
+        faults=tuple(
+            f"{', '.join(each.playbook.vms) or 'every VM'}: {', '.join(each.steps)}"
+            for each in stage.faults.listing()
+        ),
+        requests=stage.journal.last,
+    )
+
+
+def _facts(reader: Reader) -> tuple[list[Vm], list[Event], dict[str, View]]:
+    vms = in_order(reader)
+    events = live_events(reader)
+    names = {vm.view for vm in vms[:VMS_MAX]}
+    found = {name: reader.get(View, name) for name in names}
+    return vms, events, {name: view for name, view in found.items() if view}
+
+
+def _vm(
+    vm: Vm,
+    view: View | None,
+    events: int,
+    seen: Seen | None,
+    *,
+    stage: SimServer,
+    addresses: Mapping[str, Address],
+) -> VmPicture:
+    enabled = view is not None and view.is_enabled
+    return VmPicture(
+        name=vm.name,
+        url=url_of(addresses[vm.name]) if vm.name in addresses else "",
+        state=vm.state.value,
+        incarnation=view.incarnation if view is not None and enabled else None,
+        events=events if enabled else 0,
+        asked=None if seen is None else stage.engine.now - seen.at,
+        status=0 if seen is None else seen.status,
+        withheld=vm.name in stage.withheld.vms,
+    )
+
+
+def _event(event: Event, now: Micros) -> EventPicture:
+    waits = event.status is EventStatus.SCHEDULED
+    return EventPicture(
+        event_id=event.event_id,
+        event_type=event.event_type.value,
+        status=event.status.value,
+        vms=tuple(resource.name for resource in event.resources),
+        left=max(0, event.not_before - now) if waits else None,
+        approved_by=event.approved_by,
+    )

@@ -7,6 +7,7 @@ has asked for its events: before that, nobody would be told of them.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from forewarn.fleet.file import read_fleet
 from forewarn.instants import SECOND, Micros, describe_duration
@@ -19,18 +20,11 @@ from forewarn.sim.profiles import Profile
 from forewarn.sim.scenario import casting, rehearsal
 from forewarn.sim.scenario.judging import waited_for
 from forewarn.sim.scenario.model import Expected, Scenario
-from forewarn.sim.scenario.run import (
-    COMES_TO_ITS_END,
-    Finding,
-    Result,
-    Runner,
-    summary,
-)
+from forewarn.sim.scenario.run import Result, Runner, cut_result, summary
 from forewarn.sim.scenario.setup import setup_for
 from forewarn.sim.scenario.time import RunningTime
-from forewarn.sim.scenario.verdicts import Outcome, length
-from forewarn.sim.simulator import Simulator
-from forewarn.sim.terms import SPEED, Terms, usual_setup
+from forewarn.sim.scenario.verdicts import length
+from forewarn.sim.simulator import SPEED, Simulator, Terms, usual_setup
 
 TOGETHER = "+"
 """Between two scenarios on the command line: at once."""
@@ -152,20 +146,17 @@ def rounds_of(words: Sequence[str]) -> list[list[str]]:
 
     Raises BadRequestError where a `+` has nothing on one of its sides.
     """
+    is_plus = [word == TOGETHER for word in words]
+    if any(map(all, pairwise([True, *is_plus, True]))) and words:
+        raise BadRequestError(
+            "a + stands between two scenarios",
+            hint="such as: forewarn simulate live-migration + user-reboot",
+        )
     rounds: list[list[str]] = []
-    joins = False
-    for place, word in enumerate(words):
-        if word == TOGETHER:
-            if joins or not rounds or place == len(words) - 1:
-                raise BadRequestError(
-                    "a + stands between two scenarios",
-                    hint="such as: forewarn simulate live-migration + user-reboot",
-                )
-            joins = True
-        elif joins:
+    for joins, word in zip([False, *is_plus], words, strict=False):
+        if joins:
             rounds[-1].append(word)
-            joins = False
-        else:
+        elif word != TOGETHER:
             rounds.append([word])
     return rounds
 
@@ -240,20 +231,13 @@ class Player:
             if runner is not None and self._under_way is scenarios:
                 cut = runner.cut_short(scenarios, why or CUT)
             else:
-                cut = [self._not_begun(each, why or NOT_BEGUN) for each in scenarios]
+                expected = self._playlist.expected
+                cut = [
+                    cut_result(each, why or NOT_BEGUN, expected=expected)
+                    for each in scenarios
+                ]
             self.results = [*self.results, *cut]
             self.not_over += sum(bool(each.failures) for each in cut)
-
-    def _not_begun(self, scenario: Scenario, why: str) -> Result:
-        cut = Finding(
-            line=0, what=COMES_TO_ITS_END, outcome=Outcome.ERROR, sentence=why
-        )
-        return Result(
-            scenario=scenario,
-            findings=(cut,),
-            took=0,
-            expected=self._playlist.expected,
-        )
 
     async def _round(self, scenarios: Sequence[Scenario]) -> list[Result]:
         reporter, stage = self._reporter, self._simulator.stage

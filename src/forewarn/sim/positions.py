@@ -10,6 +10,7 @@ import asyncio
 import errno
 import functools
 import heapq
+import ipaddress
 import os
 import resource
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,10 +19,75 @@ from dataclasses import dataclass
 from forewarn.fleet.validators import split_listener
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.server import Address, bound, listen
-from forewarn.protocol.errors import ForewarnError, RefusedError
+from forewarn.protocol.errors import BadRequestError, ForewarnError, RefusedError
 from forewarn.service import open_files
 from forewarn.service.listening import StartError
-from forewarn.sim.places import Places, position_name
+
+PORT_MAX = 65_535
+PORT = 8301
+"""Of the first VM, unless somebody says otherwise; nothing well known is there."""
+
+_EXAMPLES = "write HOST:PORT such as 127.0.0.1:8301, or a network: 127.0.1.0/24:80"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The addresses that VMs get, by number."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    """Of the first VM; 0: the system chooses for each."""
+    hosts: int = 0
+    """How many addresses follow `host`, each with this port; 0: ports count up."""
+
+    def __len__(self) -> int:
+        """Return how many VMs have a place."""
+        if self.hosts:
+            return self.hosts
+        return PORT_MAX if self.port == 0 else PORT_MAX + 1 - self.port
+
+    def at(self, number: int) -> Address:
+        """Return the address of the VM of this number, counted from 0."""
+        assert 0 <= number < len(self), number
+        if self.hosts:
+            return str(ipaddress.ip_address(self.host) + number), self.port
+        return self.host, self.port + number if self.port else 0
+
+
+def parse_places(text: str) -> Places:
+    """Return the places that `--listen` writes; raises BadRequestError."""
+    network, _, port = text.rpartition(":")
+    if "/" in network:
+        try:
+            found = ipaddress.ip_network(network.strip("[]"))
+            number = int(port)
+        except ValueError:
+            raise _unreadable(text) from None
+        if not 0 < number <= PORT_MAX:
+            raise _unreadable(text)
+        # The first and the last of a network of IPv4 are no one's.
+        first = next(found.hosts())
+        count = min(max(found.num_addresses - 2, 1), PORT_MAX)
+        return Places(host=str(first), port=number, hosts=count)
+    address = split_listener(text)
+    if address is None or not address[0]:
+        raise _unreadable(text)
+    return Places(host=address[0], port=address[1])
+
+
+def _unreadable(text: str) -> BadRequestError:
+    return BadRequestError(f"{text!r} is no place for VMs", hint=_EXAMPLES)
+
+
+def position_name(number: int) -> str:
+    """Return what a position is called while no VM has it; no VM is called so."""
+    return f"position {number}"
+
+
+def is_vacant(name: str) -> bool:
+    """Tell whether a name is that of a position, and of no VM."""
+    return name.startswith("position ")
+
 
 ADMIN: Address = ("127.0.0.1", 8200)
 """Where operators are served unless somebody says otherwise, as at the service."""
@@ -108,7 +174,8 @@ class Positions:
         while len(self._all) < count:
             position = _Position(len(self._all) + 1)
             await self._bind(position)
-            self._add(position)
+            self._all.append(position)
+            heapq.heappush(self._free, position.number - 1)
 
     def begin(self, wanted: Iterable[str] = ()) -> dict[str, str]:
         """Begin a new world: give the positions to these VMs, for which they were made.
@@ -197,9 +264,6 @@ class Positions:
         self._own.clear()
         self.begin()
 
-    def _connection(self, position: _Position) -> Connection:
-        return self._connect(position.name)
-
     async def _serve_own(self, vm: str, at: str) -> None:
         if vm in self._own:
             return
@@ -227,16 +291,12 @@ class Positions:
         self._all.append(position)
         return position
 
-    def _add(self, position: _Position) -> None:
-        self._all.append(position)
-        heapq.heappush(self._free, position.number - 1)
-
     async def _bind(self, position: _Position) -> None:
         while position.listener is None:
             at = position.at = position.at or self._next_place()
             try:
                 position.listener = await listen(
-                    at, functools.partial(self._connection, position)
+                    at, lambda: self._connect(position.name)
                 )
             except OSError as error:
                 if not self._may_move(at, error):

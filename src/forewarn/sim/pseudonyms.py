@@ -73,6 +73,15 @@ class Pseudonyms:
         self._guids: dict[str, str] = {}
         self._words: dict[str, str] = {}
         self._tags: dict[str, str] = {}
+        self._members: Mapping[str, Callable[[Any], object]] = {
+            "EventId": _of_text(self._guid),
+            "Resources": self._resources,
+            "Description": _of_text(self._described),
+            "NotBefore": lambda value: _plain(value, _DATE),
+            "DurationInSeconds": lambda value: _plain(value, _NUMBER),
+            **dict.fromkeys(_TOLD, _of_text(self._told)),
+        }
+        """What becomes of the value of a member of an event; others are left out."""
 
     def __call__(self, outcome: Outcome) -> Outcome:
         """Return an outcome that names nobody."""
@@ -133,53 +142,24 @@ class Pseudonyms:
                 events = cast("list[object]", value)
                 # Names first: a description may have one that comes later.
                 for event in events:
-                    self._learn(event)
+                    if isinstance(event, dict):
+                        self._resources(cast("dict[str, Any]", event).get("Resources"))
                 found[key] = [self._event(event) for event in events]
             elif key == "Events":
                 found[key] = _plain(value)
         return found
 
-    def _learn(self, event: object) -> None:
-        if isinstance(event, dict):
-            resources = cast("dict[str, Any]", event).get("Resources")
-            self._resources(resources)
-
     def _event(self, event: object) -> object:
         if not isinstance(event, dict):
             return _plain(event)
-        found: dict[str, object] = {}
-        for key, value in cast("dict[str, Any]", event).items():
-            keep = self._member(key)
-            if keep is not None:
-                found[key] = keep(value)
-        return found
+        members = cast("dict[str, Any]", event).items()
+        known = self._members
+        return {key: known[key](value) for key, value in members if key in known}
 
-    def _member(self, key: str) -> Callable[[Any], object] | None:
-        """Return what becomes of a member's value; None: it is left out."""
-        match key:
-            case "EventId":
-                return lambda value: (
-                    self._guid(value) if isinstance(value, str) else _plain(value)
-                )
-            case "Resources":
-                return self._resources
-            case "Description":
-                return lambda value: (
-                    self._described(value) if isinstance(value, str) else _plain(value)
-                )
-            case "NotBefore":
-                return lambda value: _plain(value, _DATE)
-            case "DurationInSeconds":
-                return lambda value: _plain(value, _NUMBER)
-            case "EventStatus" | "EventType" | "EventSource" | "ResourceType":
-                return self._told
-            case _:
-                return None
-
-    def _told(self, value: object) -> object:
-        if isinstance(value, str) and value and value not in _TELLING:
-            return _numbered(self._words, value, "word_{}".format)
-        return value if isinstance(value, str) else _plain(value)
+    def _told(self, value: str) -> str:
+        if not value or value in _TELLING:
+            return value
+        return _numbered(self._words, value, "word_{}".format)
 
     def _resources(self, value: object) -> object:
         if isinstance(value, list):
@@ -230,6 +210,15 @@ _TELLING = frozenset(
 
 _MADE_WORDS = frozenset(str(number) for number in range(1_000))
 """Short numbers: seconds, minutes, how many."""
+
+
+_TOLD = ("EventStatus", "EventType", "EventSource", "ResourceType")
+"""Members whose values say what happens."""
+
+
+def _of_text(keep: Callable[[str], str]) -> Callable[[object], object]:
+    """Return what keeps texts in its way, and of other values only what is harmless."""
+    return lambda value: keep(value) if isinstance(value, str) else _plain(value)
 
 
 def _plain(value: object, form: re.Pattern[str] | None = None) -> object:

@@ -6,6 +6,7 @@ api-versions made of a recorded one. Everything else stays as it was recorded.
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -14,10 +15,12 @@ from typing import Any, cast
 
 from forewarn.instants import SECOND, Micros, format_http_date, round_up_to_second
 from forewarn.metadata import answers
-from forewarn.metadata.http import Response
+from forewarn.metadata.http import Request, Response
 from forewarn.metadata.prepared import PreparedDocument
 from forewarn.protocol.versions import VERSIONS, ApiVersion
-from forewarn.sim.recording import Answer
+from forewarn.sim.faults.fault import Fault, Where
+from forewarn.sim.faults.player import FaultPlan, Player
+from forewarn.sim.recording import Answer, Failed, Failure
 
 NO_TAG = "\n"
 """The tag of an answer that had none: no header can name it, so none is matched."""
@@ -160,3 +163,89 @@ def _older_event(event: dict[str, Any], version: ApiVersion) -> dict[str, Any]:
             for each in cast("list[object]", resources)
         ]
     return members
+
+
+_GARBAGE = Response(
+    status=HTTPStatus.OK,
+    payload=b"this is no answer of HTTP\r\n\r\n",
+    close=True,
+    takes_date=False,
+)
+
+_DOCUMENT_STATUSES = frozenset({HTTPStatus.OK, HTTPStatus.NOT_MODIFIED})
+"""What the endpoint says to who asks properly."""
+
+_FAULTS: Mapping[Failure, Fault] = {
+    Failure.REFUSED: Fault(kind="refuse", where=Where.ALL),
+    Failure.UNREACHABLE: Fault(kind="refuse", where=Where.ALL),
+    Failure.RESET: Fault(kind="reset", size=0, where=Where.ALL),
+    Failure.TIMEOUT: Fault(kind="timeout", where=Where.ALL),
+    Failure.STRANGE: Fault(kind="replace", where=Where.ALL),
+}
+_STATUS = Fault(kind="replace")
+
+
+class RecordedFaults(Player):
+    """Plays what failed in a recording, after what somebody sets by hand."""
+
+    recorded: Answer | Failed | None = None
+    """What is answered now in the place of a document; None: nothing fails."""
+    on_first: Callable[[], None] | None = None
+    """Called by the next request, or new connection, before all is decided."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nothing is set, and nothing fails by the recording."""
+        is_free = self.recorded is None and self.on_first is None
+        return is_free and super().is_idle
+
+    def connect(self, vm: str) -> Fault | None:
+        """Return the fault that a new connection meets."""
+        if self.on_first is not None:
+            self.on_first()
+        set_by_hand = super().connect(vm)
+        if set_by_hand is None and isinstance(self.recorded, Failed):
+            fault = _FAULTS[self.recorded.failure]
+            return fault if fault.kind == "refuse" else None
+        return set_by_hand
+
+    def take(self, vm: str, request: Request) -> FaultPlan | None:
+        """Return what befalls a request; None: nothing."""
+        if self.on_first is not None:
+            self.on_first()
+        set_by_hand = super().take(vm, request)
+        recorded = self.recorded
+        if set_by_hand is not None or recorded is None or not vm:
+            return set_by_hand
+        if isinstance(recorded, Failed):
+            fault = _FAULTS[recorded.failure]
+            cut_after = 0 if fault.kind in {"refuse", "reset"} else None
+            return FaultPlan(fault=fault, arrives=False, cut_after=cut_after)
+        if request.method == "GET" and Where.EVENTS.has(request.path):
+            return FaultPlan(fault=_STATUS, in_full=True)
+        if recorded.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            # A service that is down takes no approvals either.
+            return FaultPlan(fault=_STATUS, arrives=False)
+        return None
+
+    def answer(
+        self,
+        vm: str,
+        request: Request,
+        plan: FaultPlan | None,
+        genuine: Response | None,
+    ) -> Response | None:
+        """Return what is sent; see Interceptor.answer."""
+        recorded = self.recorded
+        if plan is not None and plan.fault is _FAULTS[Failure.STRANGE]:
+            return _GARBAGE
+        if (
+            plan is None
+            or plan.fault is not _STATUS
+            or not isinstance(recorded, Answer)
+        ):
+            return super().answer(vm, request, plan, genuine)
+        if genuine is not None and genuine.status not in _DOCUMENT_STATUSES:
+            # Who asks wrongly is told so.
+            return genuine
+        return recorded.response()

@@ -7,6 +7,7 @@ that show it change, and so their incarnation rises (clause 2.10).
 A pause is the same in the other direction: what waited is put off by its length.
 """
 
+from collections import OrderedDict
 from dataclasses import replace
 
 from forewarn.control.transactions.work import Work
@@ -14,9 +15,48 @@ from forewarn.instants import SECOND, Micros, round_up_to_second
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import WAITING_STATES, Operation
 from forewarn.protocol.views import View
-from forewarn.sim.notices import NoticeEnds
 from forewarn.store import kinds
 from forewarn.store.port import every
+
+ENDS_MAX = 10_000
+"""Maximum number of operations whose notices are remembered, some 200 bytes each. The
+notice of an older operation ends at its NotBefore."""
+
+
+class NoticeEnds:
+    """The ends of notices by operation, before they are rounded up to NotBefore.
+
+    NotBefore is a whole second (clause 2.7), up to a second after the end of the notice.
+    Somebody who lets the length of a notice pass at once expects the notice to be over,
+    at whatever part of a second the order was given. It is memory of a simulation only.
+    """
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._ends: OrderedDict[str, Micros] = OrderedDict()
+
+    def not_before(self, operation_id: str, ends: Micros) -> Micros:
+        """Return NotBefore for a notice that ends at `ends`, and remember the end.
+
+        The first end stays for as long as NotBefore is the same.
+        """
+        not_before = round_up_to_second(ends)
+        known = self._ends.get(operation_id)
+        if known is None or round_up_to_second(known) != not_before:
+            self._ends[operation_id] = ends
+            if len(self._ends) > ENDS_MAX:
+                self._ends.popitem(last=False)
+        return not_before
+
+    def move(self, operation_id: str, ends: Micros) -> None:
+        """Remember that a notice ends at another instant."""
+        self._ends[operation_id] = ends
+
+    def of(self, operation: Operation) -> Micros:
+        """Return the end of an operation's notice; NotBefore if no end is known."""
+        ends = self._ends.get(operation.operation_id, operation.not_before)
+        is_known = round_up_to_second(ends) == operation.not_before
+        return ends if is_known else operation.not_before
 
 
 def bring_nearer(work: Work, by: Micros, ends: NoticeEnds) -> None:

@@ -32,9 +32,8 @@ from forewarn.sim import fleets
 from forewarn.sim.deviations import Inspector
 from forewarn.sim.front import Front
 from forewarn.sim.journal import Journal, Seen
-from forewarn.sim.recorded import RecordedDocument, Redating
+from forewarn.sim.recorded import RecordedDocument, RecordedFaults, Redating
 from forewarn.sim.recorded_events import RecordedEvents
-from forewarn.sim.recorded_faults import RecordedFaults
 from forewarn.sim.recording import Answer, Failed, Moment, Recording
 from forewarn.sim.recording_reader import RecordingError, read_recording
 
@@ -123,7 +122,6 @@ class Replay:
         self.faults = RecordedFaults(
             now=self._clock.now, vms=self.endpoint.directory.by_vm.keys()
         )
-        self.gateway = _Gateway(self._approve)
         self.front = Front(
             faults=self.faults,
             journal=self.journal,
@@ -138,11 +136,13 @@ class Replay:
         )
         self.server = Server(
             endpoint=self.endpoint,
-            gateway=self.gateway,
+            gateway=self,
             clock=self._clock,
             interceptor=self.front,
         )
-        self._ticker: asyncio.Task[None] | None = None
+        self.ticker: asyncio.Task[None] | None = None
+        """What runs the timers; it ends with the recording. The last answer stays,
+        until `stop` or another `start`."""
         self._alarm = asyncio.Event()
         self.on_moment: Callable[[Moment], None] = lambda _moment: None
         """Told of each moment when it is served."""
@@ -172,7 +172,7 @@ class Replay:
         else:
             self.await_first()
         loop = asyncio.get_running_loop()
-        self._ticker = loop.create_task(self._tick(wait_seconds))
+        self.ticker = loop.create_task(self._tick(wait_seconds))
 
     def await_first(self) -> None:
         """Begin with the first request of any VM; `settle` goes on."""
@@ -199,18 +199,10 @@ class Replay:
 
     async def stop(self, *, grace_seconds: float = 0.0) -> None:
         """Stop serving; requests under way have the grace."""
-        if self._ticker is not None:
-            self._ticker.cancel()
-            await asyncio.wait([self._ticker])
+        if self.ticker is not None:
+            self.ticker.cancel()
+            await asyncio.wait([self.ticker])
         await self.server.stop(grace_seconds=grace_seconds)
-
-    @property
-    def ticker(self) -> asyncio.Task[None] | None:
-        """Return what runs the timers; it ends with the recording.
-
-        The last answer stays, until `stop` or another `start`.
-        """
-        return self._ticker
 
     @property
     def has_begun(self) -> bool:
@@ -332,9 +324,6 @@ class Replay:
         if seen.is_answered_poll:
             self._asked.add(seen.vm)
 
-    def _approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
-        return self.events.approve(vm, event_ids, at=self.now)
-
     def _serve(self, answer: Answer, *, ready_at: Micros = 0) -> None:
         number = self._documents.put(answer, version=self._version)
         self.endpoint.publish(
@@ -352,6 +341,23 @@ class Replay:
                 )
             )
         )
+
+    # As the gateway of the endpoint: there is nothing to decide (ControlGateway)
+
+    async def enable(self, vm: str) -> None:
+        """Do nothing: a recording is always enabled."""
+
+    async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
+        """Accept what was shown; it changes nothing that comes (clause 3.2)."""
+        return self.events.approve(vm, event_ids, at=self.now)
+
+    async def instance(self, vm: str) -> InstanceFacts | None:
+        """Return little more than its name, by which it finds itself in Resources."""
+        return _facts(vm)
+
+    async def own_events(self, vm: str) -> OwnEvents | None:  # noqa: ARG002
+        """Return None, as above."""
+        return None
 
     async def _tick(self, wait_seconds: float | None) -> None:
         if not self.has_begun:
@@ -389,28 +395,6 @@ class _Documents(Preparer):
         assert self._last is not None, "it was put before it was published"
         assert self._last.incarnation == snapshot.incarnation, "one at a time"
         return self._last
-
-
-class _Gateway:
-    """Control of a replay: there is nothing to decide (metadata.desk.Desk)."""
-
-    def __init__(self, approve: Callable[[str, Sequence[str]], str | None]) -> None:
-        self._approve = approve
-
-    async def enable(self, vm: str) -> None:
-        """Do nothing: a recording is always enabled."""
-
-    async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
-        """Accept what was shown; it changes nothing that comes (clause 3.2)."""
-        return self._approve(vm, event_ids)
-
-    async def instance(self, vm: str) -> InstanceFacts | None:
-        """Return little more than its name, by which it finds itself in Resources."""
-        return _facts(vm)
-
-    async def own_events(self, vm: str) -> OwnEvents | None:  # noqa: ARG002
-        """Return None, as above."""
-        return None
 
 
 def _facts(vm: str) -> InstanceFacts | None:

@@ -12,8 +12,17 @@ from forewarn.protocol.events import Event, EventStatus
 from forewarn.sim.recording import Recording
 from forewarn.sim.replay import Replay
 from forewarn.sim.scenario.model import Expected, Scenario
-from forewarn.sim.scenario.run import Finding, Result
-from forewarn.sim.scenario.verdicts import Outcome, Verdict, bad, good, length, skipped
+from forewarn.sim.scenario.run import Result
+from forewarn.sim.scenario.verdicts import (
+    Finding,
+    Outcome,
+    Verdict,
+    bad,
+    good,
+    length,
+    skipped,
+    untried,
+)
 
 ID_TOLD = 8
 """Characters of an EventId: the first group, which people tell them apart by."""
@@ -41,11 +50,10 @@ def findings(facts: Facts, expected: Expected) -> list[Finding]:
     first = facts.vms[0]
     found: list[Finding] = []
     if first in facts.asked:
-        found.append(_finding(f"client {first} asks for its events", good("")))
+        found.append(good("").about(f"client {first} asks for its events"))
     elif facts.is_over:
-        sentence = f"no client asked for the events of {first}"
-        verdict = Verdict(outcome=Outcome.ERROR, sentence=sentence)
-        found.append(_finding(f"client {first} asks for its events", verdict))
+        nobody = untried(f"no client asked for the events of {first}")
+        found.append(nobody.about(f"client {first} asks for its events"))
     if expected is Expected.APPROVED:
         for vm in facts.vms:
             if vm == first or vm in facts.asked:
@@ -65,7 +73,7 @@ def _approvals(facts: Facts, vm: str) -> list[Finding]:
     for event in events:
         verdict = _approval(event, vm, is_over=facts.is_over)
         if verdict is not None:
-            found.append(_finding(f"client {vm} approves {_told(event)}", verdict))
+            found.append(verdict.about(f"client {vm} approves {_told(event)}"))
     if not facts.is_over or vm != facts.vms[0]:
         return found
     sentence = ""
@@ -79,8 +87,7 @@ def _approvals(facts: Facts, vm: str) -> list[Finding]:
             "still Scheduled at the end, and not approved"
         )
     if sentence:
-        verdict = Verdict(outcome=Outcome.ERROR, sentence=sentence)
-        found.append(_finding(f"client {vm} approves its events", verdict))
+        found.append(untried(sentence).about(f"client {vm} approves its events"))
     return found
 
 
@@ -110,16 +117,6 @@ def _told(event: Event) -> str:
     return f"{event.event_type.value} {event.event_id[:ID_TOLD]} of {names}"
 
 
-def _finding(what: str, verdict: Verdict) -> Finding:
-    return Finding(
-        line=0,
-        what=what,
-        outcome=verdict.outcome,
-        sentence=verdict.sentence,
-        is_of_client=True,
-    )
-
-
 def judge(
     replay: Replay,
     *,
@@ -142,13 +139,12 @@ def judge(
     )
     found = findings(facts, expected)
     if cut:
-        verdict = Verdict(outcome=Outcome.ERROR, sentence=cut)
-        found.append(_finding("the recording comes to its end", verdict))
+        found.append(untried(cut).about("the recording comes to its end"))
     if not found:
         why = "nothing is expected of clients"
         if expected is not Expected.NONE:
             why = "the recording was cut short"
-        found = [_finding("clients", skipped(f"not judged: {why}"))]
+        found = [skipped(f"not judged: {why}").about("clients")]
     return Result(
         scenario=Scenario(name=name, file=file, description="", steps=()),
         findings=tuple(found),

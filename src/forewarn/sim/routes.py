@@ -5,7 +5,7 @@ routes, beside these. Each order is one step of the stage, on its loop; nothing 
 decides anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, Query
@@ -92,15 +92,13 @@ def _clock(sim: APIRouter, simulator: Simulated) -> None:
         nearer, NotBefore too, so that it stays true to the clocks of its readers.
         """
         stage, by = simulator.stage, body.length()
-        match body.do:
-            case "pause":
-                stage.pause()
-            case "resume":
-                stage.resume()
-            case "step":
-                stage.step()
-            case "jump":
-                stage.advance(by)
+        turns: Mapping[str, Callable[[], object]] = {
+            "pause": stage.pause,
+            "resume": stage.resume,
+            "step": stage.step,
+            "jump": lambda: stage.advance(by),
+        }
+        turns[body.do]()
         return answer(_clock_report(stage))
 
 
@@ -285,9 +283,9 @@ def _fault_list(stage: SimServer) -> dict[str, Any]:
         "faults": [
             {
                 "name": each.name,
-                "vms": list(each.vms),
-                "faults": list(each.steps),
-                "loop": each.loops,
+                "vms": list(each.playbook.vms),
+                "faults": each.steps,
+                "loop": each.playbook.loops,
                 "played": each.played,
             }
             for each in stage.faults.listing()

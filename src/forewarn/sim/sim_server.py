@@ -9,6 +9,7 @@ nothing is global. A stage prints nothing and reads no settings.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from forewarn.clock import VirtualClock
@@ -23,16 +24,18 @@ from forewarn.protocol.operations import Operation, Request
 from forewarn.service.watching import Watchers
 from forewarn.sim import redating, staged
 from forewarn.sim.deviations import Inspector
-from forewarn.sim.engine import Engine
+from forewarn.sim.engine import (
+    Engine,
+    EngineControlGateway,
+    EngineOperatorGateway,
+    Withheld,
+    World,
+)
 from forewarn.sim.faults.player import Player
-from forewarn.sim.floors import NONE, Floors
 from forewarn.sim.front import Front
-from forewarn.sim.gateways import EngineControlGateway, EngineOperatorGateway
 from forewarn.sim.journal import Journal
-from forewarn.sim.notices import ENDS_MAX
+from forewarn.sim.redating import ENDS_MAX
 from forewarn.sim.staged import Staged, Stop
-from forewarn.sim.withheld import Withheld
-from forewarn.sim.world import World
 from forewarn.store import kinds
 
 T = TypeVar("T")
@@ -48,6 +51,32 @@ HOST = "127.0.0.1"
 """Where VMs are served unless somebody says otherwise: nobody else reaches it."""
 
 SIMULATOR = Who(actor=service_part("simulator"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floors:
+    """The shortest times that a speed makes of longer ones; 0: it divides them all.
+
+    A client that polls once a second is correct, and no speed makes it faster. A virtual
+    clock waits for its clients, so it needs no floors, and a service divides exactly.
+    """
+
+    notice: Micros = 0
+    """Of a notice, from the order to NotBefore."""
+    impact: Micros = 0
+    """Of an impact, during which an event is shown as Started."""
+
+    def lengthen(self) -> Micros:
+        """Return by how much the two may make one operation longer at most."""
+        return self.notice + self.impact
+
+
+NONE = Floors()
+
+CLIENTS = Floors(notice=5 * SECOND, impact=2 * SECOND)
+"""What a client that polls once a second can meet. Notice: 1 s until a poll shows the
+event, 3 s to prepare, and 1 s for the answer to a poll and the approval to arrive.
+Impact: at least one poll falls into it, also if the one before was late by a second."""
 
 
 class Actor(Protocol):
@@ -83,7 +112,17 @@ class SimServer:
             now=lambda: self.reckoned, vms=engine.endpoint.directory.by_vm.keys()
         )
         """What goes wrong between them and the endpoint."""
-        self.front = self._stand_in_front()
+        self.front = Front(
+            faults=self.faults,
+            journal=self.journal,
+            inspector=Inspector(
+                route=lambda request: engine.endpoint.route(request, signed=False),
+                event=lambda event_id: engine.read(
+                    lambda reader: reader.get(Event, event_id)
+                ),
+            ),
+            now=lambda: engine.now,
+        )
         self.server = Server(
             endpoint=engine.endpoint,
             gateway=EngineControlGateway(
@@ -95,14 +134,15 @@ class SimServer:
         self.gateway = EngineOperatorGateway(
             engine, watchers=self.watchers, wake=self.wake
         )
-        engine.ears.on_publish = self._published
-        engine.ears.on_change = self.watchers.tell
+        engine.on_publish = self._published
+        engine.on_change = self.watchers.tell
         self._paused_at: Micros | None = None
         self._leapt: Micros = 0
         self._leaps: deque[tuple[Micros, Micros]] = deque(maxlen=LEAPS_MAX)
         """When time was let pass on the machine's clock, and by how much."""
         self._alarm = asyncio.Event()
-        self._ticker: asyncio.Task[None] | None = None
+        self.ticker: asyncio.Task[None] | None = None
+        """What runs the timers: before `end`, it ends only by a fault of ours."""
         self.actors: list[Actor] = []
         """They act whenever time passes by order."""
         self.publications = 0
@@ -119,18 +159,13 @@ class SimServer:
     def begin(self) -> None:
         """Have timers run by themselves: for the machine's clock."""
         assert not isinstance(self.engine.clock, VirtualClock), "time is turned by hand"
-        self._ticker = asyncio.get_running_loop().create_task(self._tick())
-
-    @property
-    def ticker(self) -> asyncio.Task[None] | None:
-        """Return what runs the timers: before `end`, it ends only by a fault of ours."""
-        return self._ticker
+        self.ticker = asyncio.get_running_loop().create_task(self._tick())
 
     async def end(self, *, grace_seconds: float = 0.0) -> None:
         """Stop serving; requests under way have the grace."""
-        if self._ticker is not None:
-            self._ticker.cancel()
-            await asyncio.wait([self._ticker])
+        if self.ticker is not None:
+            self.ticker.cancel()
+            await asyncio.wait([self.ticker])
         self.watchers.close()
         await self.server.stop(grace_seconds=grace_seconds)
         self.engine.store.close()
@@ -298,20 +333,6 @@ class SimServer:
         return [refusal for refusal in refusals if refusal is not None]
 
     # Inside
-
-    def _stand_in_front(self) -> Front:
-        engine = self.engine
-        return Front(
-            faults=self.faults,
-            journal=self.journal,
-            inspector=Inspector(
-                route=lambda request: engine.endpoint.route(request, signed=False),
-                event=lambda event_id: engine.read(
-                    lambda reader: reader.get(Event, event_id)
-                ),
-            ),
-            now=lambda: engine.now,
-        )
 
     def _operation(self, operation_id: str) -> Operation:
         found = self.engine.read(lambda reader: reader.get(Operation, operation_id))

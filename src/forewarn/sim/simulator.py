@@ -10,23 +10,68 @@ import asyncio
 import contextlib
 import errno
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from forewarn import __version__
 from forewarn.admin.app import create_app
-from forewarn.clock import SystemClock
+from forewarn.clock import Clock, SystemClock
 from forewarn.control.transactions.messages import Publication
 from forewarn.control.transactions.work import Who
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.service.admin import AdminServer
-from forewarn.sim import vms
+from forewarn.sim import fleets, profiles, vms
+from forewarn.sim.faults.fault import Playbook
 from forewarn.sim.positions import PORTS_TRIED, Addresses, Positions, not_there
+from forewarn.sim.profiles import Profile
 from forewarn.sim.routes import router
+from forewarn.sim.scenario.setup import Setup, running_stage
 from forewarn.sim.sim_server import SimServer
-from forewarn.sim.terms import Terms
 from forewarn.sim.vms import NewVm
+
+SPEED = 60.0
+"""Unless somebody says otherwise: a quarter of an hour's notice is a quarter of a
+minute's, and a reboot takes a second."""
+
+RETENTION = "1h"
+"""What has ended is kept for so long, that a simulation may run for ever."""
+
+
+def usual_setup(vms: int | None = None, *, speed: float = SPEED) -> Setup:
+    """Return the fleet of a simulation that names none, at this speed."""
+    return Setup(fleet=fleets.fleet_text(vms or fleets.VMS), speed=speed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How a world begins."""
+
+    setup: Setup = field(default_factory=usual_setup)
+    """Its settings have their way before the profile's."""
+    profile: Profile = Profile.LENIENT
+    faults: tuple[Playbook, ...] = ()
+    """What is wrong with answers from the beginning."""
+    first: tuple[str, ...] = ()
+    """VMs that are at the first addresses, in this order; the others follow."""
+
+    def staged(self, clock: Clock) -> SimServer:
+        """Return a stage that begins so; it listens nowhere, and nothing runs yet.
+
+        Raises SettingsError, FleetFileError, RefusedError, and FaultFileError where
+        a fault names no VM.
+        """
+        setup = self.setup
+        settings = {
+            "store.retention": RETENTION,
+            **profiles.settings_of(self.profile, speed=setup.speed),
+            **setup.settings,
+        }
+        stage = running_stage(replace(setup, settings=settings), clock=clock)
+        stage.faults.play_file(self.faults)
+        return stage
+
 
 GRACE_SECONDS = 0.5
 """For requests under way when a world ends: they take milliseconds, but for those
@@ -82,7 +127,7 @@ class Simulator:
         """Listen for VMs and operators; raises StartError, and nothing is left."""
         try:
             front = self.stage.front
-            front.awaits_vm = _gets_a_vm
+            front.is_starting = True
             wanted = await self._reserve(self.stage, self.terms)
             names = self._positions.begin(wanted)
             await asyncio.sleep(0)
@@ -90,7 +135,7 @@ class Simulator:
             server = self.stage.server
             server.hand_over(server, names)
             _raise_first(await self._serve())
-            front.awaits_vm = _has_no_vm
+            front.is_starting = False
             self.stage.begin()
             await self._serve_operators()
         except BaseException:
@@ -310,14 +355,6 @@ class Simulator:
         if ours is None or not ours[1] or address[1] != ours[1]:
             return False
         return address[0] in {ours[0], *_EVERYWHERE}
-
-
-def _gets_a_vm(_position: str) -> bool:
-    return True
-
-
-def _has_no_vm(_position: str) -> bool:
-    return False
 
 
 def _raise_first(failed: Mapping[str, ForewarnError]) -> None:

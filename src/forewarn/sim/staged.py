@@ -120,7 +120,8 @@ def _draft(
     usual = MAINTENANCE.get(action)
     description = wanted.description
     if description is None:
-        description = _description(verb, action)
+        said = usual if verb is Verb.MAINTAIN else CHANGES.get(verb)
+        description = said.description if said else ""
     seconds = wanted.duration_seconds
     if seconds is None:
         seconds = usual.duration_seconds if usual else DURATION_UNKNOWN
@@ -138,12 +139,6 @@ def _draft(
         routine=wanted.routine,
         not_before=not_before,
     )
-
-
-def _description(verb: Verb, action: Action) -> str:
-    if verb is Verb.MAINTAIN:
-        return MAINTENANCE[action].description
-    return CHANGES[verb].description if verb in CHANGES else ""
 
 
 def move(work: Work, name: str, stop: Stop) -> Operation:
@@ -166,7 +161,7 @@ def move(work: Work, name: str, stop: Stop) -> Operation:
             f"{name} is {operation.state.value} already", hint="stage another event"
         )
     work.lock_scopes(operation.scopes)
-    far = _far(operation)
+    far = max(operation.not_before, operation.due_at)
     redating.bring_operation_nearer(work, operation, far, ends=operation.not_before)
     if operation.state in WAITING_STATES:
         release.start_if_ready(work, name)
@@ -175,14 +170,10 @@ def move(work: Work, name: str, stop: Stop) -> Operation:
 
 def is_at(operation: Operation, stop: Stop) -> bool:
     """Tell whether the operation has come to `stop`, or beyond."""
-    state = operation.state
-    if stop is Stop.STARTED:
-        return state not in WAITING_STATES
-    if stop is Stop.RECOVERING:
-        return bool(operation.impact_ended_at or operation.ended_at)
-    return bool(operation.ended_at) or state is OperationState.CANCELLED
-
-
-def _far(operation: Operation) -> Micros:
-    """Return more than any time that the operation may still wait."""
-    return max(operation.not_before, operation.due_at)
+    has_ended = bool(operation.ended_at)
+    return {
+        Stop.STARTED: operation.state not in WAITING_STATES,
+        Stop.RECOVERING: bool(operation.impact_ended_at) or has_ended,
+        Stop.REMOVED: has_ended or operation.state is OperationState.CANCELLED,
+        Stop.CANCELLED: has_ended or operation.state is OperationState.CANCELLED,
+    }[stop]

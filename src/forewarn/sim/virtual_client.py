@@ -7,13 +7,20 @@ scenario judges it as any other.
 import json
 from http import HTTPStatus
 
-from forewarn.metadata.http import Request
-from forewarn.sim.gateways import EngineControlGateway
+from forewarn.metadata.endpoint import Hold
+from forewarn.metadata.http import Request, Response
+from forewarn.metadata.identity import Source
+from forewarn.sim.engine import EngineControlGateway, World
 from forewarn.sim.journal import Seen
 from forewarn.sim.sim_server import SimServer
-from forewarn.sim.world import Answer, World
 
 _PATH = "/metadata/scheduledevents"
+_GET = Request(
+    method="GET",
+    path=_PATH,
+    query="api-version=2020-07-01",
+    headers={"metadata": ("true",)},
+)
 
 
 class VirtualClient:
@@ -29,11 +36,25 @@ class VirtualClient:
             stage.engine, withheld=stage.withheld, wake=lambda: None
         )
 
-    def get(self) -> Answer:
-        """Ask for the document."""
-        answer = self._world.vm(self.name).get()
-        self._note("GET", int(answer.status))
-        return answer
+    def get(self) -> Response:
+        """Ask for the document, and wait for the answer as long as it is held back."""
+        world, again = self._world, False
+        while True:
+            answer = world.endpoint.handle(
+                _GET,
+                Source(address="", vm=self.name),
+                now=world.now,
+                monotonic=world.clock.monotonic(),
+                again=again,
+            )
+            if isinstance(answer, Response):
+                self._note("GET", answer.status)
+                return answer
+            again = True
+            if isinstance(answer, Hold):
+                world.advance_to(answer.until)
+            else:
+                world.plane.enable(self.name, now=world.now)
 
     def approve(self, *event_ids: str) -> str:
         """Approve events; return why they were refused, or nothing."""

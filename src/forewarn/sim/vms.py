@@ -121,10 +121,8 @@ def _tables(reader: Reader) -> Tables:
 
 
 def _usual_scope(tables: Tables) -> str:
-    for entry in tables["vm"].values():
-        if scope := entry.get("scope", ""):
-            return str(scope)
-    return ""
+    scopes = (str(entry.get("scope", "")) for entry in tables["vm"].values())
+    return next(filter(None, scopes), "")
 
 
 def _emptiest(tables: Tables, scope: str) -> int:

@@ -13,9 +13,9 @@ from typing import Any
 from forewarn.instants import SECOND
 from forewarn.protocol.events import DURATION_UNKNOWN
 from forewarn.protocol.views import View
-from forewarn.sim.world import Answer, World
 from tests.support.transcripts import moments
 from tests.support.transcripts.names import Names
+from tests.support.worlds import Answer, World
 
 
 @dataclass(slots=True)

@@ -11,7 +11,6 @@ from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol.operations import Action
 from forewarn.reporting import explanations, uptime
 from forewarn.service.option_table import OPTIONS
-from forewarn.sim.world import NEWEST, START, Answer
 from forewarn.store import kinds
 from forewarn.store.port import Store, every
 from forewarn.wording.operators import detail_of, note, task
@@ -20,6 +19,7 @@ from tests.support.transcripts.form import Block, replay
 from tests.support.transcripts.orders import ORDERS, order
 from tests.support.transcripts.story import Story
 from tests.support.transcripts.words import Words
+from tests.support.worlds import NEWEST, START, Answer
 
 PLACES = ("committed", "published", "called")
 """Where the plane can crash; `plane` says what each place leaves undone."""

@@ -3,7 +3,7 @@
 import re
 
 from forewarn.instants import DAY, SECOND, Micros, parse_duration
-from forewarn.sim.world import START
+from forewarn.sim.engine import START
 
 _MOMENT = re.compile(r"(?:(\d+)d )?(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 

@@ -15,8 +15,6 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.service.settings import load_settings
 from forewarn.service.settings_model import impacts, policy
 from forewarn.sim import fleet_text
-from forewarn.sim.engine import LastingStore
-from forewarn.sim.world import START, CrashError, World
 from forewarn.store.port import Store
 from forewarn.wording import operators
 from tests.support.transcripts import moments
@@ -25,6 +23,7 @@ from tests.support.transcripts.chronicle import Chronicle
 from tests.support.transcripts.form import TranscriptError
 from tests.support.transcripts.hypervisor import ToldDriver
 from tests.support.transcripts.names import Names
+from tests.support.worlds import START, CrashError, LastingStore, World
 
 ASKS_EVERY = HOUR
 """How often who listens asks although nothing has changed: it stays enabled."""
@@ -149,14 +148,14 @@ class Story:
         self.audience.forget_what_was_told()
         world.restart()
         world.settle()
-        world.ears.has_news = False
+        world.has_news = False
         self.audience.look(world)
 
     def _witness(self, place: str) -> None:
         world = self.world
         if place == "committed":
             world.read(lambda reader: self._chronicle.catch_up(reader, now=world.now))
-        elif place == "published" and world.ears.has_news:
+        elif place == "published" and world.has_news:
             # Only then: each look is a sighting, which is a commit again.
-            world.ears.has_news = False
+            world.has_news = False
             self.audience.look(world)

@@ -8,8 +8,7 @@ from rich.console import Console
 
 from forewarn.cli.screen import Lines, Screen, rendered
 from forewarn.instants import MINUTE, SECOND, parse_instant
-from forewarn.sim.news import News, What
-from forewarn.sim.picture import EventPicture, Picture, VmPicture
+from forewarn.sim.news import EventPicture, News, Picture, VmPicture, What
 
 NOW = parse_instant("2026-11-21T10:00:00.500Z")
 

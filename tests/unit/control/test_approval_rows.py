@@ -14,8 +14,8 @@ from forewarn.control.transactions.work import Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR
 from forewarn.protocol.operations import Action, OperationState, Verb
-from forewarn.sim.world import World
 from forewarn.store.sqlite import SqliteStore
+from tests.support.worlds import World
 
 STARTING_ROWS_MAX = 16
 """Of an approval that starts an impact on up to three VMs of one scope."""

@@ -9,9 +9,9 @@ from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, MINUTE
 from forewarn.protocol.operations import Action, Operation, OperationState, Request
-from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
 from tests.support.rollouts import DONE, PLANNED, fleet, in_flight, name_of
+from tests.support.worlds import World
 
 ANNOUNCED = OperationState.ANNOUNCED
 

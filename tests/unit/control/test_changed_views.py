@@ -7,7 +7,6 @@ import pytest
 
 from forewarn.control.rules.policy import Policy
 from forewarn.instants import MINUTE
-from forewarn.sim.world import World
 from tests.spec.support import (
     approve_all,
     fleet,
@@ -17,6 +16,7 @@ from tests.spec.support import (
     reboot,
     seen,
 )
+from tests.support.worlds import World
 
 SET = {"tenant": "shop", "kind": "scale-set"}
 GPU = {**SET, "gpu": True}

@@ -12,7 +12,6 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Vm
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Action
-from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.audit import AuditKind
 from forewarn.store.memory import MemoryStore
@@ -20,6 +19,7 @@ from forewarn.store.port import Reader, every
 from forewarn.store.sqlite import SqliteStore
 from forewarn.wording.operators import refusal
 from tests.support.profiles import amounts
+from tests.support.worlds import World
 from tests.unit.control.test_rollouts import DONE, check_of, name_of, roll_out, states
 
 HOSTS = amounts().cluster_hosts

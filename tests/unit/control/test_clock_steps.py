@@ -9,7 +9,6 @@ from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.operations import Operation, OperationState
-from forewarn.sim.world import START, World
 from forewarn.store import kinds
 from forewarn.store.port import every
 from tests.spec.support import (
@@ -23,6 +22,7 @@ from tests.spec.support import (
     restore_host,
     seen,
 )
+from tests.support.worlds import START, World
 
 SLOW = Policy(first_answer_delay=2 * MINUTE, first_events_delay=5 * MINUTE)
 

@@ -21,13 +21,13 @@ from forewarn.instants import HOUR, MINUTE
 from forewarn.protocol.actors import operator
 from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Action, Operation, OperationState
-from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, every
 from forewarn.store.sequence import key_of, term_of
 from forewarn.store.sqlite import SqliteStore
 from forewarn.wording.operators import detail_of
+from tests.support.worlds import World
 from tests.unit.admin.gateway import FLEET
 
 ALICE = Who(actor=operator("alice"))

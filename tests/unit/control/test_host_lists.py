@@ -13,7 +13,6 @@ from forewarn.instants import HOUR
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.notes import Change, Said, host_changed
 from forewarn.protocol.operations import Action, Operation, OperationState, RequestState
-from forewarn.sim.world import CrashError, World
 from forewarn.store import kinds
 from forewarn.store.sqlite import SqliteStore
 from tests.support.rollouts import (
@@ -28,6 +27,7 @@ from tests.support.rollouts import (
     states,
     world_of,
 )
+from tests.support.worlds import CrashError, World
 
 CANCELLED = OperationState.CANCELLED
 

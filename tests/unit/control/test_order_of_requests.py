@@ -14,19 +14,18 @@ from forewarn.drivers.port import Call
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, MINUTE
 from forewarn.protocol.operations import Action, Operation, Verb
-from forewarn.sim.engine import CrashError
 from forewarn.sim.scenario.builtin import find
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
 from forewarn.sim.scenario.time import VirtualTime
 from forewarn.sim.virtual_client import VirtualClient
-from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store
 from forewarn.store.sqlite import SqliteStore
 from tests.support.profiles import amounts
 from tests.support.rollouts import name_of
+from tests.support.worlds import CrashError, World
 
 HOSTS = 12
 

@@ -16,10 +16,10 @@ from forewarn.control.rules.waking import Freed
 from forewarn.control.transactions.work import Effects
 from forewarn.instants import SECOND
 from forewarn.protocol.operations import Action, OperationState
-from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import ConflictError, Transaction
 from tests.support.rollouts import DONE, name_of, of_host, roll_out, states, world_of
+from tests.support.worlds import World
 
 T = TypeVar("T")
 

@@ -15,12 +15,12 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
-from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.audit import AuditKind
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import every
 from forewarn.wording.operators import note
+from tests.support.worlds import World
 
 
 def fleet(*vms: str, hosts: str = "h1 h2 h3", capacity: str = "") -> str:

@@ -21,9 +21,9 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.reporting import accounts, explanations, reports, uptime
-from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
 from forewarn.wording.operators import note
+from tests.support.worlds import World
 
 FLEET = """
 [[host]]

@@ -13,7 +13,6 @@ import pytest
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.reporting.reports import operation_report
-from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader, every
@@ -29,6 +28,7 @@ from tests.support.rollouts import (
     states,
     world_of,
 )
+from tests.support.worlds import World
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -18,7 +18,6 @@ from forewarn.protocol.operations import (
     OperationState,
     RequestState,
 )
-from forewarn.sim.world import CrashError
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.sqlite import SqliteStore
@@ -36,6 +35,7 @@ from tests.support.rollouts import (
     states,
     world_of,
 )
+from tests.support.worlds import CrashError
 
 
 def test_one_host_after_the_other_with_a_full_notice_each() -> None:

@@ -20,13 +20,13 @@ from forewarn.protocol.operations import (
     TargetKind,
     Verb,
 )
-from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader, Store, Transaction, every
 from forewarn.store.sqlite import SqliteStore
 from forewarn.wording.operators import reason
 from tests.support.counted import Counted
+from tests.support.worlds import World
 
 VMS = 3
 """VMs on each host."""

@@ -11,10 +11,10 @@ from forewarn.control.requests import verbs
 from forewarn.control.requests.host_lists import PAGE
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.protocol.operations import Action, OperationState
-from forewarn.sim.world import World
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader
 from tests.support.rollouts import DONE, PLANNED, name_of, roll_out, states, world_of
+from tests.support.worlds import World
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import CLOCK
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.operations import Action, Operation, OperationState, Verb
-from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import every
+from tests.support.worlds import World
 
 DOMAINS = 5
 NAMES_DIGITS = 4

@@ -14,12 +14,12 @@ from forewarn.control.transactions.work import Work
 from forewarn.instants import MILLISECOND, MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventSource, EventType
 from forewarn.protocol.operations import Action, Verb
+from forewarn.sim.engine import START
 from forewarn.sim.fleets import fleet_text
-from forewarn.sim.notices import ENDS_MAX
+from forewarn.sim.redating import ENDS_MAX
 from forewarn.sim.scenario.setup import Setup, running_stage, virtual_stage
 from forewarn.sim.sim_server import SimServer
 from forewarn.sim.staged import Staged
-from forewarn.sim.world import START
 from forewarn.store import kinds
 from forewarn.store.port import every
 

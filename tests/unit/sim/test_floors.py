@@ -7,11 +7,11 @@ from forewarn.control.requests import approvals
 from forewarn.control.rules.policy import divided
 from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventStatus
+from forewarn.sim.engine import START
 from forewarn.sim.scenario import model
 from forewarn.sim.scenario.doing import Hand
 from forewarn.sim.scenario.setup import running_stage, setup_for, virtual_stage
 from forewarn.sim.sim_server import SimServer
-from forewarn.sim.world import START
 from forewarn.store import kinds
 from forewarn.store.port import every
 from tests.support.loops import in_loop

@@ -13,7 +13,7 @@ from forewarn.sim.deviations import Inspector
 from forewarn.sim.faults.player import Player
 from forewarn.sim.front import Front
 from forewarn.sim.journal import Journal, Seen
-from forewarn.sim.recorded_faults import RecordedFaults
+from forewarn.sim.recorded import RecordedFaults
 from forewarn.sim.recording import Failed, Failure
 from tests.fuzz.talk import Talk, answers_of
 from tests.unit.metadata.support import (
@@ -233,18 +233,5 @@ def test_connections_of_a_vm_keep_one_order() -> None:
         ]
         agents = [seen.headers.get("user-agent") for seen in found]
         assert agents == [None, ("another",), None, None]
-
-    run(story)
-
-
-def test_who_was_forgotten_begins_anew() -> None:
-    async def story() -> None:
-        bench = Bench()
-        talk = await poll(bench)
-        bench.front.reset()
-        await ask(talk, *[GET] * 5)
-        assert names(bench.journal.find(deviating=True)) == []
-        await ask(talk, GET)
-        assert names(bench.journal.find(deviating=True)) == [["too-often"]]
 
     run(story)

@@ -4,17 +4,17 @@ from forewarn.instants import SECOND
 from forewarn.metadata.http import Request
 from forewarn.sim import deviations
 from forewarn.sim.deviations import RULES, Deviation
-from forewarn.sim.evidence import Evidence
 from forewarn.sim.journal import (
     BODY_KEPT_MAX,
     TARGET_KEPT_MAX,
     VALUE_KEPT_MAX,
+    Evidence,
     Journal,
     Repeated,
     Seen,
     kept,
 )
-from forewarn.sim.scenario.witness import Witness
+from forewarn.sim.scenario.client_log import Witness
 from tests.unit.metadata.support import EVENT_ID, approval, get, post
 
 HEADER = (Deviation(rule=RULES["header"]),)
@@ -191,7 +191,7 @@ def test_deeds_are_kept_though_the_requests_go() -> None:
 
 
 def test_of_many_deeds_the_first_and_the_latest_are_kept() -> None:
-    evidence: Evidence[Seen] = Evidence(most=2)
+    evidence = Evidence(most=2)
     journal = Journal()
     for at, vm in enumerate(["web_0", "web_0", "web_0", "web_1", "web_0"]):
         evidence.add(see(journal, vm, at=at), [vm])

@@ -3,7 +3,7 @@
 import pytest
 
 from forewarn.protocol.errors import BadRequestError
-from forewarn.sim.places import Places, parse_places
+from forewarn.sim.positions import Places, parse_places
 
 
 def test_ports_count_up_from_the_first() -> None:

@@ -13,12 +13,10 @@ from forewarn.protocol.errors import RefusedError
 from forewarn.service.listening import StartError
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.news import What
-from forewarn.sim.places import Places
-from forewarn.sim.positions import Addresses, Positions
+from forewarn.sim.positions import Addresses, Places, Positions
 from forewarn.sim.scenario import builtin
 from forewarn.sim.scenario.setup import Setup, setup_for
-from forewarn.sim.simulator import Simulator
-from forewarn.sim.terms import Terms
+from forewarn.sim.simulator import Simulator, Terms
 from tests.support.simulators import ANYWHERE, EVENTS, Simulation, simulation
 
 NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"

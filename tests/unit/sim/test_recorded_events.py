@@ -8,8 +8,8 @@ import pytest
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol import versions
 from forewarn.protocol.events import EventSource, EventStatus, EventType, Outcome
+from forewarn.sim.engine import START
 from forewarn.sim.recorded_events import RecordedEvents
-from forewarn.sim.world import START
 from tests.support.recordings import FREEZE, REBOOT, document, event
 
 DUE = START + 900 * SECOND

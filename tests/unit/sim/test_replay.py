@@ -11,6 +11,7 @@ from forewarn.metadata.endpoint import Approve, Hold
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.protocol.versions import VERSIONS
+from forewarn.sim.engine import START
 from forewarn.sim.recorded import Redating, as_older
 from forewarn.sim.recording import (
     Answer,
@@ -22,7 +23,6 @@ from forewarn.sim.recording import (
     Recording,
 )
 from forewarn.sim.replay import Replay
-from forewarn.sim.world import START
 from tests.support.loops import in_loop
 
 PATH = "/metadata/scheduledevents"
@@ -240,7 +240,7 @@ async def test_approvals_are_taken_for_what_was_shown() -> None:
             body=body,
         )
         assert isinstance(asked, Approve)
-        return await story.replay.gateway.approve(asked.vm, asked.event_ids)
+        return await story.replay.approve(asked.vm, asked.event_ids)
 
     assert await approve() == f"EventId {EVENT} is not in this VM's document"
     story.advance(10)
@@ -253,7 +253,7 @@ async def test_approvals_are_taken_for_what_was_shown() -> None:
 
 @in_loop
 async def test_a_vm_is_told_its_name() -> None:
-    gateway = Player(recording((0, shown(1)))).replay.gateway
+    gateway = Player(recording((0, shown(1)))).replay
     facts = await gateway.instance("web_0")
     assert facts is not None
     tree = instance.document(facts, version="2021-02-01")

@@ -7,11 +7,11 @@ import pytest
 
 from forewarn.instants import SECOND
 from forewarn.protocol import versions
+from forewarn.sim.engine import START
 from forewarn.sim.recorded_events import RecordedEvents
 from forewarn.sim.replay_judging import Facts, findings
 from forewarn.sim.scenario.model import Expected
 from forewarn.sim.scenario.verdicts import Outcome
-from forewarn.sim.world import START
 from tests.support import recordings
 from tests.support.recordings import FREEZE, REBOOT, document, event
 

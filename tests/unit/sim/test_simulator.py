@@ -10,14 +10,12 @@ from forewarn.metadata.server import Address
 from forewarn.service.listening import StartError
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.news import What
-from forewarn.sim.places import Places, parse_places
-from forewarn.sim.positions import Addresses
+from forewarn.sim.positions import Addresses, Places, parse_places
 from forewarn.sim.scenario.file import read_scenario
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import Setup
 from forewarn.sim.scenario.time import RunningTime
-from forewarn.sim.simulator import Simulator
-from forewarn.sim.terms import Terms
+from forewarn.sim.simulator import Simulator, Terms
 from tests.support.open_files import no_more_files
 from tests.support.simulators import ANYWHERE, EVENTS, Simulation, simulation
 

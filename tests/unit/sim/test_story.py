@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.sim import fleet_text
-from forewarn.sim.world import START
+from forewarn.sim.engine import START
 from tests.support.transcripts import fleet_lines, moments
 from tests.support.transcripts.commands import play
 from tests.support.transcripts.form import TranscriptError

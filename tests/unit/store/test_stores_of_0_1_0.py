@@ -23,7 +23,6 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.reporting import accounts, explanations
-from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.check import check
@@ -31,6 +30,7 @@ from forewarn.store.port import Reader, every
 from forewarn.store.sequence import key_of
 from forewarn.store.sqlite import SqliteStore
 from forewarn.wording.operators import detail_of
+from tests.support.worlds import World
 
 WRITTEN = Path(__file__).parents[2] / "fixtures" / "stores_0_1_0" / "states.sql.gz"
 T = TypeVar("T")

@@ -7,9 +7,9 @@ from typing import Any
 
 from forewarn.clock import VirtualClock
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
+from forewarn.sim.engine import START
 from forewarn.sim.recording import Answer, Failed, Failure, Header, Outcome
 from forewarn.sim.recording_reader import read_recording
-from forewarn.sim.world import START
 from forewarn.testing.recorder import Recorder
 
 

@@ -17,13 +17,16 @@ from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.sim.faults import bodies, syntax
 from forewarn.sim.faults.errors import FaultFileError
 from forewarn.sim.faults.fault import Fault, Playbook, Where
-from forewarn.sim.faults.served import Served
 
 RULES_MAX = 1_000
 """Playbooks at once: each request asks them in turn."""
 
 OVER_KEPT = 20
 """Playbooks at which those that are over are let go; until then they are listed."""
+
+SERVED_MAX = 1_000
+"""Kinds of request (VM and query) whose documents are remembered; a program sends
+one or two."""
 
 _WHOLE = 1 << 62
 """More bytes than an answer has: so the cut is in its middle."""
@@ -36,19 +39,6 @@ class FaultPlan(Plan):
     fault: Fault
     is_new: bool = False
     """It is the first request that this turn of the fault hits."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Playing:
-    """A playbook that is set, for a person."""
-
-    name: str
-    vms: tuple[str, ...]
-    """Empty: every VM."""
-    steps: tuple[str, ...]
-    loops: bool
-    played: int
-    """Requests that it hit so far."""
 
 
 @dataclass(slots=True)
@@ -65,7 +55,7 @@ class _Position:
 
 
 @dataclass(slots=True)
-class _Rule:
+class Rule:
     """A playbook that is set."""
 
     name: str
@@ -75,6 +65,12 @@ class _Rule:
     """VMs for which it was cleared."""
     positions: dict[str, _Position] = field(default_factory=dict[str, _Position])
     played: int = 0
+    """Requests that it hit so far."""
+
+    @property
+    def steps(self) -> list[str]:
+        """Return its faults, each as one writes it."""
+        return [syntax.words(step) for step in self.playbook.steps]
 
     @property
     def is_over(self) -> bool:
@@ -89,6 +85,7 @@ class _Rule:
         )
 
     def concerns(self, vm: str) -> bool:
+        """Tell whether it is for a VM."""
         vms = self.playbook.vms
         return vm not in self.spared and (not vms or vm in vms)
 
@@ -154,14 +151,18 @@ class Player:
         """
         self._now = now
         self._vms = vms
-        self._rules: list[_Rule] = []
-        self.is_idle = True
-        """Nothing is set. It is asked for each request, so it is kept, not found."""
+        self._rules: list[Rule] = []
         self._named = 0
-        self._served = Served(kept=syntax.BACK_MAX)
+        self._served: dict[tuple[str, str], list[Response]] = {}
+        """The last few documents of each VM and query, the present one last."""
         self._stuck: dict[tuple[str, str], Response] = {}
         self.played: Counter[tuple[str, str]] = Counter()
         """How often a VM met a kind of fault."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nothing is set."""
+        return not self._rules
 
     # Setting
 
@@ -190,16 +191,14 @@ class Player:
             what = syntax.playbook(lines, loops=loops)
         self._check(what.vms)
         if len(self._rules) >= OVER_KEPT:
-            self._set_rules([rule for rule in self._rules if not rule.is_over])
+            self._rules = [rule for rule in self._rules if not rule.is_over]
         if len(self._rules) >= RULES_MAX:
             raise RefusedError(
                 f"{RULES_MAX} playbooks are set already", hint="clear some of them"
             )
         self._named += 1
         name = f"fault-{self._named}"
-        self._set_rules(
-            [*self._rules, _Rule(name=name, playbook=what, since=self._now())]
-        )
+        self._rules.append(Rule(name=name, playbook=what, since=self._now()))
         return name
 
     def play_file(self, playbooks: Iterable[Playbook]) -> None:
@@ -223,44 +222,23 @@ class Player:
     def clear(self, vm: str = "") -> None:
         """Play nothing more for a VM; empty: for all. Raises NotFoundError."""
         if not vm:
-            self._set_rules([])
+            self._rules = []
             self._stuck.clear()
             return
         self._check([vm])
         for rule in self._rules:
             rule.spared.add(vm)
-        self._set_rules([rule for rule in self._rules if not _is_spent(rule)])
+        self._rules = [
+            rule
+            for rule in self._rules
+            if not (rule.playbook.vms and rule.spared.issuperset(rule.playbook.vms))
+        ]
         for key in [key for key in self._stuck if key[0] == vm]:
             del self._stuck[key]
 
-    def remove(self, name: str) -> None:
-        """Play one playbook no more; raises NotFoundError."""
-        left = [rule for rule in self._rules if rule.name != name]
-        if len(left) == len(self._rules):
-            raise NotFoundError(
-                f"no faults called {quoted(name)} are set",
-                hint="list those that are; they get their names when they are set",
-            )
-        self._set_rules(left)
-
-    def reset(self) -> None:
-        """Forget everything that was set, counted and served."""
-        self.clear()
-        self._served.clear()
-        self.played.clear()
-
-    def listing(self) -> tuple[Playing, ...]:
+    def listing(self) -> tuple[Rule, ...]:
         """Return what is set, in the order in which it is asked."""
-        return tuple(
-            Playing(
-                name=rule.name,
-                vms=rule.playbook.vms,
-                steps=tuple(syntax.words(step) for step in rule.playbook.steps),
-                loops=rule.playbook.loops,
-                played=rule.played,
-            )
-            for rule in self._rules
-        )
+        return tuple(self._rules)
 
     def counts(self, vm: str = "") -> dict[str, int]:
         """Return how often each kind of fault was played; empty: for all VMs."""
@@ -297,8 +275,8 @@ class Player:
             and request.method == "GET"
             and Where.EVENTS.has(request.path)
         ):
-            known = [*self._served.all(vm, request.query)] if plan else ()
-            self._served.note(vm, request.query, genuine)
+            known = [*self._served.get((vm, request.query), ())] if plan else ()
+            self._remember((vm, request.query), genuine)
         if plan is None:
             return genuine
         fault = plan.fault
@@ -308,7 +286,7 @@ class Player:
             case "delay" | "slow" | "reset":
                 return genuine
             case "stale":
-                earlier = self._served.all(vm, request.query)[:-1]
+                earlier = self._served.get((vm, request.query), [])[:-1]
                 return bodies.spoil(fault, genuine, earlier=earlier)
             case "stuck":
                 key = (vm, request.query)
@@ -318,6 +296,15 @@ class Player:
                 return bodies.spoil(fault, genuine, earlier=[stuck] if stuck else ())
             case _:
                 return bodies.spoil(fault, genuine)
+
+    def _remember(self, key: tuple[str, str], document: Response) -> None:
+        """Remember a genuine document; one that is served again is the same."""
+        if key not in self._served and len(self._served) >= SERVED_MAX:
+            del self._served[next(iter(self._served))]
+        known = self._served.setdefault(key, [])
+        if not known or known[-1].payload != document.payload:
+            known.append(document)
+            del known[: -syntax.BACK_MAX - 1]
 
     def _meet(self, vm: str, request: Request | None) -> tuple[Fault, bool] | None:
         now = self._now()
@@ -331,17 +318,6 @@ class Player:
                 self.played[vm, found[0].kind] += 1
                 return found
         return None
-
-    def _set_rules(self, rules: list[_Rule]) -> None:
-        self._rules = rules
-        self._look()
-
-    def _look(self) -> None:
-        """Find out whether anything is set: called whenever that may have changed."""
-        self.is_idle = self._finds_nothing()
-
-    def _finds_nothing(self) -> bool:
-        return not self._rules
 
     def _check(self, vms: Iterable[str]) -> None:
         for vm in vms:
@@ -357,28 +333,17 @@ class Player:
 
 
 def _plan(fault: Fault, is_new: bool) -> FaultPlan:  # noqa: FBT001
-    match fault.kind:
-        case "delay":
-            return FaultPlan(fault=fault, delay_seconds=fault.delay / SECOND)
-        case "slow":
-            assert fault.size, "slow has a size"
-            pace = Pace(size=fault.size, seconds=fault.pause / SECOND)
-            return FaultPlan(fault=fault, pace=pace)
-        case "refuse":
-            return FaultPlan(fault=fault, arrives=False, cut_after=0)
-        case "reset":
-            cut = _WHOLE if fault.size is None else fault.size
-            return FaultPlan(fault=fault, arrives=fault.arrives, cut_after=cut)
-        case _:
-            return FaultPlan(
-                fault=fault,
-                is_new=is_new,
-                arrives=fault.arrives,
-                in_full=fault.needs_document,
-            )
-
-
-def _is_spent(rule: _Rule) -> bool:
-    """Tell whether no VM is left that a playbook was for."""
-    vms = rule.playbook.vms
-    return bool(vms) and rule.spared.issuperset(vms)
+    cuts = {"refuse": 0, "reset": _WHOLE if fault.size is None else fault.size}
+    pace = None
+    if fault.kind == "slow":
+        assert fault.size, "slow has a size"
+        pace = Pace(size=fault.size, seconds=fault.pause / SECOND)
+    return FaultPlan(
+        fault=fault,
+        is_new=is_new,
+        arrives=fault.arrives,
+        in_full=fault.needs_document,
+        delay_seconds=fault.delay / SECOND,
+        pace=pace,
+        cut_after=cuts.get(fault.kind),
+    )

@@ -1,7 +1,7 @@
 """Faults on one line: `500 x2`, `delay 3s`, `429 retry-after 5`, `500, ok, loop`.
 
 A line is read into the keys of the file form, so that both have one meaning:
-`build` makes the fault of keys and texts.
+`fault_of` makes the fault of keys and values.
 """
 
 import re
@@ -83,14 +83,14 @@ def parse_fault(text: str, *, once: bool = False) -> Fault:
     `once` is for a step of a playbook: it hits one request unless it says how many,
     or for how long.
     """
-    given = read(text)
+    given = _read(text)
     if given["kind"] == "replace":
         raise FaultError(
             '"replace" is for a file of faults, where it says what is answered',
             key="kind",
         )
     try:
-        return build(given, once=once)
+        return _build(given, once=once)
     except FaultError as error:
         # A file names the key at fault; a line has words, and is told as a whole.
         raise FaultError(
@@ -125,7 +125,7 @@ def playbook(
     )
 
 
-def read(text: str) -> dict[str, str]:
+def _read(text: str) -> dict[str, str]:
     """Return the keys and texts that a line means; raises FaultError."""
     words = text.split()
     if not words:
@@ -166,16 +166,12 @@ def find(name: str) -> Kind:
     return kind
 
 
-def build(given: Mapping[str, str], *, once: bool = False) -> Fault:
-    """Return the fault of these keys and texts; raises FaultError with the key."""
-    options = options_of(find(given["kind"]))
-    values: Fields = {"kind": given["kind"]}
+def _build(given: Mapping[str, str], *, once: bool) -> Fault:
+    options = {"kind": Option(form=Forms.LINE), **options_of(FAULTS[given["kind"]])}
+    values: Fields = {}
     for key, text in given.items():
-        if key == "kind":
-            continue
         if key not in options:
-            near = did_you_mean(key, options)
-            kind = quoted(given["kind"])
+            near, kind = did_you_mean(key, options), quoted(given["kind"])
             raise FaultError(f"does not belong to {kind}{near}", key=key)
         try:
             values[key] = from_text(options[key], text)
@@ -257,15 +253,13 @@ def words(fault: Fault) -> str:
 
 
 def _argument(kind: Kind, fault: Fault) -> list[str]:
-    match kind.name:
-        case "delay":
-            return [format_duration(fault.delay)]
-        case "slow":
-            return [f"{fault.size}/{format_duration(fault.pause)}"]
-        case "reset":
-            return [] if fault.size is None else [str(fault.size)]
-        case _:
-            return [] if fault.count == 1 else [str(fault.count)]
+    if kind.name in {"stale", "incarnation-reset"}:
+        return [] if fault.count == 1 else [str(fault.count)]
+    return {
+        "delay": [format_duration(fault.delay)],
+        "slow": [f"{fault.size}/{format_duration(fault.pause)}"],
+        "reset": [] if fault.size is None else [str(fault.size)],
+    }[kind.name]
 
 
 def _span(_option: Option, value: object) -> Micros:

@@ -6,11 +6,11 @@ is a Spot VM, two VMs that are on one host there are on one host anywhere, and a
 the host of the VMs that are on it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forewarn.fleet.file import WantedFleet, read_fleet
-from forewarn.fleet.model import Vm
+from forewarn.fleet.model import Scope, Vm
 from forewarn.problems import did_you_mean, listed
 from forewarn.protocol.errors import RefusedError
 from forewarn.sim import fleet_text
@@ -20,16 +20,13 @@ from forewarn.sim.scenario.model import (
     OTHERS,
     Act,
     Approve,
-    ClearFaults,
-    Disable,
     Expect,
     Fleet,
+    ForVms,
     Order,
     Publish,
-    Release,
     Scenario,
     SetFaults,
-    Withhold,
 )
 
 TRIED_MAX = 200_000
@@ -57,7 +54,7 @@ def renamed(scenario: Scenario, names: Mapping[str, str]) -> Scenario:
                 return Publish(wanted=replace(wanted, vms=all_of(wanted.vms)))
             case Approve():
                 return replace(act, by=of(act.by))
-            case Withhold() | Release() | Disable() | ClearFaults():
+            case ForVms():
                 return replace(act, vms=all_of(act.vms))
             case SetFaults(playbook=playbook):
                 return replace(
@@ -85,7 +82,7 @@ def _names_in(act: Act) -> tuple[str, ...]:
             return wanted.vms
         case Approve(by=name):
             return (name,) if name else ()
-        case Withhold(vms=names) | Release(vms=names) | Disable(vms=names):
+        case ForVms(vms=names):
             return names
         case SetFaults(playbook=playbook):
             return playbook.vms
@@ -157,43 +154,45 @@ class Role:
     """Keys of _NEEDS."""
 
 
-_NEEDS: Mapping[str, tuple[str, str]] = {
-    "evict": ("be a Spot VM", "`spot = true`"),
-    "terminate": (
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """What a VM needs for a verb."""
+
+    must: str
+    key: str
+    """Of a fleet file: what gives it."""
+    has: Callable[[Scope, Vm], bool]
+
+
+_NEEDS: Mapping[str, _Need] = {
+    "evict": _Need("be a Spot VM", "`spot = true`", lambda _scope, vm: vm.spot),
+    "terminate": _Need(
         "be told of its deletion, and be no Spot VM",
         "`terminate_notice` in its scope",
+        lambda scope, vm: scope.terminate_notice is not None and not vm.spot,
     ),
-    "upgrade-os": (
+    "upgrade-os": _Need(
         "be told of OS upgrades",
         "`os_image_notice` in its scope, and a size that keeps memory",
+        lambda scope, vm: scope.os_image_notice is not None and vm.memory_preserving,
     ),
-    "reboot": (
+    "reboot": _Need(
         "be asked before a restart",
         "no `approve_user_reboot` in its scope",
+        lambda scope, _vm: not scope.approve_user_reboot,
     ),
-    "redeploy": (
+    "redeploy": _Need(
         "be asked before it is redeployed",
         "no `approve_user_redeploy` in its scope",
+        lambda scope, _vm: not scope.approve_user_redeploy,
     ),
 }
-"""What a VM needs for a verb, and the key of a fleet file that gives it."""
 
 _SAME_NEED = {"reimage": "upgrade-os"}
 
 
 def _has(fleet: WantedFleet, vm: Vm, need: str) -> bool:
-    scope = fleet.scopes[vm.scope]
-    match need:
-        case "evict":
-            return vm.spot
-        case "terminate":
-            return scope.terminate_notice is not None and not vm.spot
-        case "upgrade-os":
-            return scope.os_image_notice is not None and vm.memory_preserving
-        case "reboot":
-            return not scope.approve_user_reboot
-        case _:
-            return not scope.approve_user_redeploy
+    return _NEEDS[need].has(fleet.scopes[vm.scope], vm)
 
 
 def roles_of(scenario: Scenario) -> list[Role]:
@@ -343,7 +342,7 @@ def _nobody(scenario: Scenario, search: _Search) -> RefusedError:
         where.setdefault(on, []).append(mate.name)
         within = "be in the scope of" if same_scope else "be in another scope than"
         where.setdefault(within, []).append(mate.name)
-    words = [_NEEDS[need][0] for need in role.needs]
+    words = [_NEEDS[need].must for need in role.needs]
     words += [f"{how} {listed(mates)}" for how, mates in where.items()]
     said = "no VM of it can be"
     if place < len(search.names):
@@ -351,7 +350,7 @@ def _nobody(scenario: Scenario, search: _Search) -> RefusedError:
     must = f", which must {listed(words)}" if words else ""
     vms = search.fleet.vms.values()
     lacking = [
-        _NEEDS[need][1]
+        _NEEDS[need].key
         for need in role.needs
         if not any(_has(search.fleet, vm, need) for vm in vms)
     ]

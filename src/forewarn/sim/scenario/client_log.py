@@ -4,19 +4,23 @@ The journal keeps a bounded number of requests, and a poller soon fills it; what
 scenario is judged by is noted here when it happens.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event, EventStatus
-from forewarn.sim.journal import Seen
-from forewarn.sim.scenario.witness import was_given
+from forewarn.sim.journal import Journal, Seen
 from forewarn.sim.sim_server import SimServer
 
 NOTED_MAX = 10_000
 """Polls, and approvals, that are kept of a VM. Polls are judged many times a second,
 so that older ones count no more."""
+
+
+_HARMLESS = frozenset({"", "ok", "delay", "slow"})
+"""Faults with which an answer arrives as it was, if late."""
 
 
 class Approval(NamedTuple):
@@ -28,20 +32,19 @@ class Approval(NamedTuple):
     """It came before NotBefore, and before the event started."""
 
 
+@dataclass(slots=True)
 class Deeds:
     """What the program in one VM has done."""
 
-    def __init__(self) -> None:
-        """It has done nothing yet."""
-        self.asked_first: Micros = 0
-        """When it was first answered with its events; 0: never."""
-        self.asked_last: Micros = 0
-        self.polls: deque[Micros] = deque(maxlen=NOTED_MAX)
-        """When it was given its document as it is, in order. A document that was given
-        several times over the same connection may be noted only once."""
-        self.approvals: deque[Approval] = deque(maxlen=NOTED_MAX)
-        self.turned_away: Seen | None = None
-        """The last request that was not answered with events or an approval."""
+    asked_first: Micros = 0
+    """When it was first answered with its events; 0: never."""
+    asked_last: Micros = 0
+    polls: deque[Micros] = field(default_factory=lambda: deque(maxlen=NOTED_MAX))
+    """When it was given its document as it is, in order. A document that was given
+    several times over the same connection may be noted only once."""
+    approvals: deque[Approval] = field(default_factory=lambda: deque(maxlen=NOTED_MAX))
+    turned_away: Seen | None = None
+    """The last request that was not answered with events or an approval."""
 
 
 class ClientLog:
@@ -52,7 +55,7 @@ class ClientLog:
         self._stage = stage
         self._journal = stage.journal
         self._since = since
-        self._deeds: dict[str, Deeds] = {}
+        self._deeds: dict[str, Deeds] = defaultdict(Deeds)
         for seen in self._journal.find(from_time=since):
             self._note(seen)
         self._journal.on_seen.append(self._note)
@@ -66,7 +69,7 @@ class ClientLog:
         latest = self._journal.latest(vm)
         if latest is not None and latest.is_answered_poll and latest.at >= self._since:
             # A poll that repeats the one before is noted by the journal alone.
-            deeds = self._of(vm)
+            deeds = self._deeds[vm]
             deeds.asked_first = deeds.asked_first or latest.at
             deeds.asked_last = max(deeds.asked_last, latest.at)
         return self._deeds.get(vm) or Deeds()
@@ -79,16 +82,10 @@ class ClientLog:
         """Return the VMs whose programs were answered with their events."""
         return sorted(vm for vm in self._journal.vms if self.has_asked(vm))
 
-    def _of(self, vm: str) -> Deeds:
-        found = self._deeds.get(vm)
-        if found is None:
-            found = self._deeds[vm] = Deeds()
-        return found
-
     def _note(self, seen: Seen) -> None:
         if not seen.vm:
             return
-        deeds = self._of(seen.vm)
+        deeds = self._deeds[seen.vm]
         if seen.is_answered_poll:
             deeds.asked_first = deeds.asked_first or seen.at
             deeds.asked_last = max(deeds.asked_last, seen.at)
@@ -109,3 +106,31 @@ class ClientLog:
             and at <= event.not_before
             and (event.status is EventStatus.SCHEDULED or event.started_at >= at),
         )
+
+
+class Witness:
+    """Tells from a journal what VMs asked."""
+
+    def __init__(self, journal: Journal) -> None:
+        """Read `journal`, whenever somebody asks."""
+        self._journal = journal
+
+    def polls(self, vm: str, *, since: Micros) -> Sequence[Micros]:
+        """Return when the VM was given its document as it is, in order."""
+        found = self._journal.find(vm=vm, method="GET", from_time=since)
+        return [seen.at for seen in found if was_given(seen)]
+
+    def deviations(self, vm: str, *, since: Micros) -> Sequence[str]:
+        """Return what the VM did against the protocol; empty: any VM."""
+        return [
+            f"{seen.vm or seen.address}: {each}"
+            for seen in self._journal.find(
+                vm=vm or None, from_time=since, deviating=True
+            )
+            for each in seen.deviations
+        ]
+
+
+def was_given(seen: Seen) -> bool:
+    """Tell whether a VM was given its document as it is."""
+    return seen.is_answered_poll and seen.fault.partition(" ")[0] in _HARMLESS

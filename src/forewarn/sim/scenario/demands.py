@@ -59,6 +59,8 @@ class Facts:
     """The client's VM is gone."""
     is_over: bool
     """Nothing more comes, so it must be decided."""
+    is_explicit: bool = True
+    """The scenario's own words demand it, so there must be an event to meet it with."""
 
     @property
     def deeds(self) -> Deeds:
@@ -78,22 +80,19 @@ class Facts:
 
 def demanded(client: Client, expected: Expected) -> tuple[Demand, ...]:
     """Return what is demanded of a client."""
-    match expected:
-        case Expected.NONE:
-            return ()
-        case Expected.ASKED:
-            return (Demand.ASKS,)
-        case Expected.APPROVED:
-            return (Demand.ASKS, Demand.APPROVES)
-        case Expected.SCENARIO:
-            wanted = {
-                Demand.ASKS: True,
-                Demand.APPROVES: client.approves,
-                Demand.SEES: client.sees is not None,
-                Demand.IGNORES_OTHERS: client.ignores_others,
-                Demand.COMES_BACK: client.comes_back != 0,
-            }
-            return tuple(demand for demand, is_wanted in wanted.items() if is_wanted)
+    of_scenario = {
+        Demand.ASKS: True,
+        Demand.APPROVES: client.approves,
+        Demand.SEES: client.sees is not None,
+        Demand.IGNORES_OTHERS: client.ignores_others,
+        Demand.COMES_BACK: client.comes_back != 0,
+    }
+    return {
+        Expected.NONE: (),
+        Expected.ASKED: (Demand.ASKS,),
+        Expected.APPROVED: (Demand.ASKS, Demand.APPROVES),
+        Expected.SCENARIO: tuple(demand for demand in Demand if of_scenario[demand]),
+    }[expected]
 
 
 def told(demand: Demand, client: Client) -> str:
@@ -128,26 +127,12 @@ _WORDS: Mapping[Demand, str] = {
 }
 
 
-def judge(demand: Demand, facts: Facts, *, is_explicit: bool = True) -> Verdict | None:
-    """Return how a demand is decided, or None while it is open.
-
-    `is_explicit`: the scenario's own words demand it, so there must be an event to
-    meet it with.
-    """
+def judge(demand: Demand, facts: Facts) -> Verdict | None:
+    """Return how a demand is decided, or None while it is open."""
     if demand is not Demand.ASKS and not facts.deeds.asked_first:
         # That it has not asked is told by itself.
         return skipped(f"{facts.client.vm} did not ask") if facts.is_over else None
-    match demand:
-        case Demand.ASKS:
-            return _asks(facts)
-        case Demand.APPROVES:
-            return _approves(facts, is_explicit=is_explicit)
-        case Demand.SEES:
-            return _sees(facts)
-        case Demand.IGNORES_OTHERS:
-            return _ignores_others(facts)
-        case Demand.COMES_BACK:
-            return _comes_back(facts)
+    return _JUDGES[demand](facts)
 
 
 def _asks(facts: Facts) -> Verdict | None:
@@ -173,7 +158,7 @@ def turned_away(deeds: Deeds) -> str:
 # Approvals
 
 
-def _approves(facts: Facts, *, is_explicit: bool) -> Verdict | None:
+def _approves(facts: Facts) -> Verdict | None:
     vm = facts.client.vm
     approved: list[str] = []
     is_open = False
@@ -196,7 +181,7 @@ def _approves(facts: Facts, *, is_explicit: bool) -> Verdict | None:
     if came_late := _came_late(facts):
         return came_late
     none = f"no event that names {vm} waited for an approval"
-    return bad(none) if is_explicit else good(none)
+    return bad(none) if facts.is_explicit else good(none)
 
 
 def _came_late(facts: Facts) -> Verdict | None:
@@ -313,10 +298,8 @@ def _first_poll(deeds: Deeds, begin: Micros, end: Micros) -> Micros:
 
     `end` 0: until now.
     """
-    for at in deeds.polls:
-        if at >= begin and (not end or at < end):
-            return at
-    return 0
+    polls = (at for at in deeds.polls if at >= begin and (not end or at < end))
+    return next(polls, 0)
 
 
 def _sees(facts: Facts) -> Verdict | None:
@@ -368,6 +351,14 @@ def _comes_back(facts: Facts) -> Verdict | None:
     )
 
 
+_JUDGES: Mapping[Demand, Callable[[Facts], Verdict | None]] = {
+    Demand.ASKS: _asks,
+    Demand.APPROVES: _approves,
+    Demand.SEES: _sees,
+    Demand.IGNORES_OTHERS: _ignores_others,
+    Demand.COMES_BACK: _comes_back,
+}
+
 PATIENCE: Micros = 5 * MINUTE
 """How long after its beginning an event on a virtual clock is waited for closely: a
 client that polls once a second of the machine's time has six chances, and a week's
@@ -379,23 +370,14 @@ def may_act(demand: Demand, facts: Facts, *, now: Micros) -> bool:
     deeds = facts.deeds
     if not deeds.asked_first:
         return False
-    match demand:
-        case Demand.APPROVES:
-            return any(
-                each.event.awaits_approval and now < each.event.created + PATIENCE
-                for each in facts.own
-            )
-        case Demand.SEES:
-            return any(
-                each.event.is_live
-                and deeds.asked_last < each.event.created
-                and now < each.event.created + PATIENCE
-                for each in facts.own
-            )
-        case Demand.COMES_BACK:
-            return comes_back_yet(demand, facts)
-        case Demand.ASKS | Demand.IGNORES_OTHERS:
-            return False
+    fresh = [each.event for each in facts.own if now < each.event.created + PATIENCE]
+    if demand is Demand.APPROVES:
+        return any(event.awaits_approval for event in fresh)
+    if demand is Demand.SEES:
+        return any(
+            event.is_live and deeds.asked_last < event.created for event in fresh
+        )
+    return comes_back_yet(demand, facts)
 
 
 def comes_back_yet(demand: Demand, facts: Facts) -> bool:

@@ -1,6 +1,9 @@
 """Steps of a scenario in words, one line each."""
 
-from forewarn.instants import SECOND, describe_duration
+from collections.abc import Iterable
+
+from forewarn.control.rules import obstacles
+from forewarn.instants import SECOND, Micros, describe_duration
 from forewarn.problems import listed
 from forewarn.protocol.actors import (
     DOWN_ALREADY,
@@ -9,24 +12,25 @@ from forewarn.protocol.actors import (
     POLICY,
 )
 from forewarn.protocol.events import Event
+from forewarn.protocol.operations import ENDED_STATES, Operation, Verb
+from forewarn.reporting import explanations
 from forewarn.sim.scenario.model import (
     Act,
     Approve,
     Cancel,
-    ClearFaults,
-    Disable,
     Expect,
     Expectation,
+    ForVms,
     Jump,
     MoveOn,
     Order,
     Publish,
-    Release,
     Say,
     SetFaults,
     Step,
-    Withhold,
 )
+from forewarn.store.port import Reader
+from forewarn.wording import operators
 
 
 def telling(step: Step) -> str:
@@ -48,10 +52,18 @@ def _told(act: Act) -> str:
             return act.text
         case Expect(expectation=expectation):
             return _told_of_expectation(expectation)
-        case MoveOn() | Cancel() | Approve():
-            return _told_of_event(act)
+        case ForVms():
+            return f"{_FOR_VMS[act.what]} {', '.join(act.vms) or 'all'}"
         case _:
-            return _told_by_hand(act)
+            return _told_of_others(act)
+
+
+_FOR_VMS = {
+    "withhold": "withhold the approvals of",
+    "release": "release the approvals of",
+    "disable": "disable",
+    "clear-faults": "clear faults of",
+}
 
 
 def _told_of_expectation(wanted: Expectation) -> str:
@@ -86,7 +98,7 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _told_of_event(act: MoveOn | Cancel | Approve) -> str:
+def _told_of_others(act: MoveOn | Cancel | Approve | Jump | SetFaults) -> str:
     match act:
         case MoveOn():
             return f"move {act.event} to {act.stop.value}"
@@ -94,21 +106,38 @@ def _told_of_event(act: MoveOn | Cancel | Approve) -> str:
             return f"cancel {act.event}"
         case Approve():
             return f"approve {act.event}" + (f" as {act.by}" if act.by else "")
-
-
-def _told_by_hand(
-    act: Withhold | Release | Disable | Jump | SetFaults | ClearFaults,
-) -> str:
-    match act:
-        case Withhold():
-            return f"withhold the approvals of {', '.join(act.vms)}"
-        case Release():
-            return f"release the approvals of {', '.join(act.vms)}"
-        case Disable():
-            return f"disable {', '.join(act.vms)}"
         case Jump():
             return f"jump {describe_duration(max(act.by, SECOND))}"
         case SetFaults():
             return f"fault {act.words}"
-        case ClearFaults():
-            return f"clear faults of {', '.join(act.vms) or 'all'}"
+
+
+def unfinished(
+    reader: Reader, operations: Iterable[Operation], *, now: Micros
+) -> list[str]:
+    """Return a sentence for each operation that has not ended."""
+    found: list[str] = []
+    for operation in filter(_goes_on, operations):
+        why = "; ".join(
+            explanations.of_operation(reader, operation, now=now)["blocked_by"]
+        )
+        stands = f"is {operation.state.value}"
+        found.append(f"{operators.task(operation)} {stands}{f': {why}' if why else ''}")
+    return found
+
+
+def hindered(reader: Reader, operations: Iterable[Operation]) -> str:
+    """Return what keeps the first operation from its start that has not ended.
+
+    Empty: all of them have ended.
+    """
+    for operation in filter(_goes_on, operations):
+        blockers = obstacles.why_not_start(reader, operation)
+        why = "; ".join(operators.reasons(blockers))
+        return f"{operators.task(operation)}: {why or 'it does not come to its end'}"
+    return ""
+
+
+def _goes_on(operation: Operation) -> bool:
+    """Tell whether it has to end by itself: a failure lasts until it is restored."""
+    return operation.state not in ENDED_STATES and operation.verb is not Verb.FAIL

@@ -4,7 +4,7 @@ Nothing is decided here. Orders are the verbs of the service, events are staged 
 moved by the stage, approvals and disabling are those of the control plane.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -22,17 +22,14 @@ from forewarn.sim.scenario.model import (
     Act,
     Approve,
     Cancel,
-    ClearFaults,
-    Disable,
     Expect,
+    ForVms,
     Jump,
     MoveOn,
     Order,
     Publish,
-    Release,
     Say,
     SetFaults,
-    Withhold,
 )
 from forewarn.sim.sim_server import SimServer
 from forewarn.store import kinds
@@ -84,14 +81,12 @@ class Hand:
                 self._decide(lambda work: verbs.cancel(work, request, note=BY_HAND))
             case Approve(event=event, by=by):
                 self._approve(event, by)
-            case Withhold() | Release():
-                self._keep_back(act)
-            case Disable(vms=vms):
-                self._disable(vms)
+            case ForVms():
+                self._for_vms(act)
             case Jump(by=by):
                 self._stage.advance(self.scaled(by))
-            case SetFaults() | ClearFaults():
-                self._set_faults(act)
+            case SetFaults(playbook=playbook):
+                self._stage.faults.play(playbook)
             case Say() | Expect():
                 pass
             case _:
@@ -149,15 +144,14 @@ class Hand:
             raise RefusedError(f"{name} was not made")
         return found
 
-    def _decide(self, decide: Callable[[Work], object]) -> None:
-        self._engine.order(decide, actor=ACTOR, reason=self._reason)
+    def _decide(self, decide: Callable[[Work], object]) -> object:
+        made = self._engine.order(decide, actor=ACTOR, reason=self._reason)
         self._stage.wake()
+        return made
 
     def _order(self, order: Order) -> str:
         """Give an order; return the ID of its request, or "" if it makes none."""
-        decide = deciding(order, self.notice)
-        made = self._engine.order(decide, actor=ACTOR, reason=self._reason)
-        self._stage.wake()
+        made = self._decide(deciding(order, self.notice))
         return made if isinstance(made, str) else ""
 
     def _move(self, act: MoveOn) -> None:
@@ -165,12 +159,18 @@ class Hand:
             if not staged.is_at(operation, act.stop):
                 self._stage.move(operation.operation_id, act.stop)
 
-    def _keep_back(self, act: Withhold | Release) -> None:
-        for vm in act.vms:
-            if isinstance(act, Withhold):
-                self._stage.withheld.withhold(vm)
-            else:
-                self._stage.release(vm)
+    def _for_vms(self, act: ForVms) -> None:
+        stage = self._stage
+        if act.what == "disable":
+            self._disable(act.vms)
+            return
+        does: Mapping[str, Callable[[str], object]] = {
+            "withhold": stage.withheld.withhold,
+            "release": stage.release,
+            "clear-faults": stage.faults.clear,
+        }
+        for vm in act.vms or ("",):
+            does[act.what](vm)
 
     def _approve(self, name: str, by: str) -> None:
         waiting = [
@@ -200,14 +200,6 @@ class Hand:
                     )
 
         self._decide(decide)
-
-    def _set_faults(self, act: SetFaults | ClearFaults) -> None:
-        faults = self._stage.faults
-        if isinstance(act, SetFaults):
-            faults.play(act.playbook)
-            return
-        for vm in act.vms or ("",):
-            faults.clear(vm)
 
 
 def deciding(

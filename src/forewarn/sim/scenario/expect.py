@@ -14,10 +14,10 @@ from forewarn.problems import listed
 from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.views import View, sees
+from forewarn.sim.scenario.client_log import Witness
 from forewarn.sim.scenario.describe import counted, why_at_once
 from forewarn.sim.scenario.model import EventPhase, Expectation, Wanted
 from forewarn.sim.scenario.verdicts import Verdict, bad, good, length
-from forewarn.sim.scenario.witness import Witness
 from forewarn.store.port import Reader
 
 
@@ -140,9 +140,8 @@ def _polled_by(wanted: Expectation, facts: Facts) -> Verdict | None:
             if at is not None
         ]
         return good(", ".join(parts))
-    if not facts.is_over:
-        return None
-    return bad(f"{listed(missing)} did not ask {_within(wanted)}")
+    sentence = f"{listed(missing)} did not ask {_within(wanted)}"
+    return bad(sentence) if facts.is_over else None
 
 
 def _seen_by(wanted: Expectation, facts: Facts) -> Verdict | None:
@@ -216,39 +215,30 @@ def _status(wanted: Expectation, facts: Facts) -> Verdict | None:
     if never:
         ended = "was cancelled" if _is_cancelled(never[0]) else "started"
         return bad(f"{name} {ended}; expected it to be {stand}")
-    if not facts.is_over:
-        return None
-    late = next(
-        event for event, at in zip(facts.events, reached, strict=True) if not at
-    )
-    return bad(f"{name} is {late.status.value}, not {stand}, {_within(wanted)}")
+    late = facts.events[reached.index(0)].status.value
+    sentence = f"{name} is {late}, not {stand}, {_within(wanted)}"
+    return bad(sentence) if facts.is_over else None
 
 
 def _reached(event: Event, stand: EventPhase) -> Micros:
     """Return when the event came to stand so; 0: it has not."""
-    match stand:
-        case EventPhase.SCHEDULED:
-            was_scheduled = event.started_at != event.created
-            return event.created if was_scheduled else 0
-        case EventPhase.STARTED:
-            return event.started_at
-        case EventPhase.REMOVED:
-            return event.removed_at
-        case EventPhase.CANCELLED:
-            return event.removed_at if _is_cancelled(event) else 0
+    was_scheduled = event.started_at != event.created
+    return {
+        EventPhase.SCHEDULED: event.created if was_scheduled else 0,
+        EventPhase.STARTED: event.started_at,
+        EventPhase.REMOVED: event.removed_at,
+        EventPhase.CANCELLED: event.removed_at if _is_cancelled(event) else 0,
+    }[stand]
 
 
 def _never(event: Event, stand: EventPhase) -> bool:
     """Tell whether the event will not come to stand so any more."""
-    match stand:
-        case EventPhase.SCHEDULED:
-            return event.started_at == event.created
-        case EventPhase.STARTED:
-            return _is_cancelled(event)
-        case EventPhase.REMOVED:
-            return False
-        case EventPhase.CANCELLED:
-            return event.started_at != 0
+    return {
+        EventPhase.SCHEDULED: event.started_at == event.created,
+        EventPhase.STARTED: _is_cancelled(event),
+        EventPhase.REMOVED: False,
+        EventPhase.CANCELLED: event.started_at != 0,
+    }[stand]
 
 
 def _is_cancelled(event: Event) -> bool:
@@ -270,28 +260,24 @@ def _recovered(wanted: Expectation, facts: Facts) -> Verdict | None:
         ended = max(event.removed_at for event in facts.events)
         first = min(event.created for event in facts.events)
         return good(f"{listed(vms)} runs again after {length(ended - first)}")
-    if not facts.is_over:
-        return None
     why = f"{listed(down)} does not run" if down else f"{wanted.event} is still shown"
-    return bad(f"{why} {_within(wanted)}")
+    return bad(f"{why} {_within(wanted)}") if facts.is_over else None
 
 
 def _shown_to(wanted: Expectation, facts: Facts) -> Verdict | None:
     blind = [vm for vm in wanted.vms if not _sees(facts, vm)]
     if not blind:
         return good(f"{wanted.event} is shown to {listed(wanted.vms)}")
-    if not facts.is_over:
-        return None
-    return bad(f"{wanted.event} is not shown to {listed(blind)}")
+    sentence = f"{wanted.event} is not shown to {listed(blind)}"
+    return bad(sentence) if facts.is_over else None
 
 
 def _hidden_from(wanted: Expectation, facts: Facts) -> Verdict | None:
     seeing = [vm for vm in wanted.vms if _sees(facts, vm)]
     if seeing:
         return bad(f"{wanted.event} is shown to {listed(seeing)}; expected not")
-    if not facts.is_over:
-        return None
-    return good(f"{wanted.event} is hidden from {listed(wanted.vms)}")
+    sentence = f"{wanted.event} is hidden from {listed(wanted.vms)}"
+    return good(sentence) if facts.is_over else None
 
 
 def _sees(facts: Facts, name: str) -> bool:

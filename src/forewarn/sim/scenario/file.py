@@ -1,22 +1,22 @@
 """The scenario file: TOML text in, a scenario out, or everything that is wrong.
 
-The keys are described in `docs/how-to/test/scenarios.md`. Those of a step and of a client
-are in `steps` and `clients`, those of the fleet in `fleets`; settings are those of the
-service. All problems are told together, with line and key.
+The keys are described in `docs/how-to/test/scenarios.md`. Those of a step
+are in `steps`, those of the fleet in `fleets`; settings are those of the service. All problems are told together, with line and key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from forewarn.problems import unreadable
+from forewarn.protocol.events import EventStatus
 from forewarn.service.option_table import OPTIONS, SPEED_MAX
 from forewarn.settings.files import read_file
 from forewarn.settings.forms import Form, Option, shown
-from forewarn.settings.tables import Tables
-from forewarn.sim.scenario import clients, fleets, steps, validators
-from forewarn.sim.scenario.errors import ScenarioError
-from forewarn.sim.scenario.model import Scenario
-from forewarn.sim.scenario.steps import Known
+from forewarn.settings.tables import FileError, Tables
+from forewarn.sim.scenario import fleets, steps, validators
+from forewarn.sim.scenario.model import OTHERS, Client, Demand, Scenario
+from forewarn.sim.scenario.steps import STATUSES, Known
 from forewarn.sim.scenario.validators import Forms
 
 SCENARIO_BYTES_MAX = 1024 * 1024
@@ -24,6 +24,9 @@ SCENARIO_BYTES_MAX = 1024 * 1024
 
 STEPS_MAX = 1_000
 """Steps of a scenario: more are written by a program, which has the library."""
+
+CLIENTS_MAX = 1_000
+"""Clients of a scenario: as many as names in a step."""
 
 SETTING_TABLES = ("timing", "metadata", "driver", "driver.simulated")
 """Tables of forewarn.toml with settings that a simulation heeds."""
@@ -50,11 +53,26 @@ SETTINGS: Mapping[str, str] = {
 """Settings by their short names, such as `recovery`."""
 
 
+class ScenarioError(FileError):
+    """The scenario file cannot be used; nothing was run."""
+
+    advice = "mend the scenario file; nothing was run"
+
+
 def _elsewhere(_option: Option, _value: object) -> None:
     raise ValueError(
         "there is no such setting: `speed` is a key of the scenario itself"
     )
 
+
+_CLIENT: Mapping[str, Option] = {
+    "vm": Option(form=Forms.NAME, is_needed=True),
+    "optional": validators.SWITCH,
+    Demand.APPROVES.value: validators.YES,
+    Demand.SEES.value: Option(form=Forms.WORD, words=STATUSES),
+    Demand.IGNORES_OTHERS.value: validators.YES,
+    Demand.COMES_BACK.value: Option(form=Forms.YES_OR_DURATION),
+}
 
 _ROOT: Mapping[str, Option] = {
     "name": Option(form=Forms.NAME),
@@ -69,7 +87,7 @@ _ROOT: Mapping[str, Option] = {
             "speed": Option(form=Form(told="", read=_elsewhere)),
         },
     ),
-    "client": Option(form=Forms.TABLES, keys=clients.KEYS, most=clients.CLIENTS_MAX),
+    "client": Option(form=Forms.TABLES, keys=_CLIENT, most=CLIENTS_MAX),
     "step": Option(form=Forms.TABLES, most=STEPS_MAX, is_needed=True),
 }
 
@@ -117,8 +135,35 @@ def read_scenario(text: str, *, file: str, folder: Path | None = None) -> Scenar
             for short, value in root.get("settings", {}).items()
         },
         steps=steps.read(tables, root.get("step", ()), known),
-        clients=clients.read(tables, root.get("client", ()), known),
+        clients=_clients(tables, root.get("client", ()), known),
     )
     if tables.problems:
         raise ScenarioError(tables.problems)
     return scenario
+
+
+def _clients(
+    tables: Tables, entries: Sequence[Mapping[str, Any]], known: Known
+) -> tuple[Client, ...]:
+    """Return the clients of the sound keys of each table; problems are kept."""
+    found: list[Client] = []
+    for number, entry in enumerate(entries, start=1):
+        where = f"client.{number}"
+        vm = entry.get("vm", "")
+        if vm and vm != OTHERS:
+            known.check(tables, f"{where}.vm", (vm,), "vm")
+        if vm and vm in {other.vm for other in found}:
+            tables.blame(f"{where}.vm", f"there is a client of {vm} already")
+        sees = entry.get(Demand.SEES.value)
+        found.append(
+            Client(
+                vm=vm,
+                line=tables.line(where),
+                is_optional=entry.get("optional", False) or vm == OTHERS,
+                approves=Demand.APPROVES.value in entry,
+                sees=None if sees is None else EventStatus(sees),
+                ignores_others=Demand.IGNORES_OTHERS.value in entry,
+                comes_back=entry.get(Demand.COMES_BACK.value, 0),
+            )
+        )
+    return tuple(found)

@@ -5,7 +5,7 @@ addresses that nobody asked.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import Micros
@@ -25,7 +25,7 @@ from forewarn.sim.scenario.model import (
     Expected,
     Scenario,
 )
-from forewarn.sim.scenario.verdicts import Outcome, Verdict, skipped
+from forewarn.sim.scenario.verdicts import Finding, skipped, untried
 from forewarn.sim.sim_server import SimServer
 from forewarn.store.port import Reader
 
@@ -56,16 +56,6 @@ def may_begin(scenario: Scenario, log: ClientLog) -> bool:
     return bool(log.asking())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What was found of a client."""
-
-    line: int
-    """Of the client in the scenario's file; 0: it is not there."""
-    what: str
-    verdict: Verdict
-
-
 class ClientJudge:
     """Judges the clients of one run of one scenario. Used on the stage's loop."""
 
@@ -94,7 +84,7 @@ class ClientJudge:
             for demand in demands.demanded(client, expected)
         ]
 
-    def look(self, events: Sequence[Named]) -> list[Judged]:
+    def look(self, events: Sequence[Named]) -> list[Finding]:
         """Return what can be decided already, of the scenario's events so far."""
         return self._decide(events, is_over=False)
 
@@ -144,14 +134,12 @@ class ClientJudge:
                 ]
         return [demands.told(demand, client) for client, demand in pairs]
 
-    def conclude(self, events: Sequence[Named]) -> list[Judged]:
+    def conclude(self, events: Sequence[Named]) -> list[Finding]:
         """Return everything else, when the scenario is over."""
         if self._expected is Expected.NONE:
             return [
-                Judged(
-                    line=0,
-                    what=NO_CLIENT,
-                    verdict=skipped("no client was judged, since none was expected"),
+                skipped("no client was judged, since none was expected").about(
+                    NO_CLIENT
                 )
             ]
         if self.nobody_asked(events):
@@ -175,18 +163,17 @@ class ClientJudge:
         clients = self._named(events)
         return not any(self._log.has_asked(client.vm) for client in clients)
 
-    def _decide(self, events: Sequence[Named], *, is_over: bool) -> list[Judged]:
-        found: list[Judged] = []
+    def _decide(self, events: Sequence[Named], *, is_over: bool) -> list[Finding]:
+        found: list[Finding] = []
         still_open: list[tuple[Client, Demand]] = []
-        is_explicit = self._expected is Expected.SCENARIO
         for client, demand in self._open:
             facts = self._facts(client, events, is_over=is_over)
-            verdict = demands.judge(demand, facts, is_explicit=is_explicit)
+            verdict = demands.judge(demand, facts)
             if verdict is None:
                 still_open.append((client, demand))
                 continue
             what = demands.told(demand, client)
-            found.append(Judged(line=client.line, what=what, verdict=verdict))
+            found.append(verdict.about(what, line=client.line))
         self._open = still_open
         return found
 
@@ -201,6 +188,7 @@ class ClientJudge:
             view=view,
             is_deleted=vm is None or vm.state is VmState.DELETED,
             is_over=is_over,
+            is_explicit=self._expected is Expected.SCENARIO,
         )
 
     # Who they are
@@ -237,22 +225,19 @@ class ClientJudge:
 
     # Who did not ask
 
-    def _nobody(self, clients: Sequence[Client]) -> Judged:
+    def _nobody(self, clients: Sequence[Client]) -> Finding:
         where = listed([self._where(client.vm) for client in clients]) or "any VM"
         away = next((a for c in clients if (a := self._turned_away(c.vm))), "")
         sentence = f"nobody asked for the events of {where}, so no client was tested"
-        verdict = Verdict(outcome=Outcome.ERROR, sentence=sentence + away)
         line = clients[0].line if clients else 0
-        return Judged(line=line, what=NO_CLIENT, verdict=verdict)
+        return untried(sentence + away).about(NO_CLIENT, line=line)
 
-    def _absent(self, client: Client) -> Judged:
+    def _absent(self, client: Client) -> Finding:
         where = self._where(client.vm) + self._turned_away(client.vm)
         sentence = f"nobody asked for the events of {where}"
-        verdict = skipped(f"{sentence}; it is not judged")
-        if not client.is_optional:
-            verdict = Verdict(outcome=Outcome.ERROR, sentence=sentence)
-        what = demands.told(Demand.ASKS, client)
-        return Judged(line=client.line, what=what, verdict=verdict)
+        may = client.is_optional
+        verdict = skipped(f"{sentence}; it is not judged") if may else untried(sentence)
+        return verdict.about(demands.told(Demand.ASKS, client), line=client.line)
 
     def _turned_away(self, vm: str) -> str:
         found = demands.turned_away(self._log.of(vm))

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from forewarn.instants import SECOND, Micros
 from forewarn.sim.scenario.judging import NO_CLIENT
 from forewarn.sim.scenario.model import Scenario
-from forewarn.sim.scenario.run import COMES_TO_ITS_END, Finding, Result
-from forewarn.sim.scenario.verdicts import Outcome
+from forewarn.sim.scenario.run import Result, cut_result
+from forewarn.sim.scenario.verdicts import Finding, Outcome
 
 _RAN = Finding(line=0, what=NO_CLIENT, outcome=Outcome.PASSED, sentence="")
 """The case of a scenario that expects nothing more."""
@@ -22,7 +22,7 @@ _RAN = Finding(line=0, what=NO_CLIENT, outcome=Outcome.PASSED, sentence="")
 def report(results: Sequence[Result]) -> str:
     """Return the report, as text that is written as UTF-8."""
     root = ET.Element("testsuites", name="forewarn simulate")
-    _count(root, [_cases(result) for result in results])
+    _count(root, [finding for result in results for finding in _cases(result)])
     root.set("time", _seconds(sum(result.took for result in results)))
     for result in results:
         _suite(root, result)
@@ -33,14 +33,9 @@ def report(results: Sequence[Result]) -> str:
 
 def unfinished(names: Sequence[str], why: str) -> str:
     """Return a report in which each of these has no result, which is an error."""
-    cut = Finding(line=0, what=COMES_TO_ITS_END, outcome=Outcome.ERROR, sentence=why)
     return report(
         [
-            Result(
-                scenario=Scenario(name=name, file="", description="", steps=()),
-                findings=(cut,),
-                took=0,
-            )
+            cut_result(Scenario(name=name, file="", description="", steps=()), why)
             for name in names
         ]
     )
@@ -50,7 +45,7 @@ def _suite(root: ET.Element, result: Result) -> None:
     name = result.scenario.name
     suite = ET.SubElement(root, "testsuite", name=name)
     cases = _cases(result)
-    _count(suite, [cases])
+    _count(suite, cases)
     suite.set("time", _seconds(result.took))
     for finding in cases:
         case = ET.SubElement(
@@ -83,8 +78,7 @@ def _cases(result: Result) -> Sequence[Finding]:
     return result.findings or (_RAN,)
 
 
-def _count(element: ET.Element, suites: Sequence[Sequence[Finding]]) -> None:
-    cases = [finding for suite in suites for finding in suite]
+def _count(element: ET.Element, cases: Sequence[Finding]) -> None:
     counts = Counter(finding.outcome for finding in cases)
     element.set("tests", str(len(cases)))
     element.set("failures", str(counts[Outcome.FAILED]))

@@ -58,24 +58,17 @@ class Approve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Withhold:
-    """Approvals of these VMs are kept back from now on."""
+class ForVms:
+    """Something that the simulation does for some VMs.
 
+    `withhold`: their approvals are kept back from now on; `release` lets them go.
+    `disable`: what they are served is switched off, as after a day of silence (7.3).
+    `clear-faults`: their answers are good again.
+    """
+
+    what: str
     vms: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """Approvals that were kept back are let go."""
-
-    vms: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disable:
-    """What these VMs are served is switched off, as after a day of silence (7.3)."""
-
-    vms: tuple[str, ...]
+    """Of `clear-faults`, empty: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +85,6 @@ class SetFaults:
     words: str
     """As the file has them."""
     playbook: Playbook
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClearFaults:
-    """Answers are good again."""
-
-    vms: tuple[str, ...] = ()
-    """Empty: for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,12 +211,9 @@ Act: TypeAlias = (
     | MoveOn
     | Cancel
     | Approve
-    | Withhold
-    | Release
-    | Disable
+    | ForVms
     | Jump
     | SetFaults
-    | ClearFaults
     | Say
     | Expect
 )

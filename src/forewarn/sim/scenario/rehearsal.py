@@ -12,13 +12,14 @@ from dataclasses import replace
 
 from forewarn.protocol.errors import RefusedError
 from forewarn.sim import fleet_text
-from forewarn.sim.scenario import casting, open_work
+from forewarn.sim.scenario import casting, describe
 from forewarn.sim.scenario.model import OTHERS, Expected, Fleet, Scenario
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
 from forewarn.sim.scenario.time import VirtualTime
 from forewarn.sim.virtual_client import VirtualClient
-from forewarn.sim.world import World
+from forewarn.store import kinds
+from forewarn.store.port import every
 
 CASTS_MAX = 8
 """Casts of one scenario that are tried before it is refused. Each takes as long as it
@@ -96,9 +97,10 @@ async def why_not(scenario: Scenario) -> str:
         result = await runner.run(scenario)
         if result.failures:
             return result.failures[0].sentence
-        engine = stage.engine
-        assert isinstance(engine, World), "a rehearsal is on a virtual clock"
-        made = engine.operations()
-        return engine.read(lambda reader: open_work.hindered(reader, made))
+        return stage.engine.read(
+            lambda reader: describe.hindered(
+                reader, every(reader, kinds.ALL_OPERATIONS)
+            )
+        )
     finally:
         await stage.end()

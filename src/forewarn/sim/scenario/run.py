@@ -15,15 +15,14 @@ from forewarn.metadata.server import Address
 from forewarn.problems import listed
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.operations import ENDED_STATES, CallState
-from forewarn.sim.scenario import open_work
-from forewarn.sim.scenario.client_log import ClientLog
+from forewarn.sim.scenario import describe
+from forewarn.sim.scenario.client_log import ClientLog, Witness
 from forewarn.sim.scenario.describe import counted, telling
 from forewarn.sim.scenario.doing import Hand
 from forewarn.sim.scenario.expect import Facts, judge
 from forewarn.sim.scenario.judging import (
     NO_CLIENT,
     ClientJudge,
-    Judged,
     may_begin,
     waited_for,
 )
@@ -36,38 +35,16 @@ from forewarn.sim.scenario.model import (
     Step,
 )
 from forewarn.sim.scenario.time import LOOK_SECONDS, Time
-from forewarn.sim.scenario.verdicts import Outcome, Verdict, length, skipped
-from forewarn.sim.scenario.witness import Witness
+from forewarn.sim.scenario.verdicts import (
+    Finding,
+    Outcome,
+    Verdict,
+    length,
+    skipped,
+    untried,
+)
 from forewarn.sim.sim_server import SimServer
 from forewarn.wording import operators
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What became of an expectation, or a step that was refused."""
-
-    line: int
-    """Of the step or client, in the scenario's file; 0: the file does not have it."""
-    what: str
-    """The step, or what is demanded of a client, in words."""
-    outcome: Outcome
-    sentence: str
-    is_of_client: bool = False
-    """Only a client can have it pass or fail."""
-    at: Micros = 0
-    """From the start of the scenario."""
-    took: Micros = 0
-    """How long it was waited for."""
-
-    @property
-    def passed(self) -> bool:
-        """Tell whether it was seen to be as expected."""
-        return self.outcome is Outcome.PASSED
-
-    @property
-    def failed(self) -> bool:
-        """Tell whether the scenario fails by it."""
-        return self.outcome in {Outcome.FAILED, Outcome.ERROR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +54,6 @@ class Result:
     scenario: Scenario
     findings: tuple[Finding, ...]
     took: Micros
-
     expected: Expected = Expected.SCENARIO
     """How much was demanded of clients."""
 
@@ -98,6 +74,26 @@ class Result:
 COMES_TO_ITS_END = "the scenario comes to its end"
 """What is found of a scenario that was cut short."""
 
+
+def cut_result(
+    scenario: Scenario,
+    why: str,
+    *,
+    expected: Expected = Expected.SCENARIO,
+    before: Sequence[Finding] = (),
+    took: Micros = 0,
+) -> Result:
+    """Return the result of a scenario that did not come to its end, which is an error.
+
+    `before` is what was found until then.
+    """
+    finding = untried(why).about(COMES_TO_ITS_END, is_of_client=False)
+    cut = replace(finding, at=took, took=took)
+    return Result(
+        scenario=scenario, findings=(*before, cut), took=took, expected=expected
+    )
+
+
 ROUNDING: Micros = SECOND
 """How much longer an operation may take than its time divided by speed: NotBefore is on
 a whole second (2.7), however fast a simulation is."""
@@ -108,10 +104,6 @@ REST_MAX: Micros = 8 * DAY
 notice of a week, and what the guard holds is announced again for ever."""
 
 
-def _nobody(_line: str) -> None:
-    """Tell it to nobody."""
-
-
 class Runner:
     """Runs scenarios on one stage."""
 
@@ -120,7 +112,7 @@ class Runner:
         stage: SimServer,
         time: Time,
         *,
-        tell: Callable[[str], None] = _nobody,
+        tell: Callable[[str], None] = lambda _line: None,
         expected: Expected = Expected.SCENARIO,
         since: Micros = 0,
         addresses: Callable[[], Mapping[str, Address]] | None = None,
@@ -168,7 +160,9 @@ class Runner:
             clients += [nobody if w == NO_CLIENT else w for w in run.undecided()]
         engine = self._stage.engine
         made = [each for run in self._runs for each in run.hand.all_operations()]
-        work = engine.read(lambda reader: open_work.told(reader, made, now=engine.now))
+        work = engine.read(
+            lambda reader: describe.unfinished(reader, made, now=engine.now)
+        )
         return [*clients, *work]
 
     def cut_short(self, scenarios: Sequence[Scenario], why: str) -> list[Result]:
@@ -184,22 +178,13 @@ class Runner:
                 # Of several at once, one may be over before the others.
                 results.append(run.result)
                 continue
-            took = 0 if run is None else self._time.now() - run.start
-            cut = Finding(
-                line=0,
-                what=COMES_TO_ITS_END,
-                outcome=Outcome.ERROR,
-                sentence=why,
-                at=took,
-                took=took,
-            )
-            before = () if run is None else run.findings
             results.append(
-                Result(
-                    scenario=scenario,
-                    findings=(*before, cut),
-                    took=took,
+                cut_result(
+                    scenario,
+                    why,
                     expected=self.expected,
+                    before=() if run is None else run.findings,
+                    took=0 if run is None else self._time.now() - run.start,
                 )
             )
         return results
@@ -320,8 +305,7 @@ class Runner:
         if not is_judged:
             verdict = skipped(f"not judged: {verdict.sentence}")
         run.found(
-            Judged(line=step.line, what=telling(step), verdict=verdict),
-            is_of_client=of_clients,
+            verdict.about(telling(step), line=step.line, is_of_client=of_clients),
             took=time.now() - begin,
         )
 
@@ -398,8 +382,8 @@ class _Run:
 
     def look(self) -> None:
         """Judge what can be decided of clients by now."""
-        for judged in self._judge.look(self.hand.named_events()):
-            self.found(judged, is_of_client=True)
+        for finding in self._judge.look(self.hand.named_events()):
+            self.found(finding)
 
     def undecided(self) -> Sequence[str]:
         """Return what is demanded of clients and is open yet, in words."""
@@ -416,8 +400,8 @@ class _Run:
         if self._judge.nobody_asked(events):
             # It is one error, and nobody's failures.
             self.findings = [_unjudged(each) for each in self.findings]
-        for judged in self._judge.conclude(events):
-            self.found(judged, is_of_client=True)
+        for finding in self._judge.conclude(events):
+            self.found(finding)
 
     def do(self, step: Step) -> None:
         """Do a step; a refusal is a finding."""
@@ -429,22 +413,12 @@ class _Run:
                 self._tell(f"refused, as it may be: {operators.refusal(error)}")
                 return
             sentence = f"{telling(step)} was refused: {operators.refusal(error)}"
-            verdict = Verdict(outcome=Outcome.ERROR, sentence=sentence)
-            self.found(Judged(line=step.line, what=telling(step), verdict=verdict))
+            refused = untried(sentence)
+            self.found(refused.about(telling(step), line=step.line, is_of_client=False))
 
-    def found(
-        self, judged: Judged, *, is_of_client: bool = False, took: Micros = 0
-    ) -> None:
-        """Note and tell what was found."""
-        finding = Finding(
-            line=judged.line,
-            what=judged.what,
-            outcome=judged.verdict.outcome,
-            sentence=judged.verdict.sentence,
-            is_of_client=is_of_client,
-            at=self._time.now() - self.start,
-            took=took,
-        )
+    def found(self, finding: Finding, *, took: Micros = 0) -> None:
+        """Note and tell what was found, now."""
+        finding = replace(finding, at=self._time.now() - self.start, took=took)
         self.findings.append(finding)
         self._tell(_WORDS[finding.outcome] + _sentence_of(self.scenario, finding))
 

@@ -16,13 +16,12 @@ from forewarn.protocol.errors import RefusedError
 from forewarn.service.options import environment_name
 from forewarn.service.settings import load_settings
 from forewarn.service.settings_model import Settings, impacts, policy
-from forewarn.sim.engine import Engine, LastingStore
-from forewarn.sim.floors import CLIENTS
+from forewarn.sim.engine import Engine, World
 from forewarn.sim.scenario import fleets
 from forewarn.sim.scenario.file import SETTINGS
 from forewarn.sim.scenario.model import Scenario
-from forewarn.sim.sim_server import SimServer
-from forewarn.sim.world import World
+from forewarn.sim.sim_server import CLIENTS, SimServer
+from forewarn.store.memory import MemoryStore
 
 ENDED_MAX = 1_000
 """Operations that a simulation remembers when they have ended, some 12 KiB each with
@@ -132,9 +131,8 @@ def virtual_stage(
     """
     settings = setup.load()
     driver = _driver(settings)
-    store = LastingStore()
     world = World(
-        store=lambda: store,
+        store=MemoryStore(),
         driver=driver,
         fleet=setup.fleet,
         policy=policy(settings),
@@ -153,10 +151,9 @@ def running_stage(
     """
     settings = setup.load()
     driver = _driver(settings, floor=CLIENTS.impact)
-    store = LastingStore()
     engine = Engine(
         clock=clock or SystemClock(),
-        store=lambda: store,
+        store=MemoryStore(),
         driver=driver,
         ids=RandomIds(seed),
         policy=replace(

@@ -6,20 +6,20 @@ are done, and the same calls give the same times in each run.
 """
 
 import asyncio
+import types
 from collections.abc import Coroutine, Generator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import Any
 
 from forewarn.instants import Micros
 from forewarn.sim.journal import Seen
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Result, Runner
-from forewarn.sim.scenario.time import CLOSELY
+from forewarn.sim.scenario.time import CLOSELY, Time
 from forewarn.sim.sim_server import SimServer
 
 
-class SteppedTime:
+class SteppedTime(Time):
     """A stage's virtual time, as who does not turn it sees it."""
 
     def __init__(self, stage: SimServer) -> None:
@@ -37,19 +37,13 @@ class SteppedTime:
     async def pass_until(self, target: Micros, *, closely: bool = False) -> None:
         """Wait until time has passed, or something may have happened."""
         self.target, self.closely = target, closely
-        await _Turn()
-
-    @contextmanager
-    def player(self) -> Generator[None]:
-        """Time passes whoever waits for it."""
-        yield
+        await _turn()
 
 
-class _Turn:
-    """What whoever resumes the runner ends."""
-
-    def __await__(self) -> Generator[None]:
-        yield
+@types.coroutine
+def _turn() -> Generator[None]:
+    """Wait until whoever turns the clock resumes the runner."""
+    yield
 
 
 class Stepped:

@@ -5,7 +5,7 @@ Steps come one after the other, so a name can only be used after the step that
 gives it. A step with a problem is left out: the file is refused at its end.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -21,21 +21,18 @@ from forewarn.sim.scenario.model import (
     Act,
     Approve,
     Cancel,
-    ClearFaults,
-    Disable,
     EventPhase,
     Expect,
     Expectation,
+    ForVms,
     Jump,
     MoveOn,
     Order,
     Publish,
-    Release,
     Say,
     SetFaults,
     Step,
     Wanted,
-    Withhold,
 )
 from forewarn.sim.scenario.validators import Forms
 from forewarn.sim.staged import Staged, Stop
@@ -206,17 +203,11 @@ def read(
     tables: Tables, entries: Sequence[Mapping[str, Any]], known: Known
 ) -> tuple[Step, ...]:
     """Return the steps of the tables; problems are kept."""
-    return tuple(_steps(tables, entries, known))
-
-
-def _steps(
-    tables: Tables, entries: Sequence[Mapping[str, Any]], known: Known
-) -> Iterator[Step]:
-    for number, entry in enumerate(entries, start=1):
-        reader = _StepReader(tables, f"step.{number}", known)
-        step = reader.read(entry)
-        if step is not None:
-            yield step
+    steps = [
+        _StepReader(tables, f"step.{number}", known).read(entry)
+        for number, entry in enumerate(entries, start=1)
+    ]
+    return tuple(step for step in steps if step is not None)
 
 
 class _StepReader:
@@ -327,15 +318,13 @@ class _StepReader:
                 return Approve(event=value, by=next(iter(vms), ""))
             case "move":
                 return MoveOn(event=value, stop=Stop(own["to"]))
-            case "withhold" | "release" | "disable":
-                return _OF_VMS[verb](vms=value)
+            case "withhold" | "release" | "disable" | "clear-faults":
+                return ForVms(what=verb, vms=value)
             case "jump":
                 return Jump(by=value)
             case "fault":
                 playbook = syntax.parse_playbook(value, vms=vms)
                 return SetFaults(words=value, playbook=playbook)
-            case "clear-faults":
-                return ClearFaults(vms=value)
             case "say":
                 return Say(text=value)
             case _:
@@ -395,13 +384,6 @@ class _StepReader:
                 status=EventStatus(own["as"]) if "as" in own else None,
             )
         )
-
-
-_OF_VMS: Mapping[str, type[Withhold] | type[Release] | type[Disable]] = {
-    "withhold": Withhold,
-    "release": Release,
-    "disable": Disable,
-}
 
 
 def _order(verb: str, own: Mapping[str, Any]) -> Order:

@@ -6,7 +6,7 @@ something may have happened. It cannot tell the two kinds of time apart.
 
 import asyncio
 from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Protocol
 
 from forewarn.instants import SECOND, Micros
@@ -36,12 +36,13 @@ class Time(Protocol):
         """
         ...
 
-    def player(self) -> AbstractContextManager[None]:
-        """Return a context in which this time waits for one more scenario."""
-        ...
+    @contextmanager
+    def player(self) -> Generator[None]:
+        """Have time wait for one more scenario, if it waits at all."""
+        yield
 
 
-class RunningTime:
+class RunningTime(Time):
     """A stage's time on the machine's clock: it passes by itself."""
 
     def __init__(self, stage: SimServer) -> None:
@@ -58,13 +59,8 @@ class RunningTime:
         left = (target - self.now()) / SECOND
         await asyncio.sleep(min(max(left, 0.0), LOOK_SECONDS))
 
-    @contextmanager
-    def player(self) -> Generator[None]:
-        """Time passes whoever waits for it."""
-        yield
 
-
-class VirtualTime:
+class VirtualTime(Time):
     """A stage's virtual time: it is turned when all who use it wait for it.
 
     It goes from one thing that is due to the next, so that a week is soon over.

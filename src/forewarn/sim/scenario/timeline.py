@@ -6,15 +6,18 @@ It is played on a virtual clock, so it cannot say anything else than what happen
 import asyncio
 from dataclasses import dataclass
 
+from forewarn.control.transactions.work import need
 from forewarn.instants import HOUR, SECOND, Micros, describe_duration
 from forewarn.protocol.events import DURATION_UNKNOWN, Event, EventStatus
+from forewarn.protocol.views import View
+from forewarn.sim.engine import World
+from forewarn.sim.news import ShownEvents
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import Setup, setup_for, virtual_stage
 from forewarn.sim.scenario.time import VirtualTime
 from forewarn.sim.sim_server import SimServer
 from forewarn.sim.virtual_client import VirtualClient
-from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.port import every
 
@@ -70,7 +73,7 @@ class _Listener:
         self._world = stage.engine
         self._began = self._world.now
         self._asked_at = self._began
-        self._shown: dict[str, EventStatus] = {}
+        self._shown = ShownEvents()
         self.moments: list[Moment] = []
         stage.on_publish = lambda _publication: self._look()
 
@@ -88,29 +91,17 @@ class _Listener:
         for vm in world.read(lambda reader: list(every(reader, kinds.ALL_VMS))):
             if is_time or vm.view in silent:
                 # Who was deleted is told so, and does no harm.
-                answer = VirtualClient(self._stage, vm.name).get()
+                VirtualClient(self._stage, vm.name).get()
                 if vm.view in silent and world.now > self._began:
-                    self._note(
-                        f"{vm.name} asks again, incarnation {answer.incarnation}"
-                    )
+                    view = world.read(lambda r, name=vm.view: need(r, View, name))
+                    self._note(f"{vm.name} asks again, incarnation {view.incarnation}")
                 silent.discard(vm.view)
 
     def _look(self) -> None:
-        world = self._world
-        live = {
-            event.event_id: event
-            for event in world.read(lambda r: list(every(r, kinds.LIVE_EVENTS)))
-        }
-        for event in sorted(live.values(), key=lambda each: each.place):
-            if self._shown.get(event.event_id) is not event.status:
-                self._shown[event.event_id] = event.status
-                self._note(_told(event))
-        for gone in [each for each in self._shown if each not in live]:
-            del self._shown[gone]
-            event = world.read(lambda r, name=gone: r.get(Event, name))
-            assert event is not None, gone
+        for event in self._world.read(self._shown.changed):
             ended = "gone" if event.started_at else "gone without having started"
-            self._note(f"{event.event_type.value} of {_named(event)} is {ended}")
+            gone = f"{event.event_type.value} of {_named(event)} is {ended}"
+            self._note(_told(event) if event.is_live else gone)
 
     def _note(self, what: str) -> None:
         self.moments.append(Moment(at=self._world.now - self._began, what=what))

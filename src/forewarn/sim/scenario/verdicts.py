@@ -21,11 +21,49 @@ class Outcome(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What became of an expectation, or a step that was refused."""
+
+    line: int
+    """Of the step or client, in the scenario's file; 0: the file does not have it."""
+    what: str
+    """The step, or what is demanded of a client, in words."""
+    outcome: Outcome
+    sentence: str
+    is_of_client: bool = False
+    """Only a client can have it pass or fail."""
+    at: Micros = 0
+    """From the start of the scenario."""
+    took: Micros = 0
+    """How long it was waited for."""
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether it was seen to be as expected."""
+        return self.outcome is Outcome.PASSED
+
+    @property
+    def failed(self) -> bool:
+        """Tell whether the scenario fails by it."""
+        return self.outcome in {Outcome.FAILED, Outcome.ERROR}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """How an expectation was decided."""
 
     outcome: Outcome
     sentence: str
+
+    def about(self, what: str, *, line: int = 0, is_of_client: bool = True) -> Finding:
+        """Return it as a finding: what it is about, and where the file says that."""
+        return Finding(
+            line=line,
+            what=what,
+            outcome=self.outcome,
+            sentence=self.sentence,
+            is_of_client=is_of_client,
+        )
 
 
 def good(sentence: str) -> Verdict:
@@ -36,6 +74,11 @@ def good(sentence: str) -> Verdict:
 def bad(sentence: str) -> Verdict:
     """Return that it was not met."""
     return Verdict(outcome=Outcome.FAILED, sentence=sentence)
+
+
+def untried(sentence: str) -> Verdict:
+    """Return that it could not be tried."""
+    return Verdict(outcome=Outcome.ERROR, sentence=sentence)
 
 
 def skipped(sentence: str) -> Verdict:

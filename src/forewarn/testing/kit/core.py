@@ -49,14 +49,13 @@ class Core(AnyCore):
         ring = self.bell.ring
         stage.on_publish = lambda _publication: ring()
         stage.withheld.on_keep = lambda _approval: ring()
-        ears = stage.engine.ears
-        tell = ears.on_change
+        tell = stage.engine.on_change
 
         def changed(operations: Sequence[str]) -> None:
             tell(operations)
             ring()
 
-        ears.on_change = changed
+        stage.engine.on_change = changed
 
     @classmethod
     def begin(cls, loop: LoopThread, wanted: Wanted, played: Scenario | None) -> "Core":

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from forewarn.instants import SECOND, Micros
+from forewarn.sim.engine import World
 from forewarn.sim.scenario import builtin, casting, timeline
 from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.judging import NO_CLIENT
@@ -15,7 +16,6 @@ from forewarn.sim.scenario.stepped import Stepped
 from forewarn.sim.scenario.time import RunningTime, VirtualTime
 from forewarn.sim.sim_server import SimServer
 from forewarn.sim.vms import fleet_now
-from forewarn.sim.world import World
 from forewarn.testing.kit import failure_report
 from forewarn.testing.kit.core import Core
 from forewarn.testing.kit.durations import Length, seconds_of

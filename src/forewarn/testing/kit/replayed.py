@@ -12,12 +12,12 @@ from forewarn.metadata.server import Address
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.sim import fleets
+from forewarn.sim.engine import START
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.recording import Recording
 from forewarn.sim.replay import SPEED_MAX, Replay, load, vm_names
 from forewarn.sim.replay_judging import Facts, findings
 from forewarn.sim.scenario.model import Expected
-from forewarn.sim.world import START
 from forewarn.testing.kit import failure_report
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.durations import Length, seconds_of

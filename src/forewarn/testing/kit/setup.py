@@ -18,7 +18,7 @@ from forewarn.service import open_files
 from forewarn.service.listening import StartError
 from forewarn.service.option_table import OPTIONS
 from forewarn.sim import fleets, profiles
-from forewarn.sim.engine import Engine
+from forewarn.sim.engine import Engine, World
 from forewarn.sim.profiles import Profile
 from forewarn.sim.scenario import casting
 from forewarn.sim.scenario import setup as scenario_setup
@@ -26,7 +26,6 @@ from forewarn.sim.scenario.file import SETTINGS
 from forewarn.sim.scenario.model import Fleet, Scenario
 from forewarn.sim.scenario.setup import Setup
 from forewarn.sim.sim_server import SimServer
-from forewarn.sim.world import World
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.testing.kit.files import fleet_text

@@ -23,6 +23,7 @@ from forewarn.sim.virtual_client import VirtualClient
 from forewarn.store import kinds
 from forewarn.store.port import every
 from tests.support.played import approve, run, scenario, sentences
+from tests.support.worlds import taken_apart
 
 POLLS_EVERY: Micros = 5 * SECOND
 
@@ -46,7 +47,7 @@ class Poller:
         if now < self._polls_at:
             return
         self._polls_at = now + POLLS_EVERY
-        answer = self._vm.get()
+        answer = taken_apart(self._vm.get())
         for event in answer.events if answer.status == HTTPStatus.OK else []:
             is_mine = self._vm.name in event["Resources"]
             if event["EventStatus"] == "Scheduled" and (is_mine or self._approves_all):

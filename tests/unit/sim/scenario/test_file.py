@@ -7,8 +7,12 @@ import pytest
 from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.protocol.events import EventSource, EventStatus, EventType
 from forewarn.sim.scenario import model
-from forewarn.sim.scenario.errors import ScenarioError
-from forewarn.sim.scenario.file import SCENARIO_BYTES_MAX, load_scenario, read_scenario
+from forewarn.sim.scenario.file import (
+    SCENARIO_BYTES_MAX,
+    ScenarioError,
+    load_scenario,
+    read_scenario,
+)
 from forewarn.sim.scenario.fleets import FLEET_BYTES_MAX
 from forewarn.sim.scenario.model import EventPhase, Expectation, Scenario, Step, Wanted
 from forewarn.sim.staged import Stop
@@ -184,10 +188,10 @@ def test_the_other_steps_and_expectations() -> None:
     assert isinstance(found[0], model.SetFaults)
     assert found[0].playbook.vms == ("web_0",)
     assert found[1:6] == [
-        model.ClearFaults(),
-        model.Withhold(vms=("web_0",)),
-        model.Release(vms=("web_0",)),
-        model.Disable(vms=("web_0",)),
+        model.ForVms(what="clear-faults", vms=()),
+        model.ForVms(what="withhold", vms=("web_0",)),
+        model.ForVms(what="release", vms=("web_0",)),
+        model.ForVms(what="disable", vms=("web_0",)),
         model.Jump(by=10 * MINUTE),
     ]
     assert found[7:] == [

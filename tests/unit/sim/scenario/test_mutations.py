@@ -5,8 +5,7 @@ import random
 import pytest
 
 from forewarn.sim.scenario import builtin
-from forewarn.sim.scenario.errors import ScenarioError
-from forewarn.sim.scenario.file import read_scenario
+from forewarn.sim.scenario.file import ScenarioError, read_scenario
 
 MUTATIONS = 300
 """Files of one seed: a tenth of a second's work."""

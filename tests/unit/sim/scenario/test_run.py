@@ -9,13 +9,13 @@ import pytest
 from forewarn.clock import SystemClock, VirtualClock
 from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.protocol.errors import RefusedError
+from forewarn.sim.engine import START
 from forewarn.sim.scenario import builtin
 from forewarn.sim.scenario.junit import report
 from forewarn.sim.scenario.model import Expected
 from forewarn.sim.scenario.run import Result, Runner, summary
 from forewarn.sim.scenario.setup import running_stage, setup_for
 from forewarn.sim.scenario.time import RunningTime
-from forewarn.sim.world import START
 from tests.support.played import approve, run, scenario, sentences
 
 JUNIT = Path(__file__).with_name("junit.xml")

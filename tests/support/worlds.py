@@ -1,25 +1,23 @@
-"""A world: the whole service in process, on a clock that is turned by hand.
+"""The world of the tests: a simulated service on a virtual clock, and its VMs as clients.
 
-It has the same plane, store, endpoint and driver as the service, and nothing
-that runs by itself: time passes when `advance` says so, and then everything that
-falls due happens in order. It can crash at any checkpoint and begin again on
-what was durable; the driver, like a hypervisor, lives on. Nothing here is a
-second implementation of anything.
+It can crash at any checkpoint and begin again on what was durable; the driver, like
+a hypervisor, lives on. Its VMs ask the endpoint without a socket, and whatever only control can answer is
+asked of the plane at once, as the metadata server does.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from forewarn.clock import VirtualClock
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.messages import Publication
 from forewarn.control.transactions.work import need
 from forewarn.drivers.port import Driver
 from forewarn.fleet.model import Vm
-from forewarn.ids import RandomIds
-from forewarn.instants import SECOND, Micros, parse_duration, parse_instant
+from forewarn.instants import SECOND, Micros, parse_duration
 from forewarn.metadata import own_events
 from forewarn.metadata.endpoint import Approve, Describe, Enable, Hold
 from forewarn.metadata.http import Request, Response
@@ -29,23 +27,27 @@ from forewarn.metadata.waiting import Wait
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
 from forewarn.reporting import event_details, explanations, reports
-from forewarn.sim.engine import CrashError, Engine
+from forewarn.sim import engine
+from forewarn.sim.engine import START, Engine
 from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store, every
 
-__all__ = ["Answer", "CrashError", "World", "WorldVm"]
-
-START = parse_instant("2030-01-01T00:00:00Z")
-"""When a world begins, unless told otherwise: a Tuesday at midnight."""
+__all__ = [
+    "START",
+    "Answer",
+    "CrashError",
+    "World",
+    "WorldVm",
+    "live_events",
+    "taken_apart",
+]
 
 NEWEST = "2020-07-01"
 EVENTS_PATH = "/metadata/scheduledevents"
 OWN_NEWEST = "2026-11-01"
 OWN_EVENTS_PATH = "/metadata/forewarn/events"
 METADATA: Mapping[str, tuple[str, ...]] = {"metadata": ("true",)}
-
-TURNS_MAX = 100_000
-"""Timers of one `advance`: a story that needs more is going round in circles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +74,32 @@ class Answer:
         return self.json["Events"]
 
 
-class World(Engine):
-    """The service on a virtual clock."""
+def live_events(engine: Engine) -> list[Event]:
+    """Return the events that documents show, the oldest first."""
+    events = engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
+    return sorted(events, key=lambda event: event.place)
 
-    clock: VirtualClock
+
+class CrashError(Exception):
+    """The process of the service ended here, without a word."""
+
+
+class LastingStore(MemoryStore):
+    """A store in memory that outlives the crashes of a world."""
+
+    def close(self) -> None:
+        """Keep everything."""
+
+
+def _never(_place: str, _count: int) -> bool:
+    return False
+
+
+class World(engine.World):
+    """A service on a virtual clock, with what tests do to it and look at."""
+
+    has_news = False
+    """Something was published since a test set this back."""
 
     def __init__(
         self,
@@ -86,39 +110,40 @@ class World(Engine):
         policy: Policy | None = None,
         seed: int | None = 0,
         start: Micros = START,
-        rate_limit: float = 0,
     ) -> None:
         """Begin with a fleet. `store` opens the store, again after each crash."""
+        self.crash_at: Callable[[str, int], bool] = _never
+        """Asked at each checkpoint, with how often it was passed so far."""
+        self.passed: Counter[str] = Counter()
+        self.witness: Callable[[str], None] = lambda _place: None
+        """Told of each checkpoint that was reached, before a crash there."""
+        self._open_store = store
         super().__init__(
-            clock=VirtualClock(start),
-            store=store,
+            store=store(),
             driver=driver,
-            ids=RandomIds(seed),
+            fleet=fleet,
             policy=policy,
-            rate_limit=rate_limit,
+            seed=seed,
+            start=start,
         )
-        if fleet:
-            self.apply_fleet(fleet)
 
-    # Time
+    def restart(self) -> None:
+        """Crash now, wherever it is, and start again."""
+        self.crash_at = _never
+        self.on_publish = lambda _publication: None
+        self.store.close()
+        self.store = self._open_store()
+        self.begin()
 
-    def advance(self, duration: str | Micros) -> None:
-        """Let time pass; whatever falls due on the way happens at its instant."""
-        if isinstance(duration, str):
-            duration = parse_duration(duration)
-        self.advance_to(self.now + duration)
+    def checkpoint(self, place: str) -> None:
+        self.passed[place] += 1
+        self.witness(place)
+        if self.crash_at(place, self.passed[place]):
+            raise CrashError(f"crashed at {place} number {self.passed[place]}")
 
-    def advance_to(self, target: Micros) -> None:
-        """Let time pass until `target`."""
-        self.settle()
-        for _turn in range(TURNS_MAX):
-            due = self.plane.next_due()
-            if due is None or due > target:
-                self.clock.advance_to(target)
-                return
-            self.clock.advance_to(max(due, self.now))
-            self.settle()
-        raise AssertionError("the world goes round in circles")
+    def publish(self, publication: Publication) -> None:
+        super().publish(publication)
+        self.has_news = True
 
     def step_clock(self, by: str | Micros, *, back: bool = False) -> None:
         """Set the wall clock forward or back; no time passes."""
@@ -144,8 +169,7 @@ class World(Engine):
 
     def live_events(self) -> list[Event]:
         """Return the events that documents show, the oldest first."""
-        events = self.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
-        return sorted(events, key=lambda event: event.place)
+        return live_events(self)
 
     def stored_vm(self, name: str) -> Vm:
         """Return a VM as it is stored."""
@@ -193,7 +217,7 @@ class WorldVm:
             now=self.world.now,
             monotonic=self.world.clock.monotonic(),
         )
-        return _taken_apart(answer) if isinstance(answer, Response) else None
+        return taken_apart(answer) if isinstance(answer, Response) else None
 
     def approve(self, *event_ids: str, version: str = NEWEST) -> Answer:
         """Approve events."""
@@ -231,7 +255,7 @@ class WorldVm:
                 again=again,
             )
             if isinstance(answer, Response):
-                return _taken_apart(answer)
+                return taken_apart(answer)
             again = True
             match answer:
                 case Hold(until=until):
@@ -240,7 +264,7 @@ class WorldVm:
                     if ends is None:
                         ends = world.now + seconds * SECOND
                     if world.now >= ends:
-                        return _taken_apart(otherwise)
+                        return taken_apart(otherwise)
                     due = world.plane.next_due()
                     world.advance_to(ends if due is None else min(due, ends))
                 case Enable():
@@ -248,24 +272,25 @@ class WorldVm:
                 case Approve(event_ids=event_ids):
                     approval = Approval(vm=self.name, event_ids=event_ids)
                     refusal = world.plane.approve([approval], now=world.now)[0]
-                    return _taken_apart(
+                    return taken_apart(
                         world.endpoint.approved(self.name, refusal, now=world.now)
                     )
                 case Describe():
                     facts = world.read(
                         lambda reader: reports.instance_facts(reader, self.name)
                     )
-                    return _taken_apart(world.endpoint.described(answer, facts))
+                    return taken_apart(world.endpoint.described(answer, facts))
                 case OwnRead():
                     told = world.read(
                         lambda reader: event_details.own_events(
                             reader, self.name, now=world.now
                         )
                     )
-                    return _taken_apart(own_events.answer(told))
+                    return taken_apart(own_events.answer(told))
 
 
-def _taken_apart(response: Response) -> Answer:
+def taken_apart(response: Response) -> Answer:
+    """Return what a VM got, taken apart."""
     head, _, body = response.payload.partition(b"\r\n\r\n")
     lines = head.decode("ascii").split("\r\n")[1:]
     headers = dict(line.split(": ", 1) for line in lines)

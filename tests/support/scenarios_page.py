@@ -15,8 +15,8 @@ def _lines() -> Iterator[str]:
     yield "# Scenarios"
     yield ""
     yield (
-        "<!-- Written by forewarn.sim.scenario.reference; `pytest --rewrite` renews it. "
-        "-->"
+        "<!-- Written by tests/support/scenarios_page.py; `pytest --rewrite` renews "
+        "it. -->"
     )
     yield ""
     yield "| scenario | what happens |"
