@@ -53,7 +53,7 @@ def test_an_event_by_hand_goes_through_its_life(fresh: Simulation) -> None:
     moved = fresh.sim(f"operations/{name}/move", {"to": "started"})
     assert moved["state"] == "Impacting"
     assert fresh.events()[0]["EventStatus"] == "Started"
-    fresh.sim(f"operations/{event['EventId'].lower()}/move", {"to": "gone"})
+    fresh.sim(f"operations/{event['EventId'].lower()}/move", {"to": "removed"})
     assert fresh.ask(fresh.url() + "/metadata/scheduledevents")[0] == 404
 
 
@@ -193,7 +193,7 @@ def test_what_happens_is_told_once(fresh: Simulation) -> None:
 
 def test_who_asks_though_it_is_gone_is_told_once(fresh: Simulation) -> None:
     made = fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": "0s"})
-    fresh.sim(f"operations/{made['operations'][0]['operation']}/move", {"to": "gone"})
+    fresh.sim(f"operations/{made['operations'][0]['operation']}/move", {"to": "removed"})
     fresh.news.clear()
     for _ in range(3):
         assert fresh.ask(fresh.url() + "/metadata/scheduledevents")[0] == 404
