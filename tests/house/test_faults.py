@@ -32,7 +32,7 @@ def line_of(kind: Kind) -> str:
 def tables() -> dict[str, str]:
     kinds = ["| kind | what the VM sees | hits | approval |", "|---|---|---|---|"]
     kinds += map(line_of, FAULTS.values())
-    rules = ["| name | what it is | clause |", "|---|---|---|"]
+    rules = ["| name | what the client did | clause |", "|---|---|---|"]
     rules += [
         f"| `{rule.name}` | {rule.sentence} | {rule.clause} |"
         for rule in RULES.values()
@@ -69,7 +69,7 @@ def test_what_the_page_shows_can_be_given() -> None:
     assert len(read_faults(file, name="faults.toml")) == 4
     for written in re.findall(r"forewarn sim fault web_0 ([^-#\n]+)\n", text):
         syntax.parse_playbook(written)
-    assert f"It keeps {SEEN_MAX:,};" in text
+    assert f"the latest {SEEN_MAX:,} requests" in text
 
 
 def test_clauses_of_deviations_exist() -> None:

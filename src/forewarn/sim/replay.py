@@ -141,8 +141,7 @@ class Replay:
             interceptor=self.front,
         )
         self.ticker: asyncio.Task[None] | None = None
-        """What runs the timers; it ends with the recording. The last answer stays,
-        until `stop` or another `start`."""
+        """Runs the timers, and ends with the recording; the last answer stays."""
         self._alarm = asyncio.Event()
         self.on_moment: Callable[[Moment], None] = lambda _moment: None
         """Told of each moment when it is served."""

@@ -193,7 +193,9 @@ def test_what_happens_is_told_once(fresh: Simulation) -> None:
 
 def test_who_asks_though_it_is_gone_is_told_once(fresh: Simulation) -> None:
     made = fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": "0s"})
-    fresh.sim(f"operations/{made['operations'][0]['operation']}/move", {"to": "removed"})
+    fresh.sim(
+        f"operations/{made['operations'][0]['operation']}/move", {"to": "removed"}
+    )
     fresh.news.clear()
     for _ in range(3):
         assert fresh.ask(fresh.url() + "/metadata/scheduledevents")[0] == 404
