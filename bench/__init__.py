@@ -1,5 +1,5 @@
-"""Measurements of a running `forewarn serve`, beside baselines of the same minute.
+"""Measurements of a running `forewarn serve`, next to baselines of the same run.
 
-`make bench` prints each bar as met or missed. Absolute numbers belong to the
-machine; ratios within one run are what to compare. Nothing here is a test.
+`make bench` prints each target as met or missed. Absolute numbers depend on the
+machine, so compare ratios within one run. Nothing here is a test.
 """

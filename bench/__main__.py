@@ -1,4 +1,4 @@
-"""`python -m bench`: measures, prints each bar, and may write docs/explanation/performance.md."""
+"""Run the measurements, print each target, and optionally write the report page."""
 
 import argparse
 import sys
@@ -27,7 +27,7 @@ from bench.report import Report
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """How much is measured."""
+    """The size of the measurements."""
 
     rounds: int
     seconds: float
@@ -116,7 +116,7 @@ PARTS: Mapping[str, Part] = {
 
 
 def main() -> int:
-    """Measure what the arguments name."""
+    """Run the measurements named by the arguments."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="minutes, not half an hour"
@@ -145,7 +145,7 @@ def main() -> int:
     machine.pin_this_process()
     build = Path(".build")
     build.mkdir(exist_ok=True)
-    # Beside the sources, so that the store is on a disk and not in memory.
+    # Next to the sources, so that the store is on a disk and not in memory.
     with tempfile.TemporaryDirectory(prefix="bench-", dir=build) as folder:
         for name in wanted.only or PARTS:
             is_brief = wanted.quick or name in wanted.brief

@@ -1,8 +1,8 @@
-"""What a VM notices of an attack on the operator API: nothing, or a millisecond.
+"""The effect of attacks on the operator API on a VM's requests: at most a millisecond.
 
-The service and the VM's poll have a core each. The process of the operator API and the
-attackers share the core of the poll's client, so that the figures are of what the
-processes share (files, memory, the store, the channel), and not of the processor.
+The service has one core. The polling client shares the other core with the operator
+API's process and the attackers. So the figures show the effect of shared files, memory,
+store and channel, and not of the processor.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from bench.service import Service, serving
 
 ATTACKERS = 8
 HALF_OPEN = 600
-"""Connections with half a head, as in the test that found no limit."""
+"""Connections with an incomplete head, as in the test of this limit."""
 
 BODY_BYTES = 60 << 20
 RATE = 200.0
-"""GETs a second of the VM."""
+"""GETs per second of the VM."""
 
 BAR_MILLISECONDS = 1.0
 SERVICE_BAR_MIB = 40
-"""Memory that the service may gain by attacks on its other process."""
+"""Maximum growth of the service's memory during attacks on its other process."""
 API_BAR_MIB = 200
 
 ATTACKERS_NICENESS = 15
@@ -55,7 +55,7 @@ class _Target:
         return "\r\n".join([*lines, "", ""]).encode()
 
     async def send(self, head: bytes, piece: bytes, most: int) -> None:
-        """Send a head and as much as is taken, then wait for the end."""
+        """Send a head and as much data as the server reads, then wait for the end."""
         reader, writer = await asyncio.open_connection(self.host, self.port)
         try:
             writer.write(head)
@@ -102,7 +102,7 @@ _ATTACKS = {
 
 
 def measure(report: Report, folder: Path, *, seconds: float) -> None:
-    """Measure a VM's GETs while the operator API is attacked in each way."""
+    """Measure a VM's GETs during each kind of attack on the operator API."""
     print("\nA VM's GETs while the operator API is attacked")
     fleet = fleets.host_text("calm") + fleets.vm_text(0, "calm")
     with serving(folder / "abuse", fleet, metadata_rate_limit="0") as service:
@@ -154,10 +154,10 @@ def _under(service: Service, target: _Target, what: str, seconds: float) -> list
 
 @contextlib.contextmanager
 def _first_on_its_core() -> Generator[None]:
-    """Let the client go first where the system allows it.
+    """Give the client a higher priority if the system allows it.
 
-    Otherwise the figures have in them how long the client, which shares its core with
-    the attackers, waits for its own turn.
+    Otherwise the figures include the time that the client waits for its core, which it
+    shares with the attackers.
     """
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
@@ -189,7 +189,7 @@ def _attack(target: _Target, what: str) -> None:
 
 
 async def _poll(service: Service, seconds: float) -> list[float]:
-    """Return the milliseconds of each GET of a VM that asks at a steady rate."""
+    """Return the milliseconds of each GET of a VM that polls at a constant rate."""
     wire = await client.connect(*service.address, source=fleets.address(0))
     times: list[float] = []
     end = time.perf_counter() + seconds

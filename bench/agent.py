@@ -1,4 +1,4 @@
-"""The agent: what it needs, how fast it acts, beside what people run in its place."""
+"""The agent's resources and reaction times, next to programs that people use instead."""
 
 import json
 import os
@@ -22,12 +22,12 @@ from forewarn.protocol.decoder import decode
 
 RSS_BAR_MIB = 20.0
 OTHER_RSS_BAR_MIB = 24.0
-"""On a Python that is not Debian's."""
+"""The limit on a Python that is not Debian's."""
 
 TLS_RSS_BAR_MIB = 30.0
 
 GROWTH_BAR_MIB = 0.1
-"""While nothing happens: a page or two that something touches for the first time."""
+"""Allowed growth while idle: one or two memory pages touched for the first time."""
 
 CPU_BAR_PERCENT = 0.15
 LATENCY_BAR_MS = 50.0
@@ -37,21 +37,21 @@ JOURNAL_START_BAR_MS = 250.0
 STATUS_BAR_MS = 100.0
 
 SETTLE_SECONDS = 5.0
-"""After the first event, before the memory is looked at."""
+"""Pause after the first event before the memory is measured."""
 
 REACTION_PAUSE = 0.1
-"""Between polls where reactions are measured: shorter than usual, since only what
-comes after an answer is."""
+"""Poll interval for the reaction times: shorter than usual, since only the time after a
+response counts."""
 
 PREEMPT_SECONDS = 30.0
 FAILED_POLLS = 2
 MARGIN_SECONDS = 2.0
-"""Which the agent keeps before NotBefore, unless told otherwise."""
+"""The default time that the agent keeps free before NotBefore."""
 
 EVENTS = 10_000
 LINES_PER_EVENT = 5
 KEPT_EVENTS = 200
-"""Events that an agent remembers when they are over; the journal tells of them all."""
+"""Ended events in the agent's journal, which it loads at the start."""
 
 STATUS_ROUNDS = 20
 
@@ -59,7 +59,7 @@ STATUS_ROUNDS = 20
 def measure(
     report: Report, folder: Path, *, seconds: float, runs: int, starts: int
 ) -> None:
-    """Measure idleness for so many seconds, reactions, and starts."""
+    """Measure the idle agent for some seconds, its reactions and its starts."""
     ground = watchers.prepare(folder / "agent")
     if ground.python != watchers.SYSTEM_PYTHON:
         report.note(f"the agents run on {ground.python}: the machine's is too old")
@@ -126,7 +126,7 @@ def _measure_tls(report: Report, ground: Ground) -> None:
 
 
 def _handle_one(watcher: Watcher) -> None:
-    """Have it been at work once, and an agent been looked at."""
+    """Let it handle one event, and query its status once."""
     endpoint = watcher.endpoint
     _asked(watcher)
     shown = event(1, "Reboot", seconds=900)
@@ -188,9 +188,9 @@ def _reactions(watcher: Watcher, *, runs: int) -> tuple[list[float], list[float]
     _asked(watcher)
     shown: list[str] = []
     for number in range(runs):
-        # Not always at the same moment between two polls.
+        # Vary the moment between two polls.
         time.sleep(random.random() * REACTION_PAUSE)
-        # Another NotBefore each time: the same one would be the same maintenance.
+        # Change NotBefore each time, since the same value would mean the same maintenance.
         one = event(number, "Reboot", seconds=900 + number)
         shown.append(one["EventId"])
         endpoint.show(one)
@@ -223,7 +223,7 @@ def _measure_preempts(report: Report, ground: Ground, *, runs: int) -> None:
             _asked(each)
         ends: list[float] = []
         for each in running:
-            # At any moment between two polls.
+            # Vary the moment between two polls.
             time.sleep(random.random())
             each.endpoint.to_fail = FAILED_POLLS
             # NotBefore is in whole seconds.
@@ -302,7 +302,7 @@ def _start(
 
 
 def _status_times(ground: Ground, state: Path) -> list[float]:
-    """Return how many milliseconds an agent takes to tell how it stands."""
+    """Return the milliseconds of an agent's status response."""
     endpoint, port = Endpoint(), watchers.free_port()
     found: list[float] = []
     process, _ = _start(ground, AGENT_FILE, endpoint, state, f"127.0.0.1:{port}")
@@ -318,7 +318,7 @@ def _status_times(ground: Ground, state: Path) -> list[float]:
 
 
 def _write_long_journal(file: Path) -> None:
-    """Write the journal of an agent that has had so many events."""
+    """Write the journal of an agent that has handled many events."""
     now = round(time.time()) * SECOND
     kinds = (NoteKind.SEEN, NoteKind.PREPARING, NoteKind.PREPARED)
     kinds += (NoteKind.APPROVED, NoteKind.RECOVERED)

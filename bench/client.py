@@ -1,7 +1,7 @@
 """A small HTTP client for loads: one connection, one request at a time.
 
-It reads the status and as many bytes as Content-Length says, and knows nothing
-else of HTTP, so that it costs the load's core little.
+It reads only the status and as many bytes as Content-Length says, so that it needs
+little processor time.
 """
 
 import asyncio
@@ -25,26 +25,26 @@ class Reply(NamedTuple):
 
 
 class Wire(asyncio.Protocol):
-    """A connection that is open already."""
+    """An open connection."""
 
     def __init__(self) -> None:
-        """Wait for nothing yet."""
+        """Start without a request."""
         self._transport: asyncio.Transport | None = None
         self._reply: asyncio.Future[Reply] | None = None
         self._buffer = b""
         self._loop = asyncio.get_running_loop()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Be ready."""
+        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits."""
+        """Fail the waiting request."""
         if self._reply is not None and not self._reply.done():
             self._reply.set_exception(exc or ConnectionResetError("closed"))
 
     def ask(self, data: bytes) -> "asyncio.Future[Reply]":
-        """Send a request; return what its reply will be."""
+        """Send a request; return a future of its reply."""
         assert self._transport is not None, "not connected"
         assert self._reply is None, "one at a time"
         self._reply = self._loop.create_future()
@@ -52,12 +52,12 @@ class Wire(asyncio.Protocol):
         return self._reply
 
     def data_received(self, data: bytes) -> None:
-        """Gather a reply."""
+        """Collect the bytes of a reply."""
         self._buffer = buffer = self._buffer + data if self._buffer else data
         end = buffer.find(b"\r\n\r\n")
         if end < 0:
             return
-        # Not all write it as we do: the baselines have their own case.
+        # The baselines write this header in other cases.
         at = buffer[:end].lower().find(b"content-length: ")
         length = int(buffer[at + 16 : buffer.find(b"\r", at)]) if at >= 0 else 0
         if len(buffer) < end + 4 + length:

@@ -1,8 +1,8 @@
-"""Approvals that are on the disk before they are answered, from 64 clients.
+"""Durable approvals per second from 64 clients.
 
-The clients are connections of a signing metadata proxy, so that each can speak
-for many VMs. Two VMs share each host: while only the first has approved, an
-approval is stored and nothing starts; the second one's starts the impact too.
+Each client is a connection of a signing metadata proxy, which can act for many VMs. Two
+VMs share each host. The approval of the first VM is only stored; the approval of the
+second one also starts the impact.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ CLIENTS = 64
 SECRET = "bench"
 
 HOSTS_PER_ORDER = 1000
-"""Hosts of one order: a large maintenance, approved before the next begins."""
+"""Hosts of one request: a large maintenance, approved before the next one starts."""
 
 
 def measure(report: Report, folder: Path, *, hosts: int) -> None:
-    """Measure approvals that are stored, and those that start something."""
+    """Measure approvals that are only stored, and approvals that start an impact."""
     print(f"\nApprovals, SQLite with synchronous=FULL, {CLIENTS} clients")
     place = folder / "approvals"
     place.mkdir()
@@ -59,7 +59,7 @@ def measure(report: Report, folder: Path, *, hosts: int) -> None:
 
 
 def _check_stored(file: Path, count: int) -> None:
-    """See that what was answered is in the file, as another process reads it."""
+    """Check in another process that answered approvals are in the file."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
         [[found]] = database.execute(
             "SELECT count(*) FROM audit WHERE kind = 'event approved'"
@@ -68,7 +68,7 @@ def _check_stored(file: Path, count: int) -> None:
 
 
 def signed(number: int) -> dict[str, str]:
-    """Return the headers by which the proxy speaks for a VM."""
+    """Return the headers with which the proxy acts for a VM."""
     name = fleets.vm_id(number)
     signature = hmac.new(SECRET.encode(), name.encode(), sha256).hexdigest()
     return {"x-instance-id": name, "x-instance-id-signature": signature}
@@ -83,18 +83,18 @@ _REPEATED = "approval, repeated"
 
 @dataclass(slots=True)
 class _Found:
-    """What requests of one kind took."""
+    """The times of one kind of request."""
 
     times: list[float] = field(default_factory=list[float])
-    """Milliseconds until each answer."""
+    """Milliseconds until each response."""
     took: float = 0
-    """Seconds from the first question to the last answer."""
+    """Seconds from the first request to the last response."""
     spent: float = 0
-    """Seconds of the service's processor."""
+    """Processor time of the service, in seconds."""
 
     @property
     def rate(self) -> float:
-        """Return how many were answered in a second."""
+        """Return the responses per second."""
         return len(self.times) / self.took
 
 
@@ -107,7 +107,7 @@ class _Story:
         await self._measure(
             _ENABLED, [client.get(signed(number)) for number in range(2 * hosts)]
         )
-        # One order after the other, as a maintenance of a large fleet would go.
+        # One request after the other, as in the maintenance of a large fleet.
         for start in range(0, hosts, HOSTS_PER_ORDER):
             await self._maintain(range(start, min(start + HOSTS_PER_ORDER, hosts)))
 
@@ -145,7 +145,7 @@ class _Story:
         found.spent += spent
 
     def tell(self, table: Table) -> None:
-        """Write what was found, in the order in which it was measured."""
+        """Add the results to the report, in the order of the measurements."""
         for what, found in self.found.items():
             p99 = percentile(found.times, 0.99)
             count = len(found.times)
@@ -182,7 +182,7 @@ async def _send(
 
 
 async def enable_all(address: tuple[str, int], numbers: Iterable[int]) -> None:
-    """Have each VM ask once, so that all scopes are enabled."""
+    """Send one request for each VM, so that all scopes are enabled."""
     for some in chunks(numbers, 10_000):
         await _send(address, [client.get(signed(number)) for number in some], CLIENTS)
 

@@ -1,7 +1,7 @@
-"""An endpoint for one watcher, which notes when it has said and heard what.
+"""An endpoint for one watcher, which records the times of its requests and responses.
 
-It answers as Azure's does, with no ETag, so that a watcher has the whole document to
-look at each time.
+It responds like Azure, without an ETag, so that a watcher parses the whole document each
+time.
 """
 
 import json
@@ -20,7 +20,7 @@ VM = "web_0"
 
 
 def event(number: int, kind: str, *, seconds: float) -> dict[str, Any]:
-    """Return an event that begins in so many seconds."""
+    """Return an event that starts in some seconds."""
     return {
         "EventId": f"{number:08X}-0000-4000-8000-000000000000",
         "EventStatus": "Scheduled",
@@ -38,7 +38,7 @@ class Endpoint:
     """Listens on loopback until it is closed."""
 
     def __init__(self, files: tuple[Path, Path] | None = None) -> None:
-        """Have no events; `files` are a certificate and its key, for TLS."""
+        """Start without events; `files` are a certificate and its key, for TLS."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._context: ssl.SSLContext | None = None
         if files is not None:
@@ -47,15 +47,15 @@ class Endpoint:
         scheme = "https" if files else "http"
         self.url = f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
         self.served: dict[str, float] = {}
-        """When each event was first about to be sent, by the machine's clock."""
+        """The machine's time of the first response with each event."""
         self.approved: dict[str, float] = {}
-        """When its approval had come."""
+        """The time of its approval."""
         self.asked = 0
-        """Documents that were asked for."""
+        """Number of document requests."""
         self.first_asked = 0.0
-        """When the first was."""
+        """The time of the first one."""
         self.to_fail = 0
-        """Documents that are refused, from the next on."""
+        """Number of next requests to reject."""
         self._incarnation = 0
         self._events: list[dict[str, Any]] = []
         self._body = b""
@@ -63,18 +63,18 @@ class Endpoint:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def show(self, *events: dict[str, Any]) -> None:
-        """Have these events in the document from now on."""
+        """Set the events of the document."""
         self._incarnation += 1
         self._events = list(events)
         document = {"DocumentIncarnation": self._incarnation, "Events": self._events}
         self._body = json.dumps(document).encode()
 
     def forget_asked(self) -> None:
-        """Wait for a first question again."""
+        """Forget the first request."""
         self.asked = 0
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._listener.close()
 
     def _accept(self) -> None:

@@ -5,10 +5,10 @@ from ipaddress import IPv4Address
 
 VMS_PER_HOST = 10
 SET_VMS = 10
-"""VMs of an availability set; each is on a host of its own."""
+"""VMs of an availability set, each on a separate host."""
 
 FIRST_ADDRESS = int(IPv4Address("127.1.0.0"))
-"""All of 127/8 is this machine's, so a client can be any VM."""
+"""127/8 belongs to this machine, so a client can use the address of any VM."""
 
 
 def address(number: int) -> str:
@@ -22,7 +22,7 @@ def vm_id(number: int) -> str:
 
 
 def vm_text(number: int, host: str, scope: str = "", fault_domain: int = 0) -> str:
-    """Return a VM of a fleet file; without a scope it stands alone."""
+    """Return a VM of a fleet file, optionally in a scope."""
     text = (
         f'[[vm]]\nname = "vm_{number}"\nhost = "{host}"\n'
         f'address = "{address(number)}"\nid = "{vm_id(number)}"\n'
@@ -43,7 +43,7 @@ def scope_text(name: str) -> str:
 
 
 def mixed(vms: int) -> str:
-    """Return a fleet of ten VMs a host: half stand alone, half are in sets of ten."""
+    """Return a fleet with ten VMs per host: half without a scope, half in sets of ten."""
     return "".join(_mixed(vms))
 
 
@@ -64,7 +64,7 @@ def _mixed(vms: int) -> Iterator[str]:
 
 
 def pairs(hosts: int) -> str:
-    """Return hosts of two VMs that stand alone: 2n, and 2n + 1."""
+    """Return hosts with two VMs without a scope each: 2n and 2n + 1."""
     return "".join(
         host_text(f"h{number}")
         + vm_text(2 * number, f"h{number}")
@@ -74,7 +74,7 @@ def pairs(hosts: int) -> str:
 
 
 def crowded(hosts: int, vms: int, *, first: int) -> str:
-    """Return hosts of many VMs, in sets of ten, numbered from `first` on."""
+    """Return hosts with many VMs in sets of ten, numbered from `first`."""
     return "".join(
         host_text(f"big{host}")
         + "".join(

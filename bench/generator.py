@@ -1,4 +1,4 @@
-"""The load where wrk is missing: connections that ask as fast as they are answered."""
+"""The load generator without wrk: connections that send requests without pauses."""
 
 import argparse
 import asyncio
@@ -13,7 +13,7 @@ from bench.report import percentile
 
 
 def main() -> None:
-    """Read the arguments, ask, print what was measured as JSON."""
+    """Read the arguments, send requests, and print the results as JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
     parser.add_argument("--seconds", type=float, default=3.0)

@@ -1,4 +1,4 @@
-"""How soon VMs see what has happened, while others ask a thousand times a second."""
+"""How soon VMs see changes, while other VMs send a thousand requests per second."""
 
 import asyncio
 import contextlib
@@ -14,15 +14,15 @@ from bench.report import Report, Table, percentile, rounded
 from bench.service import Service, serving
 
 CROWD_VMS = 50
-"""VMs of a host that fails."""
+"""VMs of the failing host."""
 
 BACKGROUND_VMS = 100
 BACKGROUND_RATE = 1000.0
-"""GETs a second of everybody else."""
+"""GETs per second of all other VMs."""
 
 POLL_SECONDS = 0.001
 CROWD_POLL_SECONDS = 0.01
-"""How often a VM asks that waits for a change: one, or one of many."""
+"""The poll rate of a VM that waits for a change: one VM, or one of many."""
 
 PATIENCE_SECONDS = 10.0
 
@@ -110,7 +110,7 @@ class _Story:
                 assert isinstance(error, asyncio.CancelledError), error
 
     async def _ask_on(self, wire: Wire) -> None:
-        """Ask at this VM's share of the rate, whatever an answer takes."""
+        """Send requests at this VM's share of the rate, independent of response times."""
         loop, request = asyncio.get_running_loop(), client.get()
         pause = BACKGROUND_VMS / BACKGROUND_RATE
         due = loop.time()
@@ -123,7 +123,7 @@ class _Story:
             await asyncio.sleep(due - loop.time())
 
     async def _approve(self) -> None:
-        """Maintain hosts; let the second VM of each approve last, and look."""
+        """Maintain hosts; measure the approval of the second VM of each."""
         wires: list[tuple[Wire, Wire]] = []
         for number in range(self._approvals):
             pair = await self._connect(2 * number), await self._connect(2 * number + 1)

@@ -1,4 +1,4 @@
-"""One load on one URL, by wrk where it is installed, else by our own generator."""
+"""One load on one URL, by wrk if it is installed, else by `generator`."""
 
 import json
 import re
@@ -25,10 +25,10 @@ _ERRORS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a load has measured."""
+    """The results of a load."""
 
     rate: float
-    """Requests a second."""
+    """Requests per second."""
     median_ms: float
     p99_ms: float
     requests: int
@@ -36,14 +36,14 @@ class Load:
 
 
 def name() -> str:
-    """Return what generates the load, and how to get something better."""
+    """Return the name of the load generator, and how to get a better one."""
     if WRK is None:
         return "own asyncio generator (slower than wrk: apt-get install wrk)"
     return machine.version_of(WRK, "-v").partition(" Copyright")[0]
 
 
 def run(url: str, *, seconds: float, headers: Mapping[str, str], fresh: bool) -> Load:
-    """Ask `url` over 64 connections; `fresh` opens one for each request."""
+    """Send requests to `url` over 64 connections; with `fresh`, one per request."""
     sent = {**headers, "Connection": "close"} if fresh else dict(headers)
     return _own(url, seconds, sent) if WRK is None else _wrk(WRK, url, seconds, sent)
 
@@ -62,7 +62,7 @@ def _wrk(wrk: str, url: str, seconds: float, headers: Mapping[str, str]) -> Load
 
 
 def read_wrk(text: str) -> Load:
-    """Return what wrk has printed."""
+    """Parse the output of wrk."""
     times = {
         int(share): float(number) * _UNITS[unit]
         for share, number, unit in _PERCENTILE.findall(text)
@@ -72,7 +72,7 @@ def read_wrk(text: str) -> Load:
     assert total is not None, text
     bad, errors = _BAD.search(text), _ERRORS.search(text)
     failures = int(bad[1]) if bad else 0
-    # A close at the end of the run counts as a read error of wrk's.
+    # wrk counts closed connections at the end of the run as read errors.
     failures += sum(int(errors[place]) for place in (1, 3, 4)) if errors else 0
     return Load(
         rate=float(rate[1]),

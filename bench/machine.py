@@ -1,4 +1,4 @@
-"""The machine: its description, its cores, and what a process costs."""
+"""The machine: its description, its cores, and the resources of a process."""
 
 import os
 import platform
@@ -16,25 +16,25 @@ LOAD_CORE = CORES[0]
 SERVER_CORE = CORES[-1]
 
 FLUSHES = 200
-"""Flushes of the disk that a median is taken of."""
+"""Number of disk flushes for a median."""
 
 FLUSH_BYTES = 4096
 
 
 def pinned(core: int, command: Sequence[str]) -> list[str]:
-    """Return a command that runs on one core only, where that can be arranged."""
+    """Return a command that runs only on one core, if the system supports it."""
     if shutil.which("taskset") is None:
         return [*command]
     return ["taskset", "-c", str(core), *command]
 
 
 def pin_this_process() -> None:
-    """Keep what generates load off the server's core."""
+    """Keep the load generator off the server's core."""
     os.sched_setaffinity(0, {LOAD_CORE})
 
 
 def describe() -> str:
-    """Return a line about the machine and what else it is doing."""
+    """Return a line about the machine and its load."""
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
         if line.startswith("model name"):
@@ -80,7 +80,7 @@ def flush_milliseconds(folder: Path) -> float:
 
 @contextmanager
 def memory_folder() -> Generator[Path]:
-    """Yield a folder in the machine's memory, where Linux has one; else on the disk."""
+    """Yield a directory in memory if Linux has one, else on the disk."""
     shared = Path("/dev/shm")
     place = shared if os.access(shared, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="forewarn-bench-", dir=place) as name:
@@ -88,7 +88,7 @@ def memory_folder() -> Generator[Path]:
 
 
 def version_of(*command: str) -> str:
-    """Return the first line that a program says of itself."""
+    """Return the first line of a program's version output."""
     done = subprocess.run(
         command,
         check=False,

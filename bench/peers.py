@@ -1,4 +1,4 @@
-"""The baselines: programs that give the same answer, started for one run."""
+"""The baselines: programs with the same response, started for one run."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ _SKIPPED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What every server gives."""
+    """The response of every server."""
 
     body: bytes
     etag: str
@@ -39,7 +39,7 @@ class Peer:
 
 
 def free_port() -> int:
-    """Return a port that was free a moment ago."""
+    """Return a port that is probably free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -47,7 +47,7 @@ def free_port() -> int:
 
 @contextmanager
 def running(answer: Answer, folder: Path) -> Generator[tuple[list[Peer], list[str]]]:
-    """Start every baseline that is installed; yield them, and what was skipped."""
+    """Start all installed baselines; yield them and the skipped ones."""
     (folder / "body").write_bytes(answer.body)
     commands = {
         "nginx": _nginx,

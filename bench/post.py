@@ -1,4 +1,4 @@
-"""Posts a file of JSON and prints how many seconds the answer took."""
+"""Post a JSON file and print the seconds until the response."""
 
 import sys
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Post the file that the arguments name; fail unless the answer is good."""
+    """Post the file named by the arguments; fail unless the status is 2xx."""
     url, file = sys.argv[1:]
     request = urllib.request.Request(
         url,

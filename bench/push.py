@@ -1,4 +1,4 @@
-"""What it costs that many VMs wait for a change, and how soon they hear of one."""
+"""The cost of many VMs that wait for a change, and the time until they get one."""
 
 import asyncio
 import resource
@@ -15,10 +15,10 @@ from bench.service import Service, serving
 
 VMS = 10_000
 SPARE_FILES = 500
-"""Open files beside one for each VM, of the load and of the service."""
+"""Open files in addition to one per VM, for the load and for the service."""
 
 CONNECTED_TOGETHER = 250
-"""Connections that are opened at once."""
+"""Connections opened at once."""
 
 HOSTS = 1_000
 SCOPE = "crowd"
@@ -28,11 +28,11 @@ PATIENCE_SECONDS = 60.0
 RSS_BAR_KIB = 8
 ANSWERED_BAR_SECONDS = 1.0
 SAVED_BAR = 50
-"""Sixtyfold, less what changes cost."""
+"""A factor of sixty, minus the cost of changes."""
 
 
 def measure(report: Report, folder: Path, *, changes: int, seconds: int) -> None:
-    """Measure VMs that wait `seconds` each time, and the same ones polling."""
+    """Measure VMs that wait `seconds` per request, and the same VMs polling."""
     vms = _affordable(report)
     print(f"\n{vms:,} VMs of one scope wait for a change, {seconds} s each time")
     fleet = "".join(
@@ -47,7 +47,7 @@ def measure(report: Report, folder: Path, *, changes: int, seconds: int) -> None
     )
     settings = {"metadata_push": "true", "metadata_push_longest_wait": f"{seconds}s"}
     with serving(folder / "push", fleet, **settings):
-        # The next start reads no file, whose memory would be used for who waits.
+        # The next start reads no fleet file, whose freed memory waiting VMs would reuse.
         pass
     with serving(folder / "push", None, **settings) as service:
         story = _Story(service, vms=vms, changes=changes, seconds=seconds)
@@ -57,7 +57,7 @@ def measure(report: Report, folder: Path, *, changes: int, seconds: int) -> None
 
 
 def _affordable(report: Report) -> int:
-    """Raise the limit of open files; return for how many VMs it is enough."""
+    """Raise the limit of open files; return the number of VMs that it allows."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if most == resource.RLIM_INFINITY or most >= VMS + SPARE_FILES:
@@ -70,7 +70,7 @@ def _affordable(report: Report) -> int:
 
 
 class _Vm(asyncio.Protocol):
-    """A VM that asks again as soon as it is answered, or when it is told to."""
+    """A VM that sends its next request after each response, or only on demand."""
 
     __slots__ = (
         "answered",
@@ -103,7 +103,7 @@ class _Vm(asyncio.Protocol):
         assert self.transport is not None, "the service closed a connection"
         data = self.story.request(self.tag)
         if like_nobody:
-            # So that the service must read it, and keep what it has read.
+            # This makes the service parse it and keep the result.
             data = data.replace(b"\r\n", b"\r\nX-Name: %x\r\n" % id(self), 1)
         self.transport.write(data)
 
@@ -142,12 +142,12 @@ class _Story:
         self.lost = 0
         self.rss_kib = 0.0
         self.told: list[float] = []
-        """Seconds from the order until the last VM had its answer, of each change."""
+        """Seconds from the request until the last VM had its response, by change."""
         self.each: list[float] = []
-        """Milliseconds from the order until a VM had its answer."""
+        """Milliseconds from the request until a VM had its response."""
         self.waiting = (0.0, 0.0)
         self.polling = (0.0, 0.0)
-        """Answers a second, and the share of a core."""
+        """Responses per second, and the share of a core."""
 
     def request(self, tag: bytes) -> bytes:
         data = self._requests.get(tag)
@@ -168,7 +168,7 @@ class _Story:
         await self._enable()
         half = self.vms // 2
         await self._wait(range(half))
-        # What the first half takes may have been free: memory that the start used.
+        # The first half can reuse memory that the start has freed.
         before = machine.rss_mib(self._service.pid)
         await self._wait(range(half, self.vms))
         after = machine.rss_mib(self._service.pid)
@@ -190,13 +190,13 @@ class _Story:
         self._requests.clear()
 
     async def _enable(self) -> None:
-        """Have the scope enabled, and the document's first bytes made."""
+        """Enable the scope, and render its document."""
         wire = await client.connect(*self._service.address, source=fleets.address(0))
         assert (await wire.ask(client.get())).status == 200
         wire.close()
 
     async def _wait(self, all_numbers: range) -> None:
-        """Open connections, get each VM's first document, and have them wait."""
+        """Open connections, get each VM's first document, and let all VMs wait."""
         loop = asyncio.get_running_loop()
         for first in range(0, len(all_numbers), CONNECTED_TOGETHER):
             numbers = all_numbers[first : first + CONNECTED_TOGETHER]
@@ -256,7 +256,7 @@ class _Story:
         await self._until_waiting()
 
     async def _observe(self, seconds: float) -> tuple[float, float]:
-        """Return answers a second and the service's share of a core meanwhile."""
+        """Return the responses per second and the service's share of a core."""
         pid = self._service.pid
         answers = sum(vm.answers for vm in self._vms)
         began, cpu = time.perf_counter(), machine.cpu_seconds(pid)
@@ -266,10 +266,10 @@ class _Story:
         return answers / took, (machine.cpu_seconds(pid) - cpu) / took
 
     async def _pause_all(self) -> None:
-        """Have nobody ask: every VM is told of one more change, and is content."""
+        """Stop all requests: every VM gets one more change and then sends nothing."""
         for vm in self._vms:
             vm.repeats = False
-        # Each has one request under way, and its answer may be that nothing is new.
+        # Each VM has one running request, whose response can be 304.
         self._is_pausing = True
         self._expect(self.vms)
         order = {"hosts": [f"h{self._changes}"], "impact": "reboot"}
@@ -285,7 +285,7 @@ class _Story:
         return seen
 
     async def _keep_polling(self) -> None:
-        """Have a hundredth of the VMs ask each hundredth of a second."""
+        """Let a hundredth of the VMs send a request every 10 ms."""
         loop = asyncio.get_running_loop()
         began, step = loop.time(), 0
         while True:
@@ -307,14 +307,14 @@ def _show(report: Report, story: _Story) -> None:
         ),
         ("RSS of a waiting VM, KiB", rounded(story.rss_kib), "-"),
         (
-            "a change → a VM is told, median ms",
+            "change → response to a VM, median ms",
             rounded(percentile(story.each, 0.5)),
             "-",
         ),
-        ("a change → a VM is told, p99 ms", rounded(percentile(story.each, 0.99)), "-"),
+        ("change → response to a VM, p99 ms", rounded(percentile(story.each, 0.99)), "-"),
     ]
     for name, told in (("median", statistics.median), ("longest", max)):
-        what = f"a change → all are told, {name} ms"
+        what = f"change → all have responses, {name} ms"
         table.rows.append((what, rounded(told(story.told) * 1000), "-"))
     report.show(table)
     what = f"{story.vms:,} waiting VMs"
@@ -325,7 +325,7 @@ def _show(report: Report, story: _Story) -> None:
         ANSWERED_BAR_SECONDS,
         "s",
     )
-    # A wait of less than a minute, as in a quick run, saves as much less.
+    # A wait of less than a minute, as in a quick run, saves proportionally less.
     wanted = SAVED_BAR * story.seconds / 60
     saved = polling[0] / max(waiting[0], 1 / story.seconds)
     report.judge(

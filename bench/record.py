@@ -1,7 +1,7 @@
-"""Writes docs/explanation/performance.md: the figures are the run's, the words are kept.
+"""Write the figures of a run into docs/explanation/performance.md.
 
-What stands between the two marks is replaced; what people wrote around it, such
-as why a bar is missed, stays.
+The text between the two marks is replaced. The text around them stays, such as the
+reason why a target is missed.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ END = "<!-- end -->"
 
 
 def write(report: Report, *, quick: bool) -> None:
-    """Put what was found into the document."""
+    """Write the results into the page."""
     head, found, rest = FILE.read_text(encoding="utf-8").partition(BEGIN)
     assert found, f"{FILE} has no mark"
     _, found, tail = rest.partition(END)

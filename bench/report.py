@@ -1,4 +1,4 @@
-"""What was found: bars, figures, notes; on the terminal and in Markdown."""
+"""The results: targets, figures and notes, for the terminal and in Markdown."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value below which `share` of the values lie; not a number of none."""
+    """Return the quantile `share` of the values; NaN if there are none."""
     if not values:
         return math.nan
     ordered = sorted(values)
@@ -14,7 +14,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def rounded(value: float) -> str:
-    """Return a number for a table, with as many digits as mean something."""
+    """Format a number for a table with its significant digits."""
     if math.isnan(value):
         return "-"
     if abs(value) >= 100:
@@ -24,18 +24,18 @@ def rounded(value: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A promise, and what was measured of it."""
+    """A target and its measured value."""
 
     what: str
     wanted: float
     measured: float
     unit: str = ""
     at_most: bool = True
-    """Smaller is better."""
+    """Whether smaller is better."""
 
     @property
     def verdict(self) -> str:
-        """Return `met`, `missed`, or why nobody knows."""
+        """Return `met`, `missed`, or why it is unknown."""
         if math.isnan(self.measured):
             return "not measured"
         good = (
@@ -58,14 +58,14 @@ class Bar:
 
 @dataclass(slots=True)
 class Table:
-    """Figures that no bar judges."""
+    """Figures without a target."""
 
     title: str
     heads: Sequence[str]
     rows: list[Sequence[str]] = field(default_factory=list[Sequence[str]])
 
     def text(self) -> str:
-        """Return it as Markdown, in columns that a terminal shows straight too."""
+        """Return it as Markdown, with columns that are aligned on a terminal too."""
         grid = [list(self.heads), *map(list, self.rows)]
         widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
         lines = [_line(row, widths) for row in grid]
@@ -81,7 +81,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 @dataclass(slots=True)
 class Report:
-    """Everything that one run has found so far."""
+    """All results of a run so far."""
 
     machine: str
     bars: list[Bar] = field(default_factory=list[Bar])
@@ -97,7 +97,7 @@ class Report:
         *,
         at_most: bool = True,
     ) -> None:
-        """Add a bar, and say at once how it stands."""
+        """Add a target and print its result."""
         bar = Bar(
             what=what, wanted=wanted, measured=measured, unit=unit, at_most=at_most
         )
@@ -111,13 +111,13 @@ class Report:
         print(f"\n{table.title}\n{table.text()}\n", flush=True)
 
     def note(self, sentence: str) -> None:
-        """Add what a reader must know."""
+        """Add a note for readers."""
         if sentence not in self.notes:
             self.notes.append(sentence)
             print(f"  note: {sentence}", flush=True)
 
     def bars_table(self) -> Table:
-        """Return all bars as one table."""
+        """Return all targets as one table."""
         table = Table("Bars", ("what", "wanted", "measured", "verdict"))
         table.rows += [bar.cells() for bar in self.bars]
         return table

@@ -1,13 +1,13 @@
-"""What others notice of a rollout of many hosts: next to nothing.
+"""The effect of a rollout of many hosts on other callers: close to nothing.
 
-`maintain` of all hosts of one scope with five fault domains, then of as many hosts whose
-VMs stand alone. Meanwhile a VM of somebody else polls, and other VMs are ordered to
-reboot and approve it. The service has a core; the client and the process of the operator
-API share the other one.
+It runs `maintain` for all hosts of one scope with five fault domains, then for as many
+hosts whose VMs have no scope. Meanwhile an unrelated VM polls, and operators request
+reboots of other VMs, which approve. The service has one core; the client and the process
+of the operator API share the other one.
 
-What is judged is measured with the store in memory. Each transaction waits for a flush
-of the disk, and single flushes of a disk that is shared with others take up to a second,
-also where nothing else is done. Figures with the disk are shown beside it.
+The targets are measured with a store in memory. With a disk, each transaction waits for a
+flush, and on a shared disk a single flush can take up to a second even on an idle
+machine. The figures with a disk are shown too.
 """
 
 import asyncio
@@ -37,17 +37,17 @@ AT_ONCE = 200
 SPEED = "600"
 
 OTHERS = 200
-"""VMs that are ordered to reboot and approve it, in turns: each has long come back when
-it is its turn again."""
+"""VMs that are rebooted and approve, one after the other: each is back long before its
+next reboot."""
 
 GETS_A_SECOND = 100.0
 ORDERS_A_SECOND = 8.0
 STREAMS = 2
-"""Clients that order and approve, each at that rate: some 300 samples in 20 s."""
+"""Clients that request and approve reboots, each at that rate: 300 samples in 20 s."""
 
 NOTICED_IN_BETWEEN = 0.05
-"""Pause in seconds between an order and its approval, so that they do not share a
-turn of the control thread."""
+"""Seconds between a request and its approval, so that they do not share an iteration of
+the control thread."""
 
 IDLE_SECONDS_PER_ROUND = 10
 
@@ -66,29 +66,29 @@ _KINDS = ("GET", "approval", "order")
 
 @dataclass(slots=True, kw_only=True)
 class _Found:
-    """What others saw during one phase, and how long turns were."""
+    """Response times of other callers in one phase, and the lengths of iterations."""
 
     times: dict[str, list[float]] = field(
         default_factory=lambda: {kind: [] for kind in _KINDS}
     )
-    """Milliseconds until each answer."""
+    """Milliseconds until each response."""
     seconds: float = 0
     is_over: bool = False
     turns: Counter[float] = field(default_factory=Counter[float])
-    """How many turns took at most so many seconds, and more than the bucket before."""
+    """Number of iterations by bucket of their length in seconds."""
 
     def longest(self) -> float:
-        """Return the upper bound of the longest turn, in milliseconds."""
+        """Return the upper bound of the longest iteration, in milliseconds."""
         return max(bound for bound, count in self.turns.items() if count) * 1000
 
     def longer_than(self, milliseconds: float) -> int:
-        """Return how many turns were longer than a bucket's bound."""
+        """Return the number of iterations longer than a bucket's bound."""
         turns = self.turns.items()
         return int(sum(count for bound, count in turns if bound * 1000 > milliseconds))
 
 
 def measure(report: Report, folder: Path, *, hosts: int, rounds: int) -> None:
-    """Measure two rollouts of `hosts` hosts, and what others notice of them."""
+    """Measure two rollouts of `hosts` hosts and their effect on other callers."""
     print(f"\nRollouts of {hosts:,} hosts, {AT_ONCE} at once, at speed {SPEED}")
     with machine.memory_folder() as memory:
         found = _measured(memory, hosts=hosts, rounds=rounds)
@@ -147,7 +147,7 @@ def _judge(report: Report, found: dict[str, _Found]) -> None:
 
 
 def _fleet(hosts: int) -> str:
-    """Return hosts of one scope, as many unrelated ones, and one of others' VMs."""
+    """Return hosts of one scope, as many unrelated ones, and one with other VMs."""
     parts = [fleets.scope_text("web")]
     for number in range(hosts):
         parts += [
@@ -168,7 +168,7 @@ def _fleet(hosts: int) -> str:
 
 
 def _move_api(service: Service) -> None:
-    """Have the operator API's process share the client's core, not the service's."""
+    """Move the operator API's process to the client's core."""
     children = Path(f"/proc/{service.pid}/task/{service.pid}/children")
     for child in children.read_text("ascii").split():
         for thread in Path(f"/proc/{child}/task").iterdir():
@@ -201,7 +201,7 @@ class _Story:
             wire.close()
 
     async def _watch(self, until: Coroutine[Any, Any, None]) -> _Found:
-        """Return what others see until something has ended."""
+        """Measure other callers until a task has ended."""
         found = _Found()
         before = await asyncio.to_thread(_turns_of, self._service)
         began = time.perf_counter()
@@ -226,7 +226,7 @@ class _Story:
         return found
 
     async def _poll(self, found: _Found) -> None:
-        """Ask as a VM does that has nothing to do with it, at a steady rate."""
+        """Poll as an unrelated VM at a constant rate."""
         wire = await self._connect(2 * self._hosts)
         pace = _Pace(GETS_A_SECOND)
         while not found.is_over:
@@ -237,7 +237,7 @@ class _Story:
             await pace.wait()
 
     async def _order_and_approve(self, found: _Found) -> None:
-        """Order the reboot of other VMs, and have each of them approve it."""
+        """Request reboots of other VMs, and approve each as its VM."""
         url = urlsplit(self._service.operators)
         operators = await client.connect(url.hostname or "", url.port or 0)
         pace = _Pace(ORDERS_A_SECOND)
@@ -270,7 +270,7 @@ class _Story:
         )
 
     def _done(self) -> int:
-        """Return how many hosts are done; the service has no work with it."""
+        """Return the number of finished hosts, without work for the service."""
         uri = f"file:{self._file}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True)) as database:
             [[found]] = database.execute(
@@ -281,7 +281,7 @@ class _Story:
 
 
 class _Pace:
-    """A steady rate, whatever each thing takes."""
+    """A constant rate, independent of the time of each step."""
 
     def __init__(self, rate: float) -> None:
         self._pause = 1 / rate
@@ -294,7 +294,7 @@ class _Pace:
 
 
 def _post(path: str, body: object) -> bytes:
-    """Return the bytes of an order."""
+    """Return the bytes of a request."""
     data = json.dumps(body).encode()
     lines = [
         f"POST {path} HTTP/1.1",
@@ -306,7 +306,7 @@ def _post(path: str, body: object) -> bytes:
 
 
 def _turns_of(service: Service) -> Counter[float]:
-    """Return how many turns there were so far, by the bounds of the buckets."""
+    """Return the number of iterations so far, by bucket."""
     found: Counter[float] = Counter()
     below = 0
     for bound, count in _TURNS.findall(service.metrics()):

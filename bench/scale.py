@@ -1,4 +1,4 @@
-"""What a large fleet costs: memory, start, an order, a change of its file."""
+"""The cost of a large fleet: memory, start, a request, a change of its file."""
 
 import asyncio
 import json
@@ -16,19 +16,19 @@ from bench.report import Report, Table, percentile, rounded
 from bench.service import Service, serving
 
 ORDERS = 30
-"""Orders of each size that a median is taken of."""
+"""Number of requests of each size for a median."""
 
 IDLE_VMS = 100
 
 PROBE_SECONDS = 0.001
-"""Between two GETs while a fleet file is applied: a thousand a second."""
+"""Pause between two GETs while a fleet file is applied: 1,000 per second."""
 
 SLOW_MS = 50.0
 
 
 @dataclass(slots=True)
 class Cost:
-    """What a fleet of one size costs."""
+    """The cost of a fleet of one size."""
 
     first_load: float = 0.0
     start: float = 0.0
@@ -44,7 +44,7 @@ class Cost:
 
     @property
     def slowest_verb(self) -> float:
-        """Return the median of the verb that takes the longest."""
+        """Return the median of the slowest verb."""
         return max(statistics.median(times) for times in self.orders.values())
 
 
@@ -112,7 +112,7 @@ def _give_orders(service: Service, cost: Cost, vms: int) -> None:
     hosts = -(-vms // fleets.VMS_PER_HOST)
     count = min(ORDERS, hosts // 4)
     for number in range(count):
-        # Places that do not meet: each order has a host, and a VM, of its own.
+        # Disjoint places: each request has a separate host and VM.
         quiet, other = f"h{number}", f"h{hosts // 2 + number}"
         alone = f"vm_{fleets.SET_VMS + 2 * fleets.SET_VMS * (count + number)}"
         orders = {
@@ -133,7 +133,7 @@ def _give_orders(service: Service, cost: Cost, vms: int) -> None:
 
 
 def _apply(service: Service, cost: Cost, fleet: str, folder: Path) -> None:
-    """Change the size of one VM, and ask all the while."""
+    """Change the size of one VM, and poll meanwhile."""
     changed = fleet.replace('name = "vm_0"\n', 'name = "vm_0"\nsize = "large"\n', 1)
     for name, text in (("unchanged", fleet), ("changed", changed)):
         file = folder / f"{name}.json"
@@ -175,7 +175,7 @@ async def _probe(service: Service, file: Path) -> tuple[float, list[float]]:
 
 
 def _show(report: Report, costs: dict[int, Cost]) -> None:
-    table = Table("What a fleet costs", ("what", *(f"{size:,} VMs" for size in costs)))
+    table = Table("Cost of a fleet", ("what", *(f"{size:,} VMs" for size in costs)))
 
     def row(what: str, values: list[float]) -> None:
         table.rows.append((what, *map(rounded, values)))

@@ -1,4 +1,4 @@
-"""`forewarn serve` as a process on the server's core, and how to talk to it."""
+"""A process of `forewarn serve` on the server's core, and its client."""
 
 import json
 import re
@@ -26,7 +26,7 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def eventually(
     is_so: Callable[[], bool], *, what: str, seconds: float = PATIENCE_SECONDS
 ) -> None:
-    """Return when it is so; fail if it does not come to be."""
+    """Wait until a condition holds; fail after a timeout."""
     deadline = time.perf_counter() + seconds
     while not is_so():
         assert time.perf_counter() < deadline, f"{what} did not come"
@@ -77,22 +77,22 @@ class Service:
         self.urls = dict(_SERVING.findall(self.log()))
 
     def log(self) -> str:
-        """Return what it has logged."""
+        """Return its log."""
         return self._log.read_text(encoding="utf-8")
 
     @property
     def address(self) -> tuple[str, int]:
-        """Return where VMs ask."""
+        """Return the URL for VMs."""
         url = urlsplit(self.urls["VMs by source address"])
         return url.hostname or "", url.port or 0
 
     @property
     def operators(self) -> str:
-        """Return where operators ask."""
+        """Return the URL for operators."""
         return self.urls["operators"]
 
     def admin(self, path: str, body: object = None) -> Any:
-        """Return what the operator API answers; fail unless it is good."""
+        """Return the response of the operator API; fail unless the status is 2xx."""
         request = urllib.request.Request(
             self.operators + path,
             data=None if body is None else json.dumps(body).encode(),
@@ -106,7 +106,7 @@ class Service:
                 raise AssertionError(f"{path}: {error.read().decode()}") from error
 
     def maintain(self, hosts: Sequence[str], **more: str) -> None:
-        """Order the reboot of hosts, all at once; return when all are announced."""
+        """Request the reboot of hosts in one request; wait until all are announced."""
         order = {"hosts": hosts, "impact": "reboot", "at_once": len(hosts), **more}
         self.admin("/v1/maintain", order)
 
@@ -117,11 +117,11 @@ class Service:
         eventually(are_announced, what="the announcement of every host")
 
     def metrics(self) -> str:
-        """Return what a scrape reads."""
+        """Return the metrics."""
         return direct_get(f"{self.operators}/metrics").decode()
 
     def pages(self, path: str, member: str) -> Iterator[Any]:
-        """Yield everything that a list of the operator API holds."""
+        """Yield all items of a list of the operator API."""
         after = ""
         while True:
             page = self.admin(f"{path}&limit=1000&after={after}")
@@ -131,20 +131,20 @@ class Service:
                 return
 
     def end(self) -> None:
-        """Have it end; nothing may have gone wrong."""
+        """Stop it, and fail if it had errors."""
         self._process.terminate()
         self._process.wait(PATIENCE_SECONDS)
         assert "Traceback" not in self.log(), self.log()
 
     def kill(self) -> None:
-        """End it as a crash does."""
+        """Kill it."""
         self._process.kill()
         self._process.wait(PATIENCE_SECONDS)
 
 
 @contextmanager
 def serving(folder: Path, fleet: str | None, **settings: str) -> Generator[Service]:
-    """Run a service on ports of its own."""
+    """Run a service on free ports."""
     usual = {
         "metadata_listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",

@@ -1,4 +1,4 @@
-"""The simulator: its GET beside the service's and a Flask mock's, and a virtual day."""
+"""The simulator: its GET, compared with the service and a Flask mock, and a virtual day."""
 
 import importlib.util
 import json
@@ -28,11 +28,11 @@ from tests.support.worlds import World
 SERVICE, SIMULATOR, MOCK = "forewarn serve", "forewarn simulate", "a mock on Flask"
 
 MOCK_BAR = 30
-"""Times the requests of a mock on Flask."""
+"""Minimum factor over the requests per second of a Flask mock."""
 
 SERVED_BAR = 0.95
-"""Of the service's requests: that each is judged and kept in the journal may cost no
-more than 0.35 of the 7 µs that a request takes."""
+"""Minimum share of the service's requests per second: checking and recording each request
+may cost at most 0.35 of the 7 µs of a request."""
 
 DAY_SECONDS_BAR = 30
 VMS = 1_000
@@ -52,7 +52,7 @@ _SERVING = re.compile(r"serving +(\S+) at (http://\S+)")
 
 
 def measure(report: Report, folder: Path, *, rounds: int, seconds: float) -> None:
-    """Measure the served GET, then the day."""
+    """Measure the GET, then the day."""
     _measure_gets(report, folder / "simulator", rounds=rounds, seconds=seconds)
     _measure_day(report)
 
@@ -117,7 +117,7 @@ def _ratio(rates: dict[str, list[float]], other: str) -> float:
 
 @contextmanager
 def _simulating(folder: Path, fleet: str) -> Generator[str]:
-    """Run a simulator; yield where its VM is served."""
+    """Run a simulator; yield the URL of its VM."""
     (folder / "simulated.toml").write_text(fleet, encoding="utf-8")
     log = folder / "log"
     words = ("simulate", "--fleet=simulated.toml", "--admin=127.0.0.1:0", "--speed=1")
@@ -150,7 +150,7 @@ def _simulating(folder: Path, fleet: str) -> Generator[str]:
 
 @contextmanager
 def _mocking() -> Generator[str]:
-    """Run the mock; yield where it is, nothing if Flask is not installed."""
+    """Run the mock; yield its URL, or nothing if Flask is not installed."""
     if importlib.util.find_spec("flask") is None:
         yield ""
         return
@@ -202,7 +202,7 @@ def _measure_day(report: Report) -> None:
 
 
 class _Day:
-    """A fleet, a client in each scope that asks when its document changes, orders."""
+    """A fleet, a client in each scope that polls after each change, and requests."""
 
     def __init__(self) -> None:
         parts: list[str] = []
@@ -229,7 +229,7 @@ class _Day:
         return [self._world.stored_vm(f"vm_{number}") for number in range(VMS)]
 
     def live(self) -> None:
-        """Live a day: an order each few seconds, and clients that answer at once."""
+        """Run a day: a request every few seconds, and clients that respond at once."""
         world = self._world
         for name in self._client_of.values():
             world.vm(name).get()
@@ -248,7 +248,7 @@ class _Day:
             self._changed[view.view_id] = None
 
     def _order(self, number: int) -> None:
-        # Neighbours are of different scopes, so that nobody waits for the guard.
+        # Neighbors belong to different scopes, so that the guard never holds an operation.
         place = number * SCOPE_VMS % VMS + number * SCOPE_VMS // VMS % SCOPE_VMS
         name = self._names[place]
         if number % 2:

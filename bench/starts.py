@@ -1,8 +1,8 @@
-"""How soon VMs get their documents after a crash, whatever else the service must do.
+"""How soon VMs get their documents after a crash.
 
-The service is killed with thousands of open operations, and the programs of its driver
-die with it, as on a machine that loses its power. It starts again with a driver whose
-probes hang. A VM asks all the while: no connection, then 503, then its document.
+The service is killed with thousands of open operations, together with the programs of
+its driver, as in a power failure. It restarts with a driver whose probes hang. Meanwhile
+a VM polls: it gets no connection, then 503, then its document.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from bench.report import Report, Table, rounded
 from bench.service import PATIENCE_SECONDS, Service, eventually
 
 CALLS = 4
-"""Programs that run in the crash, one for each VM."""
+"""Programs that run during the crash, one per VM."""
 
 OPERATIONS_PER_ORDER = 500
-"""Of one order, so that its names stay below the limit of a body."""
+"""VMs of one request, so that its body stays below the limit."""
 
 HOST_IN_IMPACT = "h0"
-"""Its VMs have calls under way in the crash, which are probed at the start."""
+"""The host whose VMs have running calls during the crash, which the start probes."""
 
 POLL_SECONDS = 0.02
 
@@ -45,7 +45,7 @@ _HANGS = shlex.join(["/bin/sh", "-c", "exec sleep 60", "program", "{vm}"])
 
 
 def measure(report: Report, folder: Path, *, vms: int, operations: int) -> None:
-    """Measure one start of `vms` VMs with as many open operations."""
+    """Measure one start with `vms` VMs and as many open operations."""
     print(f"\nA start after a crash: {vms:,} VMs, {operations:,} open operations")
     place = folder / "starts"
     place.mkdir()
@@ -101,7 +101,7 @@ def _killed_in_the_end(service: Service) -> Generator[Service]:
 
 
 def _order(service: Service, vms: int, operations: int) -> int:
-    """Announce the reboot of VMs that stand alone; return one of them."""
+    """Announce the reboot of VMs without a scope; return one of them."""
     hosts = -(-vms // fleets.VMS_PER_HOST)
     alone = (
         number
@@ -119,7 +119,7 @@ def _order(service: Service, vms: int, operations: int) -> int:
 
 
 def _begin_calls(service: Service, place: Path) -> None:
-    """Have the driver run programs that do not end."""
+    """Make the driver run programs that do not end."""
     order = {"hosts": [HOST_IN_IMPACT], "impact": "reboot", "emergency": True}
     service.admin("/v1/maintain", order)
     eventually(
@@ -129,13 +129,13 @@ def _begin_calls(service: Service, place: Path) -> None:
 
 
 def _programs(place: Path) -> list[int]:
-    """Return the processes of the driver's programs that have begun."""
+    """Return the running processes of the driver's programs."""
     found = (place / "forewarn.db.command").glob("*/*.program")
     return [json.loads(text)["pid"] for file in found if (text := file.read_text())]
 
 
 def _kill_programs(place: Path) -> None:
-    """End the programs, and before them their witnesses."""
+    """Kill the programs, and before them the processes that record their exits."""
     starts = (place / "forewarn.db.command").glob("*/*.start")
     witnesses = [json.loads(file.read_text())["pid"] for file in starts]
     for pid in [*witnesses, *_programs(place)]:
@@ -144,16 +144,16 @@ def _kill_programs(place: Path) -> None:
 
 
 class _Poll:
-    """A VM that has an event, and asks until it has its document."""
+    """A VM with an event, which polls until it gets its document."""
 
     def __init__(self, where: str, vm: int) -> None:
         self._host, _, port = where.partition(":")
         self._port, self._vm = int(port), vm
         self.began = time.perf_counter()
         self.connected = self.answered = 0.0
-        """Seconds until a connection was taken, and until the document came."""
+        """Seconds until a connection was accepted, and until the document arrived."""
         self.statuses: Counter[int] = Counter()
-        """Of all answers; 0: a document without the event."""
+        """The statuses of all responses; 0: a document without the event."""
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

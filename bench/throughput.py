@@ -1,4 +1,4 @@
-"""GET of the document: requests a second beside the baselines, in turns."""
+"""GETs per second, compared with the baselines in alternating rounds."""
 
 import statistics
 from collections import defaultdict
@@ -27,14 +27,14 @@ address = "127.0.0.1"
 
 @dataclass(slots=True)
 class Rounds:
-    """What one server did in each round."""
+    """The results of one server in each round."""
 
     loads: list[Load] = field(default_factory=list[Load])
     cpu_us: list[float] = field(default_factory=list[float])
 
     @property
     def rate(self) -> float:
-        """Return the median of requests a second."""
+        """Return the median of requests per second."""
         return statistics.median(load.rate for load in self.loads)
 
     @property
@@ -64,7 +64,7 @@ def measure(report: Report, folder: Path, *, rounds: int, seconds: float) -> Non
 
 
 def _prepare(service: Service, url: str) -> Answer:
-    """Have one event in the document, and return the answer."""
+    """Publish a document with one event; return the response."""
     direct_get(url)
     order = {"hosts": ["h1"], "impact": "reboot", "not_before": "+24h"}
     service.admin("/v1/maintain", order)
@@ -77,7 +77,7 @@ def _run(
 ) -> dict[str, Rounds]:
     found: dict[str, Rounds] = defaultdict(Rounds)
     for number in range(rounds):
-        # The order turns, so that no server always follows the same one.
+        # Rotate the order, so that no server always follows the same one.
         turned = servers[number % len(servers) :] + servers[: number % len(servers)]
         for server in turned:
             headers = {"Metadata": "true"}
@@ -110,7 +110,7 @@ def _show(report: Report, title: str, found: dict[str, Rounds]) -> None:
 
 
 def _ratio(found: dict[str, Rounds], other: str, ours: str = OURS) -> float:
-    """Return how often ours is the other's rate: the median of the rounds' ratios."""
+    """Return the ratio of both rates: the median of the rounds' ratios."""
     if other not in found:
         return float("nan")
     pairs = zip(found[ours].loads, found[other].loads, strict=True)

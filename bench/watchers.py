@@ -1,4 +1,4 @@
-"""The agent in both its forms, and what people run in its place, each as a process."""
+"""The agent in both forms, and programs that people use instead, each as a process."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ HANDLER = """\
 #!/bin/sh
 exec date +%s.%N >>'{times}'
 """
-"""It notes when it runs. A process more than it needs, which counts against us."""
+"""The handler, which records its run times. It costs the agent an extra process."""
 
 CERTIFICATE = """\
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost
@@ -56,10 +56,10 @@ class Watcher:
     folder: Path
     process: "subprocess.Popen[bytes]"
     port: int
-    """Where an agent shows how it stands."""
+    """The address of an agent's pages."""
 
     def handled(self) -> list[float]:
-        """Return when its handler ran, each time."""
+        """Return the times of its handler runs."""
         file = self.folder / "times"
         if not file.exists():
             return []
@@ -68,15 +68,15 @@ class Watcher:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """How watchers are started."""
+    """How to start watchers."""
 
     folder: Path
     python: str
-    """The machine's own, where it is new enough: what an agent would run on."""
+    """The system's Python, if it is new enough for an agent."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Return an environment in which the package is as if it was installed."""
+        """Return an environment in which the package can be imported."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         return {
             **kept,
@@ -84,14 +84,14 @@ class Ground:
         }
 
     def command(self, name: str) -> list[str]:
-        """Return the words that begin the command of an agent."""
+        """Return the first arguments of an agent's command."""
         if name == AGENT_FILE:
             return [self.python, str(self.folder / AGENT_FILE)]
         return [self.python, "-m", "forewarn", "agent"]
 
 
 def prepare(folder: Path) -> Ground:
-    """Build the single file, and install the package in a folder."""
+    """Build the single file, and install the package into a directory."""
     folder.mkdir(exist_ok=True)
     is_new = "import sys; sys.exit(sys.version_info < (3, 11))"
     python = sys.executable
@@ -99,12 +99,12 @@ def prepare(folder: Path) -> Ground:
         done = subprocess.run([SYSTEM_PYTHON, "-c", is_new], check=False)
         python = python if done.returncode else SYSTEM_PYTHON
     ground = Ground(folder=folder, python=python)
-    # It needs pip where that is not fetched yet, which the machine's own may lack.
+    # It needs pip for the first download, which the system's Python can lack.
     bundle.bundled_folder()
-    # By that Python, whose code is kept in the file.
+    # With that Python, whose compiled code the file contains.
     builder = [python, str(ROOT / "deploy" / "bundle.py"), str(folder / AGENT_FILE)]
     subprocess.run(builder, check=True)
-    # As pip does: what compiles itself at its first start needs more memory for good.
+    # Compile it as pip does: compiling at the first start needs more memory permanently.
     site = folder / "site"
     code = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src" / "forewarn", site / "forewarn", ignore=code)
@@ -114,7 +114,7 @@ def prepare(folder: Path) -> Ground:
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate for loopback and its key; return where they are."""
+    """Create a certificate and key for loopback; return their paths."""
     files = folder / "certificate.pem", folder / "key.pem"
     words = CERTIFICATE.format(certificate=files[0], key=files[1]).split()
     subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
@@ -122,7 +122,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 
 def names(skipped: Callable[[str], None]) -> list[str]:
-    """Return who can be watched here; `skipped` is told of who cannot."""
+    """Return the watchers that can run here; report the others to `skipped`."""
     found = [*AGENTS, PYTHON]
     if shutil.which("curl") and shutil.which("bash"):
         found.append(BASH)
@@ -135,7 +135,7 @@ def names(skipped: Callable[[str], None]) -> list[str]:
 def watching(
     name: str, ground: Ground, folder: Path, *, pause: float, is_secure: bool = False
 ) -> Generator[Watcher]:
-    """Run one of them against an endpoint of its own until the end of the context."""
+    """Run one of them with a separate endpoint until the end of the context."""
     folder.mkdir(parents=True, exist_ok=True)
     files = certificate(folder) if is_secure else None
     endpoint, port = Endpoint(files), free_port()

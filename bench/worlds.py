@@ -1,4 +1,4 @@
-"""The worlds of the test kit: how soon one is there, and what a thousand weigh."""
+"""The worlds of the test kit: the start time of one, the memory of a thousand."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from bench import machine
 from bench.report import Report, Table, rounded
 
 NEXT_BAR_MS = 5.0
-"""A world of three VMs, each at a real address, after the first of its process."""
+"""A world with three VMs, each at a real address; not the first of its process."""
 
 TEST_BAR_MS = 50.0
 """A test of five lines: a world, a client, a Preempt, its approval, the end."""
@@ -22,11 +22,11 @@ RSS_BAR_MIB = 150.0
 WORLDS = 1_000
 FILES_EACH = 3
 SPARE_FILES = 200
-"""Open files beside the listeners."""
+"""Open files in addition to the listeners."""
 
 
 def measure(report: Report, *, rounds: int) -> None:
-    """Have another process begin worlds, so that its memory is theirs alone."""
+    """Start worlds in another process, so that its memory is only theirs."""
     worlds = _affordable(report)
     print(f"\n{worlds:,} worlds of three VMs in one process")
     done = subprocess.run(
@@ -53,7 +53,7 @@ def measure(report: Report, *, rounds: int) -> None:
 
 
 def _affordable(report: Report) -> int:
-    """Return for how many worlds the system allows open files: they see to it."""
+    """Return the number of worlds that the limit of open files allows."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WORLDS * FILES_EACH + SPARE_FILES
     if most == resource.RLIM_INFINITY or most >= wanted:

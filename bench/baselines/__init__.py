@@ -1,1 +1,1 @@
-"""Programs to compare with; each gives one answer to whatever is asked."""
+"""Programs to compare with; each returns one fixed response to all requests."""

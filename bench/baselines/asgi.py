@@ -1,6 +1,6 @@
-"""The baseline on uvicorn: bare ASGI that gives one answer.
+"""The baseline on uvicorn: plain ASGI with one fixed response.
 
-The answer's file and its ETag are in BENCH_BODY and BENCH_ETAG.
+BENCH_BODY and BENCH_ETAG have the file and the ETag of the response.
 """
 
 import os
@@ -26,7 +26,7 @@ async def app(
     _receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
     send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
 ) -> None:
-    """Give the answer to whatever is asked."""
+    """Return the fixed response."""
     assert scope["type"] == "http"
     await send(_START)
     await send(_END)

@@ -1,7 +1,7 @@
-"""The baseline of the simulator: a mock on Flask, as they are usually written.
+"""The baseline of the simulator: a typical mock on Flask.
 
-One route on Flask's own server: it looks at the header and the version, and makes the
-document of a list in memory for each request. The port is the only argument.
+It has one route on Flask's server, which checks the header and the version, and renders
+the document from a list in memory for each request. The port is the only argument.
 """
 
 import importlib
@@ -9,7 +9,7 @@ import logging
 import sys
 from typing import Any
 
-# Without types: it is no dependency, and need not be installed.
+# Without types: Flask is not a dependency and need not be installed.
 flask: Any = importlib.import_module("flask")
 
 EVENTS: list[dict[str, Any]] = [
@@ -40,6 +40,6 @@ def events() -> Any:
 
 
 if __name__ == "__main__":
-    # A line for each request would cost it more than the answer.
+    # A log line per request would cost more than the response.
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     app.run(host="127.0.0.1", port=int(sys.argv[1]), threaded=True)

@@ -1,7 +1,7 @@
-"""The watcher that many people write: a loop around urllib.
+"""A typical watcher: a loop around urllib.
 
-It approves what it has prepared for, and knows nothing else: no fault, no deadline,
-no restart.
+It approves events after preparation. It handles no errors, no deadlines and no
+restarts.
 """
 
 import json
@@ -14,7 +14,7 @@ PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 
 
 def main(url: str, handler: str, pause: float) -> None:
-    """Watch until somebody ends it."""
+    """Watch until the process is killed."""
     seen: set[str] = set()
     while True:
         for event in ask(url)["Events"]:
@@ -28,7 +28,7 @@ def main(url: str, handler: str, pause: float) -> None:
 
 
 def ask(url: str, body: object = None) -> dict[str, list[dict[str, str]]]:
-    """Return the document, or send something."""
+    """GET the document, or POST a body."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(
         url + PATH, data=data, headers={"Metadata": "true"}

@@ -96,7 +96,7 @@ class Flood(logging.Filter):
         super().__init__()
         self._clock = clock
         self._kinds: dict[tuple[str, str], tuple[float, float, int]] = {}
-        """For each kind: lines allowed, the time of that count, lines dropped since."""
+        """The state of each kind: lines allowed, the time of that count, lines dropped."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to log the record.

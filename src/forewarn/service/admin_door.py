@@ -15,7 +15,7 @@ from forewarn.service import limits, open_files
 logger = logging.getLogger("forewarn.admin")
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where one listens
-"""For wildcard addresses, the loopback address to connect to."""
+"""The loopback address to connect to, by wildcard address."""
 
 
 class Door:

@@ -59,7 +59,7 @@ _PROGRAMS: Mapping[str, str] = {
     "reimage": "Recreates a VM's disk from its image, and starts the VM.",
     "delete": "Deletes a VM.",
 }
-"""What the program for each action does."""
+"""The work of the program for each action."""
 
 _TABLE: Mapping[str, Option] = {
     "metadata.listen": Option(

@@ -57,7 +57,7 @@ class Option:
     may_be_empty: bool = False
     """Whether a text or a list can be empty."""
     words: tuple[str, ...] = ()
-    """For a word: the allowed words. For a program: its placeholders."""
+    """The allowed words of a word, or the placeholders of a program."""
     is_open: bool = False
     """Whether unknown words are accepted with a warning."""
     kinds: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ class Lines:
         """Find the headers of `text`, which must be valid TOML."""
         self._text = text
         self._tables: dict[str, int] = {"": 0}
-        """For each table with a header, its index in `_starts`."""
+        """The index in `_starts` of each table with a header."""
         self._mentions: dict[str, int] = {}
         """The first position of each table and of each parent table."""
         self._starts = [0]
