@@ -1,12 +1,11 @@
-"""Makes the agent's single file: `python deploy/bundle.py dist/forewarn-agent.pyz`.
+"""Build the agent's single file: `python deploy/bundle.py dist/forewarn-agent.pyz`.
 
-It has the agent, the protocol and what they stand on, and nothing else, so that it
-runs with any Python 3.9 or newer and nothing installed. What Python has only since 3.11
-is in it too: tomli, the release that requirements/agent.txt pins, held to its hashes;
-`--oldest 3.11` leaves it out. Two builds of one tree by one Python are the same, byte
-for byte: names are sorted and times are fixed. Beside each module is its code for the
-Python that builds it, which halves the time to start; other Pythons pass over it and
-read the source.
+It contains only the agent, the protocol and their imports, and runs with any Python 3.9
+or newer without installation. It bundles tomli, which Python has only since 3.11, in the
+release and with the hashes of requirements/agent.txt; `--oldest 3.11` omits it. Builds
+are reproducible byte for byte with one version of Python: names are sorted and times are
+fixed. Next to each module is its bytecode for the Python of the build, which halves the
+start time; other versions ignore it and read the source.
 """
 
 import argparse
@@ -40,7 +39,7 @@ SHEBANG = b"#!/usr/bin/env python3\n"
 OLDEST = (3, 9)
 HAS_TOMLLIB = (3, 11)
 
-# Any Python has to be able to read it, also those that cannot run what it imports.
+# Any version of Python must be able to parse it, even those that cannot run the agent.
 MAIN = """\
 import sys
 
@@ -61,7 +60,7 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
 def sources() -> dict[str, bytes]:
-    """Return the modules of the agent, by their names below the source."""
+    """Return the modules of the agent, by path in the source."""
     found: dict[str, bytes] = {}
     for part in PARTS:
         place = SOURCE / part
@@ -72,13 +71,13 @@ def sources() -> dict[str, bytes]:
 
 
 def _install(into: Path) -> None:
-    """Install what is bundled into a folder."""
+    """Install the bundled distributions into a directory."""
     subprocess.run(
         [
             *(sys.executable, "-m", "pip", "install", "-qq", "--no-compile"),
             *("--disable-pip-version-check", "--no-input", "--no-deps"),
             *("--require-hashes", "-r", str(PINS), "--target", str(into)),
-            # Of several archives the one of sources alone, which any machine can run.
+            # Of several archives, choose the pure Python one, which runs on any machine.
             *("--only-binary=:all:", "--implementation=py", "--abi=none"),
             *("--platform=any", f"--python-version={'.'.join(map(str, OLDEST))}"),
         ],
@@ -87,9 +86,9 @@ def _install(into: Path) -> None:
 
 
 def bundled_folder() -> Path:
-    """Return where the distributions are that are bundled, as pip installs them.
+    """Return the directory with the bundled distributions, as pip installs them.
 
-    They are fetched once, and kept in .build. Raises CalledProcessError.
+    They are downloaded once and kept in .build. Raises CalledProcessError.
     """
     kept = ROOT / ".build" / f"agent-{hashlib.sha256(PINS.read_bytes()).hexdigest()}"
     if not kept.exists():
@@ -100,14 +99,14 @@ def bundled_folder() -> Path:
             try:
                 made.rename(kept)
             except OSError:
-                # Another build may have been quicker.
+                # Another build may have been faster.
                 if not kept.exists():
                     raise
     return kept
 
 
 def bundled() -> dict[str, bytes]:
-    """Return the modules that are bundled, their licences and what they are, by names.
+    """Return the bundled modules with their licenses and metadata, by path.
 
     Raises CalledProcessError.
     """
@@ -121,16 +120,16 @@ def bundled() -> dict[str, bytes]:
 
 
 def main_of(oldest: tuple[int, int]) -> bytes:
-    """Return the first module, which refuses to run on what is older."""
+    """Return the first module, which refuses to run on older versions of Python."""
     words = ".".join(map(str, oldest))
     return MAIN.format(oldest=oldest, words=words).encode()
 
 
 def code_of(name: str, source: bytes) -> bytes:
-    """Return the code of a module, which no date or change of the source undoes.
+    """Return the bytecode of a module, valid regardless of the source's date and content.
 
-    It has no docstrings: they would be two of the twenty megabytes that the agent
-    needs. Lines are numbered as in the source, which is in the file too.
+    It has no docstrings, which would take two of the agent's twenty megabytes. Line
+    numbers match the source, which the file also contains.
     """
     tree = ast.parse(source, filename=name)
     for node in ast.walk(tree):
@@ -138,15 +137,15 @@ def code_of(name: str, source: bytes) -> bytes:
             continue
         first = node.body[0]
         assert isinstance(first, ast.Expr)
-        # Not empty, since dataclasses would make up a text then.
+        # Not empty, since dataclasses would generate a docstring.
         first.value = ast.copy_location(ast.Constant(" "), first.value)
     code = compile(tree, name, "exec", dont_inherit=True, optimize=0)
-    # PEP 552: unchecked, and so without a need for the hash.
+    # PEP 552: an unchecked hash-based pyc, so the hash does not matter.
     return importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + bytes(8) + marshal.dumps(code)
 
 
 def bundle(target: Path, *, oldest: tuple[int, int] = OLDEST) -> None:
-    """Write the file, ready to be run by that Python and newer ones.
+    """Write the file, executable with that version of Python and newer ones.
 
     Raises CalledProcessError.
     """
@@ -166,7 +165,7 @@ def bundle(target: Path, *, oldest: tuple[int, int] = OLDEST) -> None:
 
 
 def main() -> int:
-    """Build what is asked for."""
+    """Build the file named by the arguments."""
     parser = argparse.ArgumentParser(description="Make the agent's single file.")
     parser.add_argument("target", type=Path, help="the file that is written")
     parser.add_argument(
@@ -180,7 +179,7 @@ def main() -> int:
     try:
         bundle(arguments.target, oldest=(major, minor))
     except subprocess.CalledProcessError:
-        # pip has said itself what is wrong.
+        # pip has already printed the problem.
         print(f"{arguments.target} was not built", file=sys.stderr)
         return 1
     return 0

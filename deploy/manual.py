@@ -1,7 +1,7 @@
-"""Writes the manual pages: `python -m deploy.manual`.
+"""Generate the manual pages: `python -m deploy.manual`.
 
-They come from the table of commands and from the reference of the settings, so that
-nothing is said twice. A test holds `deploy/man` to it; `pytest --rewrite` renews it.
+They come from the table of commands and from the reference of the settings. A test
+compares `deploy/man` with the result; `pytest --rewrite` renews it.
 """
 
 import sys
@@ -69,7 +69,7 @@ def pages() -> Mapping[str, str]:
 
 
 def write() -> None:
-    """Write the pages, and remove those that are no more."""
+    """Write the pages, and delete obsolete ones."""
     wanted = pages()
     FOLDER.mkdir(parents=True, exist_ok=True)
     for file in FOLDER.iterdir():

@@ -1,7 +1,7 @@
-"""Writes manual pages: the few macros of man(7) that ours need, and our Markdown as them.
+"""Convert the Markdown of `docs/` to roff, with a few macros of man(7).
 
-It knows what `docs/` has of Markdown and no more: headings, paragraphs, lists, tables
-of settings, fences, code, stress and links.
+It supports only the Markdown of `docs/`: headings, paragraphs, lists, tables of settings,
+code fences, code, emphasis and links.
 """
 
 import re
@@ -16,28 +16,28 @@ _COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 
 
 def heading(name: str, section: int, *, version: str) -> str:
-    """Return the line that begins a page."""
-    # No date: a page is of a version, and its build must not depend on the day.
+    """Return the first line of a page."""
+    # No date, since the build must not depend on the day.
     return f'.TH "{name.upper()}" "{section}" "" "forewarn {version}" "forewarn"'
 
 
 def plain(text: str) -> str:
-    """Return text as roff that prints just that."""
+    """Return text escaped for roff."""
     return text.replace("\\", "\\e")
 
 
 def literal(text: str) -> str:
-    """Return what is typed: its hyphens are hyphens when they are copied."""
+    """Return typed text escaped for roff, with hyphens that can be copied."""
     return plain(text).replace("-", "\\-")
 
 
 def bold(text: str) -> str:
-    """Return what is typed, in bold."""
+    """Return typed text in bold."""
     return f"\\fB{literal(text)}\\fR"
 
 
 def line(text: str) -> str:
-    """Return a line of text that begins no macro."""
+    """Return a line of text that does not start a macro."""
     return f"\\&{text}" if text[:1] in {".", "'"} else text
 
 
@@ -75,7 +75,7 @@ def tagged(tag: str, text: str) -> Iterator[str]:
 
 
 def example(lines: Iterator[str] | list[str]) -> Iterator[str]:
-    """Yield lines that stand as they are."""
+    """Yield preformatted lines."""
     yield ".PP"
     yield ".RS 4"
     yield ".nf"
@@ -109,7 +109,7 @@ def markdown(text: str) -> Iterator[str]:
 
 
 def _heading(depth: int, text: str) -> Iterator[str]:
-    """Yield a section's heading; the page's own stands in its first line."""
+    """Yield a section's heading; the page's title is in its first line."""
     shown = inline(_LINK.sub(r"\1", text).replace("`", "")).replace('"', "\\(dq")
     if depth == 2:  # noqa: PLR2004 - the first below the title
         yield f'.SH "{shown.upper()}"'
@@ -118,7 +118,7 @@ def _heading(depth: int, text: str) -> Iterator[str]:
 
 
 def _table(rows: list[str]) -> Iterator[str]:
-    """Yield each row as a word with its meaning; the default stands beside the word."""
+    """Yield each row as a word with its meaning; the default follows the word."""
     head, _, *body = (
         [cell.strip() for cell in _CELLS.split(row)[1:-1]] for row in rows
     )

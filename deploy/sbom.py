@@ -1,8 +1,8 @@
-"""Writes the bill of materials: `python -m deploy.sbom dist`.
+"""Write the bill of materials: `python -m deploy.sbom dist`.
 
-It lists what the service runs on, and what the agent's packages bundle, in CycloneDX's
-JSON: the releases that requirements/run.txt and agent.txt pin, with their hashes and
-what needs them. The same source gives the same bytes.
+It lists the dependencies of the service and the distributions in the agent's packages,
+in CycloneDX JSON: the releases in requirements/run.txt and agent.txt, with their hashes
+and dependents. The same source gives the same bytes.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from forewarn import __version__
 SPEC_VERSION = "1.5"
 
 _NAMESPACE = uuid.UUID("6f1d7d0c-8a43-4a0e-9d0b-5b1c6a7f2e90")
-"""Of serial numbers, which are made of the content."""
+"""The UUID namespace of serial numbers, which are derived from the content."""
 
 _PIN = re.compile(r"([A-Za-z0-9._-]+)==([^ \\]+)(?: ; (.+?))?(?: \\)?")
 _HASH = re.compile(r" +--hash=sha256:([0-9a-f]{64})(?: \\)?")
@@ -37,7 +37,7 @@ class Pin:
     name: str
     version: str
     marker: str
-    """Where it is needed, as an environment marker; empty: everywhere."""
+    """The environment marker; empty: needed everywhere."""
     hashes: tuple[str, ...] = ()
     needed_by: tuple[str, ...] = ()
 
@@ -57,12 +57,12 @@ def read_pins(text: str) -> list[Pin]:
                 owners = (*last.needed_by, needed[1].lower())
                 found[-1] = replace(last, needed_by=owners)
         elif line.strip() and not line.lstrip().startswith("#"):
-            raise ValueError(f"line {number} is no pin: {line}")
+            raise ValueError(f"line {number} is not a pin: {line}")
     return found
 
 
 def agents_pins(text: str) -> list[Pin]:
-    """Return the pins of what the agent's packages bundle; raises ValueError."""
+    """Return the pins of the agent's bundled distributions; raises ValueError."""
     return [
         replace(pin, needed_by=(_ROOT,), marker="python_full_version < '3.11'")
         for pin in read_pins(text)
@@ -70,7 +70,7 @@ def agents_pins(text: str) -> list[Pin]:
 
 
 def document(pins: list[Pin], *, version: str, seconds: int) -> dict[str, Any]:
-    """Return the bill of materials of a version whose source has this time."""
+    """Return the bill of materials of a version with the time of its source."""
     refs = {pin.name: f"pkg:pypi/{pin.name}@{pin.version}" for pin in pins}
     root = f"pkg:pypi/{_ROOT}@{version}"
     needs: dict[str, set[str]] = {ref: set() for ref in (root, *refs.values())}
@@ -111,7 +111,7 @@ def _component(pin: Pin, ref: str) -> dict[str, Any]:
         "version": pin.version,
         "purl": ref,
     }
-    # A release has several archives. Which one is installed depends on the machine.
+    # A release has several archives; the machine selects one.
     properties = [{"name": "forewarn:sha256", "value": each} for each in pin.hashes]
     if pin.marker:
         properties.append({"name": "forewarn:marker", "value": pin.marker})
@@ -127,7 +127,7 @@ def text() -> str:
 
 
 def main() -> int:
-    """Write the bill of materials into a folder, and say where it is."""
+    """Write the bill of materials into a directory, and print its path."""
     parser = argparse.ArgumentParser(description="Write the bill of materials.")
     parser.add_argument("dist", type=Path, help="the folder that it is put into")
     file: Path = parser.parse_args().dist / f"forewarn-{__version__}.cdx.json"

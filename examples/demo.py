@@ -1,12 +1,12 @@
-"""The main job in under a minute, on a real service with real HTTP clients.
+"""A demo of the main features in under a minute, with a real service and HTTP clients.
 
     make demo
 
-Starts `forewarn serve` on an embedded database, has small clients play the VMs,
-gives orders with the `forewarn` command, and shows on a timeline what the VMs saw.
+It starts `forewarn serve` with a database file and small clients for the VMs. It sends
+requests with the `forewarn` command, and shows on a timeline what the VMs see.
 In one of them `forewarn agent` prepares, approves and recovers.
-Then `forewarn simulate` plays a drill to a fragile client, and to one that passes.
-Ends with status 0 only if all of it was seen on the wire.
+Then `forewarn simulate` runs a drill with a fragile client and with one that passes.
+The exit status is 0 only if the clients saw all of it.
 """
 
 import json
@@ -31,16 +31,16 @@ from demo_parts.clients import Vm
 from demo_parts.timeline import Timeline
 
 START_SECONDS = 20
-"""How long the service may take to be ready on a slow machine."""
+"""Maximum seconds until the service is ready on a slow machine."""
 STEP_SECONDS = 15
-"""How long a step may take before the demo says that it was not seen."""
+"""Maximum seconds of a step before the demo reports it as missing."""
 
 
 class Operator:
-    """Someone at a terminal, with the `forewarn` command."""
+    """An operator with the `forewarn` command."""
 
     def __init__(self, url: str, timeline: Timeline) -> None:
-        """Give orders to the service at `url`."""
+        """Send requests to the service at `url`."""
         self._url = url
         self._timeline = timeline
 
@@ -59,7 +59,7 @@ class Operator:
         return json.loads(done.stdout)
 
     def explain(self, operation: str) -> list[str]:
-        """Ask why an operation has not started, and show the reasons."""
+        """Show the reasons why an operation has not started."""
         reasons = self.run("explain", operation)["blocked_by"]
         for reason in reasons:
             self._timeline.say("forewarn", f"  waits: {reason}")
@@ -68,7 +68,7 @@ class Operator:
 
 @contextmanager
 def service(folder: Path, places: setting.Places) -> Generator[None]:
-    """Run `forewarn serve` in a process of its own, and stop it at the end."""
+    """Run `forewarn serve` in a separate process, and stop it at the end."""
     log = (folder / "serve.log").open("w")
     process = subprocess.Popen(
         [
@@ -97,7 +97,7 @@ def service(folder: Path, places: setting.Places) -> Generator[None]:
 
 
 def is_ready(url: str) -> bool:
-    """Tell whether the service takes orders."""
+    """Return whether the service is ready."""
     try:
         with urllib.request.urlopen(f"{url}/readyz", timeout=1):
             return True
@@ -106,7 +106,7 @@ def is_ready(url: str) -> bool:
 
 
 def shared_host(operator: Operator, vms: dict[str, Vm], timeline: Timeline) -> None:
-    """One host, two tenants: it waits for both, then it is done at once."""
+    """Maintain one host with two tenants: it starts when both have approved."""
     timeline.head("1  Maintenance of a host that two tenants share")
     order = operator.run("maintain", "h1", "--impact", "freeze")
     operation = order["operations"][0]["operation"]
@@ -135,7 +135,7 @@ def shared_host(operator: Operator, vms: dict[str, Vm], timeline: Timeline) -> N
 
 
 def user_reboot(operator: Operator, vms: dict[str, Vm], timeline: Timeline) -> None:
-    """A user restarts a VM; another VM of its scope approves."""
+    """Restart a VM as a user; another VM of its scope approves."""
     timeline.head("2  A user restarts web_1; its neighbour web_0 approves")
     operator.run("reboot", "web_1")
     neighbour = vms["web_0"]
@@ -153,7 +153,7 @@ def user_reboot(operator: Operator, vms: dict[str, Vm], timeline: Timeline) -> N
 
 
 def host_failure(operator: Operator, vms: dict[str, Vm], timeline: Timeline) -> None:
-    """A host fails: no notice, straight to Started, until it is restored."""
+    """Report a failed host: its events start at once and last until it is restored."""
     timeline.head("3  Host h3 fails, and is restored")
     operator.run("fail", "h3")
     event = vms["web_0"].wait_event("Started", "Reboot", "web_2", within=STEP_SECONDS)
@@ -202,7 +202,7 @@ def rollout(operator: Operator, vms: dict[str, Vm], timeline: Timeline) -> None:
 
 
 def main() -> int:
-    """Show everything; return 0 if all of it was seen."""
+    """Run all parts; return 0 if the clients saw everything."""
     timeline = Timeline()
     folder = Path(tempfile.mkdtemp(prefix="forewarn-demo-"))
     places = setting.prepare(folder)

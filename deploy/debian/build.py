@@ -1,8 +1,8 @@
-"""Builds the Debian packages: `python -m deploy.debian.build dist`.
+"""Build the Debian packages: `python -m deploy.debian.build dist`.
 
-`forewarn-agent` is the agent alone, for any architecture. `forewarn` is everything,
-with what it runs on in a folder of its own: the releases that requirements/run.txt
-pins, held to their hashes, so that nothing of the system is replaced.
+`forewarn-agent` has only the agent, for any architecture. `forewarn` has everything. Its
+dependencies are in a separate directory, so that no package of the system is replaced:
+the releases in requirements/run.txt, checked against their hashes.
 """
 
 import argparse
@@ -33,13 +33,13 @@ AGENT_DOCS = (
     DOCS / "explanation" / "agent-decisions.md",
     DOCS / "explanation" / "event-lifecycle.md",
 )
-"""What the agent's package has of the documentation besides the agent's guides."""
+"""Pages in the agent's package in addition to the agent's guides."""
 
 MAINTAINER = "The forewarn maintainers <maintainers@forewarn.invalid>"
-"""Of a package that nobody has built in a name of their own (DEBFULLNAME, DEBEMAIL)."""
+"""The maintainer of a package without DEBFULLNAME and DEBEMAIL."""
 
 LONG_AGO = 315532800
-"""1980-01-01: the time of a source that has none, neither by git nor by variable."""
+"""1980-01-01: the time of a source without git and without the variable."""
 
 AGENT_FOLDER = "/usr/lib/forewarn-agent"
 SERVICE_FOLDER = "/usr/lib/forewarn"
@@ -67,18 +67,18 @@ from forewarn.cli import main
 sys.exit(main())
 """
 UNPACKERS_NOTES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
-"""What pip notes beside a distribution: it differs with the place of the build."""
+"""Files that pip adds to a distribution and that depend on the place of the build."""
 
 
 def debian_version(version: str) -> str:
-    """Return a version as Debian sorts it: 0.1.0.dev0 is before 0.1.0."""
+    """Return a version in Debian's notation, so that 0.1.0.dev0 sorts before 0.1.0."""
     for word in (".dev", "a", "b", "rc"):
         version = version.replace(word, f"~{word.strip('.')}")
     return version
 
 
 def source_moment() -> Moment:
-    """Return SOURCE_DATE_EPOCH, else the time of the commit that is checked out."""
+    """Return SOURCE_DATE_EPOCH, or the time of the checked-out commit."""
     told = os.environ.get("SOURCE_DATE_EPOCH")
     if told:
         return Moment(seconds=int(told))
@@ -92,7 +92,7 @@ def source_moment() -> Moment:
 
 
 def maintainer() -> str:
-    """Return who answers for the package, as Debian's own tools are told it."""
+    """Return the maintainer, from the variables of Debian's tools."""
     name, mail = os.environ.get("DEBFULLNAME"), os.environ.get("DEBEMAIL")
     return f"{name} <{mail}>" if name and mail else MAINTAINER
 
@@ -130,7 +130,7 @@ def build_service(dist: Path, work: Path) -> Path:
         if file.is_file() and "__pycache__" not in file.parts:
             name = file.relative_to(ROOT / "src").as_posix()
             stage.put(f"{home}/{name}", file.read_bytes())
-    # An environment as venv makes them: what forewarn starts finds the same modules.
+    # A virtual environment, so that child processes find the same modules.
     stage.put(
         f"{SERVICE_FOLDER}/pyvenv.cfg",
         "home = /usr/bin\ninclude-system-site-packages = false\n"
@@ -176,7 +176,7 @@ def _put_pages(stage: Stage, names: Sequence[str]) -> None:
 
 
 def completion_places(program: str) -> dict[str, str]:
-    """Return where each shell looks for the completions of a program."""
+    """Return the path of a program's completions for each shell."""
     return {
         "bash": f"/usr/share/bash-completion/completions/{program}",
         "zsh": f"/usr/share/zsh/vendor-completions/{completion.function_of(program)}",
@@ -194,13 +194,13 @@ def _changes() -> str:
 
 
 def _documents(pages: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
-    """Yield pages, and the document that they try the agent with, where they link it."""
+    """Yield pages, and the example document at the path that they link to."""
     for page in (*sorted(pages), EVENTS):
         yield page.relative_to(ROOT).as_posix(), page.read_bytes()
 
 
 def _python() -> tuple[int, int]:
-    """Return the version of the system's Python, for which the pins are chosen."""
+    """Return the version of the system's Python, which selects the pins."""
     version = _said(
         SYSTEM_PYTHON, "-c", "import sys; print(*sys.version_info[:2], sep='.')"
     )
@@ -209,7 +209,7 @@ def _python() -> tuple[int, int]:
 
 
 def _install_pins(home: Path, version: str) -> None:
-    """Put what the service runs on into a folder, without what is of one build only."""
+    """Install the service's dependencies into a directory, without build-specific files."""
     home.mkdir(parents=True)
     subprocess.run(
         [
@@ -228,7 +228,7 @@ def _install_pins(home: Path, version: str) -> None:
 
 
 def _forget_place(home: Path) -> None:
-    """Remove what pip noted, which differs with the place of the build."""
+    """Remove files of pip that depend on the place of the build."""
     for notes in home.glob("*.dist-info"):
         for name in UNPACKERS_NOTES:
             (notes / name).unlink(missing_ok=True)
@@ -240,7 +240,7 @@ def _said(*command: str) -> str:
 
 
 def main() -> int:
-    """Build what is asked for, and say where it is."""
+    """Build the packages named by the arguments, and print their paths."""
     parser = argparse.ArgumentParser(description="Build the Debian packages.")
     parser.add_argument("dist", type=Path, help="the folder that they are put into")
     builders = {"forewarn-agent": build_agent, "forewarn": build_service}
@@ -255,7 +255,7 @@ def main() -> int:
                 try:
                     print(build(arguments.dist, Path(work)))
                 except subprocess.CalledProcessError as error:
-                    # It has said itself what is wrong.
+                    # The program has already printed the problem.
                     print(f"{name} was not built: {error}", file=sys.stderr)
                     return 1
     return 0

@@ -1,6 +1,6 @@
-"""The licences of what is bundled, as Debian's copyright file tells them.
+"""The licenses of bundled distributions in the format of Debian's copyright file.
 
-Each distribution says its licence in its metadata, and brings the whole text.
+Each distribution names its license in its metadata and contains the full text.
 """
 
 import csv
@@ -14,8 +14,8 @@ _TEXTS = ("LICEN[CS]E*", "COPYING*", "NOTICE*")
 def stanzas(home: Path, place: str) -> str:
     """Return a stanza for each distribution that is installed in `home`.
 
-    `place` is where the package puts that folder. Each distribution still has its
-    RECORD. Raises ValueError for one without a licence, or without its text.
+    `place` is the path of that directory in the package. Each distribution must have its
+    RECORD. Raises ValueError for one without a license or without its text.
     """
     made = [_stanza(notes, place) for notes in sorted(home.glob("*.dist-info"))]
     return "".join(f"\n{each}" for each in made)
@@ -46,7 +46,7 @@ def _stanza(notes: Path, place: str) -> str:
 
 
 def _parts(notes: Path) -> list[str]:
-    """Return the files and folders of a distribution, as its RECORD lists them."""
+    """Return the files and directories in the RECORD of a distribution."""
     with (notes / "RECORD").open(encoding="utf-8", newline="") as opened:
         files = [row[0] for row in csv.reader(opened) if row]
     tops = [file.partition("/") for file in files if not file.startswith("..")]
@@ -54,7 +54,7 @@ def _parts(notes: Path) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """Return a line of a licence in the form of the copyright file."""
+    """Return a line of a license in the format of the copyright file."""
     stripped = text.rstrip()
     return f"  {stripped}" if stripped else " ."
 

@@ -1,7 +1,7 @@
-"""A Debian package in the making: a tree of files, its control data, and its build.
+"""The build of a Debian package: a tree of files and its control data.
 
-dpkg-deb is all that it needs. Two builds of the same files are the same, byte for byte:
-times, owners and modes are fixed, and dpkg-deb sorts what it packs.
+It needs only dpkg-deb. Builds of the same files are the same, byte for byte: times,
+owners and modes are fixed, and dpkg-deb sorts the files.
 """
 
 import gzip
@@ -18,19 +18,19 @@ PROGRAM = 0o755
 PLAIN = 0o644
 
 BLOCK = 1024
-"""Bytes: Installed-Size is in these."""
+"""Bytes in a unit of Installed-Size."""
 
 SCRIPTS = ("postinst", "prerm", "postrm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """When a package is said to be made: the time of its source, not of its build."""
+    """The date of a package: the time of its source, not of its build."""
 
     seconds: int
 
     def rfc(self) -> str:
-        """Return it as a Debian changelog has it."""
+        """Return it in the format of a Debian changelog."""
         when = datetime.fromtimestamp(self.seconds, tz=UTC)
         return when.strftime("%a, %d %b %Y %H:%M:%S +0000")
 
@@ -41,46 +41,46 @@ class Stage:
 
     name: str
     version: str
-    """As Debian has it."""
+    """The version in Debian's notation."""
     architecture: str
     maintainer: str
     moment: Moment
     folder: Path
-    """Where the tree is built; nothing may be there."""
+    """The directory of the tree, which must be empty."""
     texts: Path
-    """Where the texts of all packages are, with a folder for each package's own."""
+    """The directory with the texts of all packages, one subdirectory for each."""
     _conffiles: list[str] = field(default_factory=list[str])
 
     def put(self, place: str, data: bytes | str, *, mode: int = PLAIN) -> None:
-        """Put a file at an absolute place."""
+        """Add a file at an absolute path."""
         file = self._file(place)
         file.write_bytes(data.encode() if isinstance(data, str) else data)
         file.chmod(mode)
 
     def put_conffile(self, place: str, data: bytes | str) -> None:
-        """Put a file that the administrator may change: it is left as it is then."""
+        """Add a configuration file, whose changes an upgrade keeps."""
         self.put(place, data)
         self._conffiles.append(place)
 
     def put_packed(self, place: str, data: bytes | str) -> None:
-        """Put a file compressed, as Debian has its documents."""
+        """Add a compressed file, as Debian does for documents."""
         raw = data.encode() if isinstance(data, str) else data
         self.put(f"{place}.gz", gzip.compress(raw, 9, mtime=0))
 
     def link(self, place: str, target: str) -> None:
-        """Put a symbolic link."""
+        """Add a symbolic link."""
         self._file(place).symlink_to(target)
 
     def own(self, name: str) -> str:
-        """Return one of the package's own texts."""
+        """Return one of the package's texts."""
         return (self.texts / self.name / name).read_text(encoding="utf-8")
 
     def put_documents(
         self, changes: str, documents: Mapping[str, bytes], *, bundled: str = ""
     ) -> None:
-        """Put what belongs below /usr/share/doc, by its name there.
+        """Add files below /usr/share/doc, by name there.
 
-        `bundled` has the licences of other projects, as copyright tells them.
+        `bundled` has the licenses of other projects in the format of copyright.
         """
         place = f"/usr/share/doc/{self.name}"
         entry = (
@@ -96,7 +96,7 @@ class Stage:
             self.put(f"{place}/{name}", data)
 
     def build(self, dist: Path, words: Mapping[str, str]) -> Path:
-        """Build the package into a folder; `words` stand in its control file."""
+        """Build the package into a directory; `words` fill its control file."""
         control = self.folder / "DEBIAN"
         sizes = [-(-file.lstat().st_size // BLOCK) for file in self._files()]
         md5sums = "".join(
@@ -127,7 +127,7 @@ class Stage:
         dist.mkdir(parents=True, exist_ok=True)
         target = dist / f"{self.name}_{self.version}_{self.architecture}.deb"
         subprocess.run(
-            # A harder compression takes five times as long, for a tenth of the size.
+            # A higher compression takes five times as long and saves a tenth of the size.
             [
                 "dpkg-deb",
                 "--root-owner-group",
@@ -157,8 +157,8 @@ class Stage:
         )
 
     def _settle(self) -> None:
-        """Give everything its time, and folders the mode that the umask took."""
-        # Folders last: whatever is done in one gives it another time.
+        """Set the times of all files, and the modes of directories."""
+        # Directories last, since changes inside them change their times.
         for path in sorted(self.folder.rglob("*"), reverse=True):
             if path.is_dir() and not path.is_symlink():
                 path.chmod(PROGRAM)

@@ -5,8 +5,8 @@
 
 For each event that names this VM, runs PREPARE-COMMAND with the event as JSON on
 standard input, and approves the event if the command succeeds. Without a command
-it only tells what it sees. FOREWARN_ENDPOINT says where to ask (default: the
-address that every VM has), FOREWARN_POLLS after how many polls to end.
+it only prints the events. FOREWARN_ENDPOINT is the endpoint (default: the metadata
+address), and FOREWARN_POLLS the number of polls before it ends.
 """
 
 import json
@@ -23,14 +23,14 @@ ENDPOINT = os.environ.get("FOREWARN_ENDPOINT", "http://169.254.169.254")
 EVENTS = f"{ENDPOINT}/metadata/scheduledevents?api-version=2020-07-01"
 NAME = f"{ENDPOINT}/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 FIRST_ANSWER_SECONDS = 130
-"""The first answer may take two minutes: that is when the service is switched on."""
+"""The first response can take two minutes, since it enables Scheduled Events."""
 
 # Metadata never goes through a proxy.
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def ask(url: str, body: bytes | None = None) -> bytes:
-    """Return the answer's bytes; raises OSError for anything but a good answer."""
+    """Return the response's bytes; raises OSError for other statuses than 2xx."""
     request = urllib.request.Request(url, data=body, headers={"Metadata": "true"})
     with opener.open(request, timeout=FIRST_ANSWER_SECONDS) as answer:
         return answer.read()
@@ -42,7 +42,7 @@ def say(text: str) -> None:
 
 
 def my_name() -> str:
-    """Return this VM's name as events write it."""
+    """Return this VM's name as it appears in events."""
     while True:
         try:
             return ask(NAME).decode()
@@ -83,7 +83,7 @@ def look(me: str, known: dict[str, Event], command: list[str]) -> dict[str, Even
 
 
 def main() -> None:
-    """Watch until told to stop."""
+    """Watch until it is stopped."""
     me = my_name()
     say(f"I am {me}")
     known: dict[str, Event] = {}
@@ -92,7 +92,7 @@ def main() -> None:
         try:
             known = look(me, known, sys.argv[1:])
         except (OSError, ValueError, KeyError) as error:
-            say(f"no news: {error}")  # The next poll comes in a second.
+            say(f"no news: {error}")  # The next poll follows in a second.
         polls -= 1
         if polls == 0:
             return

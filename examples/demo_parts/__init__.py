@@ -1,1 +1,1 @@
-"""The parts of the demo that are not its story."""
+"""Components of the demo."""

@@ -1,7 +1,7 @@
-"""The agent's part of the demo: it prepares, approves and recovers in one VM.
+"""The agent in the demo: it prepares, approves and recovers in one VM.
 
-`forewarn agent` runs as it would in the VM, with a handler that takes it out of a pool
-and back in. What it tells into its file of notifications is what the timeline shows.
+`forewarn agent` runs as in a VM, with a handler that removes the VM from a pool and adds
+it again. The timeline shows the agent's notifications, which it writes to a file.
 """
 
 import json
@@ -40,14 +40,14 @@ path = "{folder}/told.jsonl"
 READY_SECONDS = 15
 LOOK_SECONDS = 0.1
 QUIET = {"seen", "started", "gone"}
-"""What the timeline shows anyway, as the VM sees it."""
+"""Notifications that the timeline already shows from the VM's view."""
 
 
 class Agent:
-    """A running agent, and what it has told."""
+    """A running agent and its notifications."""
 
     def __init__(self, folder: Path, timeline: Timeline) -> None:
-        """Read what it tells in this folder."""
+        """Read the notifications in this directory."""
         self.pool = folder / "in-the-pool"
         self._told = folder / "told.jsonl"
         self._timeline = timeline
@@ -55,7 +55,7 @@ class Agent:
         self.kinds: list[str] = []
 
     def look(self) -> None:
-        """Show what it has told since the last look."""
+        """Show the notifications since the last call."""
         lines = self._told.read_text().splitlines() if self._told.exists() else []
         for line in lines[self._read :]:
             told: dict[str, Any] = json.loads(line)
@@ -67,7 +67,7 @@ class Agent:
         self._read = len(lines)
 
     def wait(self, kind: str, *, within: float) -> bool:
-        """Wait until it has told this."""
+        """Wait for a notification."""
         return wait_for(lambda: self._has_told(kind), within)
 
     def _has_told(self, kind: str) -> bool:
@@ -76,7 +76,7 @@ class Agent:
 
 
 def wait_for(happened: Callable[[], bool], within: float) -> bool:
-    """Wait until something has happened; return whether it has."""
+    """Wait until a condition holds; return whether it does."""
     deadline = time.monotonic() + within
     while not happened():
         if time.monotonic() > deadline:
@@ -123,7 +123,7 @@ def play(
     timeline: Timeline,
     within: float,
 ) -> None:
-    """Have the VM restarted by its user, with an agent in it."""
+    """Restart the VM with the agent as its user."""
     timeline.head(f"5  The agent in {vm.name}: prepares, approves, recovers")
     with running(*place, timeline) as agent:
         order("reboot", vm.name)

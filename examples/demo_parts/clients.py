@@ -1,4 +1,4 @@
-"""Small clients that play the VMs: they know the metadata address and no more."""
+"""Small clients that act as VMs; they know only the metadata address."""
 
 import http.client
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from demo_parts.timeline import Timeline
 
 POLL_SECONDS = 0.2
-"""Five times a second; once a second is usual."""
+"""Seconds between polls; one second is usual."""
 
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 HEADERS = {"Metadata": "true"}
@@ -18,14 +18,14 @@ TENANTS = {"web": "shop", "db": "bank"}
 
 
 class NotSeenError(Exception):
-    """Something that should have been seen was not."""
+    """A client did not see an expected event."""
 
 
 class Vm:
-    """A VM that polls its document and remembers each event's statuses."""
+    """A VM that polls its document and records the statuses of each event."""
 
     def __init__(self, name: str, port: int, timeline: Timeline) -> None:
-        """Be the VM with this name, whose metadata address has this port."""
+        """Act as the VM with this name, whose metadata address has this port."""
         self.name = name
         self._port = port
         self._timeline = timeline
@@ -33,12 +33,12 @@ class Vm:
         self._now: dict[str, dict[str, Any]] = {}
         self._history: dict[str, list[str]] = {}
         self._named: set[tuple[str, str]] = set()
-        """Each event type with each VM that an event of this type named."""
+        """The pairs of event type and named VM seen so far."""
         self._incarnation = 0
         self._changed = threading.Condition()
 
     def poll(self) -> None:
-        """Ask for the document once."""
+        """Request the document once."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
         try:
             connection.request("GET", PATH, headers=HEADERS)
@@ -77,12 +77,12 @@ class Vm:
         )
 
     def _say(self, what: str) -> None:
-        # Its whole scope sees the same; one voice for each tenant is enough.
+        # The whole scope sees the same, so one VM per tenant reports it.
         if self.name.endswith("_0"):
             self._timeline.say(self.name, what, tenant=self._tenant)
 
     def approve(self, event_id: str) -> None:
-        """Tell the platform to go ahead."""
+        """Approve an event."""
         self._timeline.say(
             self.name, f"approves {short(event_id)}", tenant=self._tenant, bold=True
         )
@@ -94,7 +94,7 @@ class Vm:
         if status != http.client.OK:
             raise NotSeenError(f"{self.name} approved and got {status}")
 
-    # What it has seen
+    # Results
 
     def wait_enabled(self, *, within: float) -> bool:
         """Wait for a first document."""
@@ -129,19 +129,19 @@ class Vm:
         return self._wait(lambda: event_id not in self._now, within)
 
     def status_of(self, event_id: str) -> str:
-        """Return the event's status as it was last seen."""
+        """Return the last seen status of the event."""
         return self._now[event_id]["EventStatus"]
 
     def source_of(self, event_id: str) -> str:
-        """Return who caused the event."""
+        """Return the source of the event."""
         return self._now[event_id]["EventSource"]
 
     def history_of(self, event_id: str) -> list[str]:
-        """Return the statuses that the event was seen in."""
+        """Return all seen statuses of the event."""
         return self._history[event_id]
 
     def was_named(self, event_type: str, resource: str) -> bool:
-        """Tell whether an event of this type that names the VM was seen."""
+        """Return whether an event of this type that names the VM was seen."""
         return (event_type, resource) in self._named
 
     def _wait(self, happened: Callable[[], bool], within: float) -> bool:
@@ -150,13 +150,13 @@ class Vm:
 
 
 def short(event_id: str) -> str:
-    """Return enough of an EventId to tell it from the others."""
+    """Return a part of an EventId that distinguishes it from others."""
     return event_id[:8]
 
 
 @contextmanager
 def watching(ports: dict[str, int], timeline: Timeline) -> Generator[dict[str, Vm]]:
-    """Have every VM poll in a thread of its own, until the end."""
+    """Let every VM poll in a separate thread until the end."""
     vms = {name: Vm(name, port, timeline) for name, port in ports.items()}
     over = threading.Event()
 

@@ -1,7 +1,7 @@
-"""The simulator's part of the demo: one drill, a client that fails it, one that passes.
+"""The simulator in the demo: a drill with a client that fails and one that passes.
 
-`forewarn simulate` plays the drill and judges by what the client does; its exit
-status is all that a build needs. Both clients are real programs.
+`forewarn simulate` runs the drill and checks the client's actions. A build needs only
+its exit status. Both clients are real programs.
 """
 
 import json
@@ -22,15 +22,15 @@ CAREFUL = [
 ]
 
 SPEED = 5
-"""Half a minute's notice takes six seconds."""
+"""The speed: a notice of 30 seconds takes six."""
 END_SECONDS = 60
-"""How long a drill may take on a slow machine."""
+"""Maximum seconds of a drill on a slow machine."""
 
 SHOWN = {"step", "event", "fault", "approved"}
 
 
 def play(timeline: Timeline) -> None:
-    """Play the drill to both clients."""
+    """Run the drill with both clients."""
     timeline.head("6  A drill for your own program: an eviction and two bad answers")
     timeline.check(
         "a client written in a hurry dies of a 500: the drill fails, with status 1",
@@ -43,7 +43,7 @@ def play(timeline: Timeline) -> None:
 
 
 def _drill(name: str, client: list[str], timeline: Timeline) -> int:
-    """Play it to a client, tell the timeline what happens; return the status."""
+    """Run it with a client, show the steps on the timeline; return the exit status."""
     metadata, admin = setting.free_ports(2)
     words = [
         *("simulate", DRILL, "--speed", str(SPEED)),

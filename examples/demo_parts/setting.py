@@ -1,4 +1,4 @@
-"""Where the demo plays: a fleet, quick settings, and free ports on loopback."""
+"""The environment of the demo: a fleet, fast settings, and free ports on loopback."""
 
 import socket
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ listen = "127.0.0.1:{admin_port}"
 [store]
 url = "sqlite:///{store}"
 
-[timing]                        # minutes as seconds, so that nobody has to wait
+[timing]                        # seconds instead of minutes, to keep the demo short
 freeze_notice = "12s"
 reboot_notice = "12s"
 recovery = "3s"
@@ -68,15 +68,15 @@ VMS = (
 
 @dataclass(frozen=True)
 class Places:
-    """Where to find everybody."""
+    """The addresses of the service."""
 
     admin_url: str
     vms: dict[str, int]
-    """The port of each VM's own listener."""
+    """The port of each VM's listener."""
 
 
 def prepare(folder: Path) -> Places:
-    """Write the fleet and the settings; return where everybody will be."""
+    """Write the fleet file and the settings; return the addresses."""
     ports = free_ports(len(VMS) + 1)
     vms = {vm[0]: port for vm, port in zip(VMS, ports, strict=False)}
     fleet = FLEET + "".join(HOSTS.format(name=name) for name in ("h1", "h2", "h3"))
@@ -97,7 +97,7 @@ def prepare(folder: Path) -> Places:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of loopback that nobody listens on now."""
+    """Return free ports on loopback."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))

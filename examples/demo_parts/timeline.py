@@ -1,4 +1,4 @@
-"""What happened, as lines that a newcomer can follow."""
+"""The timeline of the demo, for readers who do not know forewarn."""
 
 import os
 import sys
@@ -18,10 +18,10 @@ GOOD, BAD, DIM = "32", "31", "2"
 
 
 class Timeline:
-    """Prints who saw or did what, when; remembers what was seen."""
+    """Prints who did or saw what and when, and records missing steps."""
 
     def __init__(self) -> None:
-        """Begin at second 0; colours only where they can be seen."""
+        """Start at second 0, with colors only on a terminal."""
         self.all_seen = True
         self._began = time.monotonic()
         self._colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -29,11 +29,11 @@ class Timeline:
         self._checks = 0
 
     def head(self, title: str) -> None:
-        """Begin a new part of the story."""
+        """Print the title of a new part."""
         self._print(f"\n{self._paint(title, '1')}")
 
     def say(self, who: str, what: str, *, tenant: str = "", bold: bool = False) -> None:
-        """Tell that somebody did or saw something."""
+        """Print what one party did or saw."""
         seconds = time.monotonic() - self._began
         colour = COLOURS.get(tenant or who, "0")
         if bold:
@@ -42,14 +42,14 @@ class Timeline:
         self._print(f"{moment}  {self._paint(f'{who:<9}', colour)} {what}")
 
     def check(self, what: str, *, seen: bool) -> None:
-        """Tell whether something that matters was seen on the wire."""
+        """Print whether an expected step was seen by the clients."""
         self._checks += 1
         self.all_seen = self.all_seen and seen
         mark = self._paint("✔", GOOD) if seen else self._paint("✘ not seen:", BAD)
         self._print(f"         {mark} {what}")
 
     def end(self) -> None:
-        """Say how it ended, and what to try next."""
+        """Print the result and what to try next."""
         seconds = time.monotonic() - self._began
         if not self.all_seen:
             self._print(f"\n{self._paint('Not everything was seen.', BAD)}")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""A program for the command driver that harms nothing: it writes a log, and waits.
+"""A harmless program for the command driver: it writes a log and waits.
 
     harmless.py FOLDER ACTION VM [--seconds S] [--wait-for FILE]
     harmless.py FOLDER observe VM
     harmless.py FOLDER probe VM --operation OPERATION
 
-It reads the call from standard input, appends `begun …` and `done …` to FOLDER/log,
-and remembers in FOLDER where each VM is, so that `observe` can tell. It shows what
-a program of yours is given and must answer; harmless.toml configures it.
+It reads the call from standard input and appends `begun …` and `done …` to FOLDER/log.
+It stores the host of each VM in FOLDER for `observe`. It shows the input and the output
+of such a program; harmless.toml configures it.
 """
 
 import argparse
@@ -19,11 +19,11 @@ from pathlib import Path
 DONE, RUNS, UNKNOWN, DOWN = 0, 1, 2, 3
 
 WAIT_SECONDS = 60.0
-"""For the file of --wait-for, then it has failed."""
+"""Maximum seconds to wait for the file of --wait-for; then the program fails."""
 
 
 def main() -> int:
-    """Do as the words say; return the exit status."""
+    """Run the action in the arguments; return the exit status."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("action")
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def observe(folder: Path, vm: str) -> int:
-    """Print where the VM is; the exit status says whether it runs."""
+    """Print the VM's host; the exit status says whether it runs."""
     file = folder / f"vm.{vm}"
     if not file.exists():
         return UNKNOWN
@@ -63,7 +63,7 @@ def observe(folder: Path, vm: str) -> int:
 
 
 def probe(folder: Path, vm: str, operation: str) -> int:
-    """Tell by the exit status what became of the work on a VM."""
+    """Return the result of the work on a VM as an exit status."""
     log = folder / "log"
     lines = log.read_text().splitlines() if log.exists() else []
     about = [line for line in lines if f" {vm} for {operation} " in line]
@@ -77,7 +77,7 @@ def note(folder: Path, line: str) -> None:
 
 
 def wait_for(file: Path) -> bool:
-    """Wait until a file is there; tell whether it came."""
+    """Wait until a file exists; return whether it does."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not file.exists():
         if time.monotonic() > deadline:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A client as one writes it in a hurry: every answer is a good one, until it is not.
+"""A client without error handling, which expects every response to be valid.
 
-It stands here to fail: `forewarn simulate drill.toml` shows why. The same job, done
-with care, is in examples/clients/watch.py.
+It is meant to fail: `forewarn simulate drill.toml` shows why. A robust client for the
+same job is examples/clients/watch.py.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""A small service that runs in a VM: it works, and leaves in time when it must.
+"""A small service in a VM, which finishes its jobs before the VM stops.
 
-It watches the Scheduled Events of its VM. Before its VM goes (Preempt, Terminate,
-Redeploy, Reboot) it finishes what it has in hand, and then approves, so that nobody
-waits for longer than it needs. A Freeze of a few seconds does not matter to it.
+It watches the Scheduled Events of its VM. Before the VM stops (Preempt, Terminate,
+Redeploy, Reboot) it finishes its current jobs and then approves, so that the event can
+start early. It ignores a Freeze of a few seconds.
 """
 
 import json
@@ -16,15 +16,15 @@ PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 POLL_SECONDS = 1.0
 PATIENCE_SECONDS = 10.0
 
-# The metadata address is never reached through a proxy.
+# Requests to the metadata address never use a proxy.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Service:
-    """Takes jobs until it must go."""
+    """A service that accepts jobs until its VM must stop."""
 
     def __init__(self, name: str, *, poll_seconds: float = POLL_SECONDS) -> None:
-        """Be the service of the VM `name`."""
+        """Start without jobs; `name` is the name of the VM."""
         self.name = name
         self.jobs: queue.Queue[str] = queue.Queue()
         self.done: list[str] = []
@@ -35,17 +35,17 @@ class Service:
         self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Self:
-        """Begin to watch."""
+        """Start to watch."""
         self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End."""
+        """Stop watching."""
         self._ends.set()
         self._thread.join()
 
     def look(self) -> None:
-        """Ask once, and do what has to be done."""
+        """Poll once and handle the events."""
         for event in self._ask()["Events"]:
             if (
                 self.name not in event["Resources"]
@@ -71,7 +71,7 @@ class Service:
         )
         with _OPENER.open(request, timeout=PATIENCE_SECONDS) as answer:
             text = answer.read()
-        # The answer to an approval is empty; a document never is.
+        # The response to an approval is empty; a document never is.
         return json.loads(text) if body is None else None
 
     def _run(self) -> None:
@@ -79,5 +79,5 @@ class Service:
             try:
                 self.look()
             except (OSError, ValueError, KeyError):
-                # Whatever is wrong with an answer, the next one may be better.
+                # Ignore any error, since the next poll may succeed.
                 continue

@@ -1,4 +1,4 @@
-"""The service's tests: what it does before its VM goes.
+"""Tests of the service: its behavior before its VM stops.
 
 pytest examples/testing
 """

@@ -1,4 +1,4 @@
-"""The same service under unittest, with no plugin and no fixture.
+"""Tests of the same service with unittest, without plugin and fixture.
 
 python -m unittest examples/testing/test_with_unittest.py
 """
@@ -16,10 +16,10 @@ from service import Service
 
 
 class ServiceTest(unittest.TestCase):
-    """What the service does when things happen to its VM."""
+    """Tests of the service during events of its VM."""
 
     def setUp(self) -> None:
-        """Begin a world of one VM, and have the service find it."""
+        """Start a world with one VM, and point the service to it."""
         self.world = self.enterContext(ScheduledEvents(vms=1))
         before = os.environ.get("FOREWARN_ENDPOINT")
         os.environ.update(self.world.environment())
@@ -37,7 +37,7 @@ class ServiceTest(unittest.TestCase):
         assert service.is_leaving
 
     def test_it_asks_nobody_when_its_vm_has_failed(self) -> None:
-        """What has started already needs no approval."""
+        """An event that has already started needs no approval."""
         service = Service("web_0")
         event = self.world.vm("web_0").fail()
         service.look()

@@ -1,6 +1,6 @@
-"""A receiver of webhooks: checks the signature, drops what came before, and prints.
+"""A receiver of webhooks: checks signatures, ignores repeated messages, prints the rest.
 
-Run it beside a service on the same machine: `receiver.py SECRET_FILE [PORT]`.
+Run it on the machine of the service: `receiver.py SECRET_FILE [PORT]`.
 """
 
 import json
@@ -14,14 +14,14 @@ BODY_BYTES_MAX = 1 << 20
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Takes posts."""
+    """The handler of POST requests."""
 
     protocol_version = "HTTP/1.1"
     secret = ""
     seen: set[str] = set()  # noqa: RUF012 - a real one keeps it in its database
 
     def do_POST(self) -> None:
-        """Take one."""
+        """Handle one message."""
         length = int(self.headers.get("Content-Length", 0))
         if length > BODY_BYTES_MAX:
             self.close_connection = True
@@ -32,7 +32,7 @@ class Receiver(BaseHTTPRequestHandler):
             self.answer(401)
             return
         for event in json.loads(body):
-            # Delivery is at least once: the id tells what came before.
+            # Delivery is at least once, so ignore known IDs.
             if event["id"] not in self.seen:
                 self.seen.add(event["id"])
                 data = event["data"]
@@ -42,20 +42,20 @@ class Receiver(BaseHTTPRequestHandler):
         self.answer(200)
 
     def is_good(self, body: bytes) -> bool:
-        """Tell whether the signature is; a header that is missing is none."""
+        """Return whether the signature is valid; missing headers are not."""
         try:
             return is_genuine(self.secret, self.headers, body)
         except (KeyError, TypeError, ValueError):
             return False
 
     def answer(self, status: int) -> None:
-        """Answer with a status alone."""
+        """Respond with only a status."""
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Log nothing: what came is printed."""
+        """Log nothing, since messages are printed."""
 
 
 if __name__ == "__main__":

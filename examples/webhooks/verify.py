@@ -1,4 +1,4 @@
-"""Whether a webhook is forewarn's: the whole check, to be copied."""
+"""The complete check of a webhook's signature, to copy into your program."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ SECONDS_MAX = 300
 
 
 def is_genuine(secret: str, headers: Mapping[str, str] | Message, body: bytes) -> bool:
-    """Tell whether `body` was signed with the secret in the last five minutes."""
+    """Return whether `body` was signed with the secret in the last five minutes."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     number, sent = headers["webhook-id"], headers["webhook-timestamp"]
     if abs(time.time() - int(sent)) > SECONDS_MAX:

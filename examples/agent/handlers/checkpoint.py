@@ -1,4 +1,4 @@
-"""Writes the state of a job down before an event, and removes it after it."""
+"""A handler that saves the state of a job before an event, and deletes it afterwards."""
 
 import json
 import os
@@ -9,18 +9,18 @@ STATE = Path(os.environ.get("CHECKPOINT", "/var/lib/job/checkpoint.json"))
 
 
 def save(event: dict[str, Any]) -> None:
-    """Keep what must not be lost; whatever is raised withholds the approval."""
+    """Save the state; any exception withholds the approval."""
     written = STATE.with_suffix(".new")
     with written.open("w") as file:
         json.dump({"for": event["EventId"], "step": 42}, file)
         file.flush()
-        # The VM may be gone a moment after the approval.
+        # The VM can disappear just after the approval.
         os.fsync(file.fileno())
     written.rename(STATE)
     print("saved", STATE)
 
 
 def forget(event: dict[str, Any]) -> None:
-    """Remove it; the event is empty if the agent's journal was lost."""
+    """Delete the state; the event is empty if the agent's journal was lost."""
     STATE.unlink(missing_ok=True)
     print("resumed after", event.get("EventType", "an unknown event"))

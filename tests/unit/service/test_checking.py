@@ -80,7 +80,7 @@ def test_store_that_everybody_may_read_is_warned_of(folder: Path) -> None:
     assert _warnings() == []
     store.chmod(0o644)
     [warning] = _warnings()
-    assert "forewarn.db (store.url) can be read by everybody" in warning
+    assert "forewarn.db (store.url) can be read by all users" in warning
 
 
 def without(name: str) -> None:
