@@ -311,7 +311,11 @@ def _show(report: Report, story: _Story) -> None:
             rounded(percentile(story.each, 0.5)),
             "-",
         ),
-        ("change → response to a VM, p99 ms", rounded(percentile(story.each, 0.99)), "-"),
+        (
+            "change → response to a VM, p99 ms",
+            rounded(percentile(story.each, 0.99)),
+            "-",
+        ),
     ]
     for name, told in (("median", statistics.median), ("longest", max)):
         what = f"change → all have responses, {name} ms"
