@@ -1,4 +1,4 @@
-"""What a killed service has left on the disk, judged by what it had promised."""
+"""Checks of a killed service's store against the responses that it gave."""
 
 from collections import Counter
 from contextlib import closing
@@ -65,7 +65,7 @@ def judge(file: Path, crowd: Crowd, programs: Path) -> Mirror:
 
 
 def _approvals(mirror: Mirror, crowd: Crowd) -> None:
-    """What was answered with 200 is durable, or came too late to matter (3.2)."""
+    """Each approval answered with 200 is durable, or came too late to matter (3.2)."""
     for each in crowd.acknowledged:
         event = mirror.events.get(each.event_id)
         assert event is not None, f"{each}: there is no such event"
@@ -77,7 +77,7 @@ def _approvals(mirror: Mirror, crowd: Crowd) -> None:
 
 
 def _documents(mirror: Mirror, crowd: Crowd) -> None:
-    """Nobody was told of what is not durable."""
+    """No response contains changes that are not durable."""
     for name, guest in crowd.guests.items():
         view = mirror.views[mirror.vms[name].view]
         assert guest.incarnation <= view.incarnation, (name, guest, view)

@@ -102,7 +102,7 @@ class Naive:
     _number: int = 0
 
     def poll(self) -> None:
-        """Poll once, in a thread of its own: nobody waits for one that hangs."""
+        """Poll once in a separate thread, so that a hanging poll blocks nothing."""
         if self.error is not None or self.hangs:
             return
         thread = threading.Thread(target=self._try, daemon=True)

@@ -24,14 +24,14 @@ SEED = 1
 """The same each time; threads and disks see to it that no two runs are alike."""
 
 USUAL_SECONDS = 300
-"""Of a usual run on a machine that does much else; it takes 18 on an idle one."""
+"""Duration of a usual run on a machine that does much else; it takes 18 on an idle one."""
 
 ROLLOUT_HOSTS = 40
 """Hosts of one scope, and as many unrelated ones; `--rollout-hosts=1000` is a large
 fleet, and takes minutes."""
 
 KILLED = "killed"
-"""The property under which the test tells what it has done."""
+"""The property with the results of the test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -30,7 +30,7 @@ VMS = (*WEBS, *DATABASES, *SOLOS)
 POLLERS, APPROVERS, OPERATORS = 3, 2, 2
 
 BREATH_SECONDS = 0.004
-"""Between two requests of one asker: the service must be busy, not starved."""
+"""Pause between two requests of one client: the service must be busy, not starved."""
 
 ANSWERS = frozenset({200, 201, 404, 409})
 """What an order may be told. Nothing that is asked here is badly formed."""
@@ -75,7 +75,7 @@ def _vm(
 
 @dataclass(slots=True)
 class Guest:
-    """What one VM has seen."""
+    """The events that one VM has seen."""
 
     incarnation: int = 0
     body: bytes = b""
@@ -121,20 +121,20 @@ class Crowd:
     """All who ask; it lives longer than the service does."""
 
     def __init__(self, seed: int) -> None:
-        """Nobody asks before `meet`."""
+        """Start without clients; `meet` starts them."""
         self.guests = {vm: Guest() for vm in VMS}
         self.acknowledged: list[Acknowledged] = []
         self.requests: set[str] = set()
-        """What was ordered and answered with 201."""
+        """Requests answered with 201."""
         self.given: Counter[str] = Counter()
         """Orders that were taken, by verb."""
         self.strange: list[str] = []
-        """What no asker may be told, or what broke a promise."""
+        """Invalid responses and broken guarantees."""
         self.lives = 0
         self._seed = seed
         self._clock = SystemClock()
         self.ahead: Micros = 0
-        """By how much the service's wall clock was ahead, at the most."""
+        """Maximum lead of the service's wall clock."""
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
         self._links: list[HTTPConnection] = []
@@ -166,7 +166,7 @@ class Crowd:
         self._over.set()
         for thread in self._threads:
             thread.join(PATIENCE_SECONDS)
-            assert not thread.is_alive(), "somebody waits for an answer for ever"
+            assert not thread.is_alive(), "a client got no response"
         for link in self._links:
             link.close()
         self._threads.clear()
@@ -182,7 +182,7 @@ class Crowd:
             self.strange.append(f"{type(error).__name__}: {error}")
 
     def _breathe(self, seconds: float = BREATH_SECONDS) -> bool:
-        """Wait a little; tell whether to go on."""
+        """Wait a little; return whether to continue."""
         return not self._over.wait(seconds)
 
     def _link(self, listener: str, source: str = "") -> HTTPConnection:
@@ -235,7 +235,7 @@ class Crowd:
     def _choose(
         self, rng: Random, link: HTTPConnection, down: list[str]
     ) -> tuple[str, dict[str, Any]]:
-        """Return an order: likely one that is taken, now and then one that is not."""
+        """Return a request, which is usually accepted and sometimes not."""
         life, host, vm = self.lives, rng.choice(HOSTS), rng.choice(VMS)
         if down and rng.random() < 0.3:
             return "restore", {"names": [down.pop()]}

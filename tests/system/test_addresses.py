@@ -136,7 +136,7 @@ class World:
         for name in ("all", "default"):
             self.host.set_sysctl(f"ipv4/conf/{name}/rp_filter", "1")
         self.host.set_sysctl("ipv4/ip_forward", "1")
-        # What was there before must be there afterwards.
+        # Everything that existed before must exist afterwards.
         self.host.run(
             "nft",
             "add table inet mine; add chain inet mine in { type filter hook input "
@@ -321,7 +321,7 @@ def test_routed_guests_are_known_by_their_source_address(
     assert guests["c"].who().startswith("404"), "it is in no fleet"
     forge_and_be_caught(world, guests["b"])
     assert guests["b"].who() == "200 b"
-    # An interface that is in no plan gets nothing, whoever it claims to be.
+    # An interface outside the plan gets no response, regardless of its address.
     assert guests["d"].who(seconds=SILENCE_SECONDS).startswith("none")
     guests["d"].ip("address add 10.9.0.1/32 dev eth0")
     for name in ("all", "tap-d"):
@@ -342,7 +342,7 @@ def test_routed_guests_are_known_by_their_source_address(
     world.host.ip("address del 10.9.0.99/32 dev lo")
     applied = world.host.state()
     world.forewarn("apply", *world.fleet)
-    without = str.maketrans("", "", "0123456789")  # the counters begin anew
+    without = str.maketrans("", "", "0123456789")  # the counters start again
     assert world.host.state().translate(without) == applied.translate(without)
     assert guests["a"].who() == "200 a"
     world.forewarn("undo")
@@ -430,11 +430,11 @@ def test_guests_of_a_bridge_are_known_by_their_port(
             answer = guests[name].who(source="10.9.0.1", at=at, seconds=SILENCE_SECONDS)
             assert answer.startswith("none")
         guests[name].ip("address del 10.9.0.1/32 dev eth0")
-    # What hides from the bridge is met by the host.
+    # The host filters packets that the bridge does not see.
     strangers = world.strangers()
     guests["b"].send_syn("10.9.0.1", 8080, world.host.mac("br0"))
     eventually(world.strangers, lambda count: count == strangers + 1)
-    # Who has got hold of the way back to another gets none of its answers.
+    # A guest that captures the return path of another gets none of its responses.
     guests["b"].run(
         "nft",
         "add table inet seen; add counter inet seen answers; add chain inet seen in "

@@ -1,4 +1,4 @@
-"""What public clients were seen to do wrong, tried on a whole agent over real sockets.
+"""Known bugs of public clients, tested with a complete agent over real sockets.
 
 The same rows as in `tests/unit/agent/core/test_client_bugs.py`, where nothing is real;
 faults of the endpoint that end other clients are in `test_agent_faults`.
@@ -122,7 +122,7 @@ def test_it_approves_once_and_not_with_each_poll(
 def test_it_does_not_drain_again_for_an_event_that_has_started(
     place: Ground, agent: Resident
 ) -> None:
-    # What has started goes on only when the clock does.
+    # A started event continues only when the clock does.
     place.world.sim("clock", {"do": "pause"})
     found = event(place)
     agent.wait_task(found, lambda task: task.started)
@@ -160,7 +160,7 @@ def test_an_answer_to_an_approval_that_is_no_json_breaks_nothing(
     place.faults(f"{fault} post taken")
     found = event(place)
     agent.wait_stage(found, Stage.FINISHED)
-    # A page is nobody's answer to it: it is sent again, until it is seen to have begun.
+    # An HTML page is not a valid response, so it is sent again until it is seen to have begun.
     assert len(place.posts(found)) == 1 or fault == "html"
 
 

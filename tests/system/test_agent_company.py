@@ -65,7 +65,7 @@ class Company:
             agent.wait_ready()
 
     def reboot(self) -> str:
-        """Have all VMs be told of one reboot; return its id."""
+        """Announce one reboot to all VMs; return its ID."""
         return self.place.event("Reboot", VMS)
 
     def wait_over(self, event: str) -> None:
@@ -111,7 +111,7 @@ def test_the_second_takes_over_from_a_leader_that_was_killed(place: Ground) -> N
 
 
 def test_a_leader_that_lives_is_given_its_time(place: Ground) -> None:
-    """Peers hear that it lives and still prepares, so nobody takes over."""
+    """Peers see that it lives and still prepares, so none takes over."""
     company = Company(place, "leader", peers=True, takeover="4s")
     company.agents["web_0"].hold("drain.prepare")
     event = company.reboot()
@@ -174,7 +174,7 @@ def test_who_shows_no_token_is_told_nothing(place: Ground) -> None:
     assert (status, body["vm"], body["prepared"]) == (200, "web_1", True)
     for other, token in ((where, "other"), (f"http://{listen}/status", "s3cret")):
         with pytest.raises(ValueError, match="Expecting value"):
-            # What it says is a sentence, and no JSON.
+            # The response is a text instead of JSON.
             place.world.ask(other, token=token)
 
 

@@ -1,4 +1,4 @@
-"""What docs/tutorials/protect-a-service.md and docs/how-to/agent/handlers.md show, as somebody follows it.
+"""What docs/tutorials/protect-a-service.md and docs/how-to/agent/handlers.md show, as a reader follows it.
 
 The agent is the command line's, with the settings and handlers of examples/agent; only
 the places are the test's own.
@@ -32,13 +32,13 @@ HANDLERS_PAGE = ROOT / "docs" / "how-to" / "agent" / "handlers.md"
 @pytest.fixture
 def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
     fleet = fleets.fleet_text(2)
-    # Slow enough for somebody to look at the status while the event is there.
+    # Slow enough to query the status during the event.
     with ground(loop, tmp_path, fleet=fleet, speed=60) as made:
         yield made
 
 
 class Reader:
-    """Somebody who follows the page, in a folder that is `/etc/forewarn`."""
+    """A reader of the page, with a directory instead of `/etc/forewarn`."""
 
     def __init__(self, folder: Path, endpoint: str, settings: str) -> None:
         self.folder = folder
@@ -82,7 +82,7 @@ class Reader:
             )
 
     def kinds(self) -> list[str]:
-        """Return what the status tells of the past, the oldest first."""
+        """Return the history in the status, the oldest entry first."""
         done = self.forewarn("status", "--json")
         history = json.loads(done.stdout)["history"] if done.returncode == 0 else []
         told = [line["kind"] for line in reversed(history)]

@@ -1,6 +1,6 @@
 """A whole agent at an endpoint with faults: it outlives each, and does its work after.
 
-Whatever befalls the polls before, while and after an event comes, starts and goes:
+With any fault of the polls before, during and after an event:
 the event is prepared for once, approved once and recovered from once (clause 8.1).
 """
 
@@ -66,7 +66,7 @@ def suffer(place: Ground, fault: str | Playbook, requests: int) -> None:
 def outlives(
     place: Ground, agent: Resident, fault: str | Playbook, *, later: int = 2
 ) -> None:
-    """Have the fault befall polls before an event comes, when it is there, and later.
+    """Inject the fault into polls before, during and after an event.
 
     `later` is how many polls it hits at most once the event was believed; a document
     that denies it twice in a row is believed in turn.
@@ -398,14 +398,14 @@ def test_every_kind_of_fault_has_its_test() -> None:
         for kind in FAULTS.values()
         for approval in kind.approvals
         if kind.name not in {"ok", "replace", "400"}
-        # Whoever says 200 has taken it: nothing else can be known.
+        # A 200 means that it was accepted, since nothing else is known.
         if kind.name not in {"empty", "text", "html"} or approval is Approval.TAKEN
     ],
 )
 def test_an_approval_arrives_whatever_becomes_of_its_answer(
     place: Ground, agent: Resident, kind: str, approval: Approval
 ) -> None:
-    """Also one that is no JSON; what nobody answered is sent again."""
+    """Even one that is not JSON; an approval without a response is sent again."""
     argument = {"delay": " 400ms", "slow": " 5/80ms"}.get(kind, "")
     where = "" if kind == "refuse" else f" post {approval.value}"
     if kind != "refuse":

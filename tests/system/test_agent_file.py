@@ -24,7 +24,7 @@ HEAVY = (
     # These had their work at the start.
     *("argparse", "tomli", "tomllib"),
 )
-"""What would take a twentieth of the agent's memory each, or more."""
+"""Modules that would take a twentieth of the agent's memory each, or more."""
 
 ALONE = ("-I", "-S")
 """Nothing of the folder, of the environment or of what is installed may help it."""

@@ -283,7 +283,7 @@ def test_secret_is_shown_to_the_server_and_nobody_else(
     agent.wait(lambda agent: "it answered 401" in waits_for(agent))
     checked = agent.command("check")
     assert "it answered 401: no such token: Bearer (secret)" in checked.stdout
-    # It is read anew for each question.
+    # It is read again for each query.
     token.write_text(f"{alerts.token}\n")
     place.wait_approved(event, "web_0")
     shown = agent.log() + checked.stdout + str(agent.status())

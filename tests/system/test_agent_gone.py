@@ -1,4 +1,4 @@
-"""A real agent, and an endpoint that answers empty bodies, begins anew, or changes IDs."""
+"""A real agent, and an endpoint that answers empty bodies, restarts, or changes IDs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Handlers as real processes: what they are told, how they end, how they are found."""
+"""Handlers as real processes: their input, their end, and how they are found again."""
 
 import json
 import os
@@ -472,7 +472,7 @@ def test_a_program_runs_although_there_is_no_room_for_its_record(
     spare = bench.folder / "spare"
     spare.mkdir()
     monkeypatch.setattr(records, "SPARE_PLACES", ("/nowhere", str(spare)))
-    # What is in the way of the folder stands for a disk that is full or read-only.
+    # A file instead of the directory simulates a full or read-only disk.
     Path(bench.shelf.folder("r1").path).parent.write_text("in the way")
     done = bench.result("cat >/dev/null; echo $FOREWARN_PHASE; exit 0")
     assert done == Finished(run_id="r1", state=StepState.DONE, detail="prepare")

@@ -83,11 +83,11 @@ def judge(path: Path) -> None:
     if is_new(found):
         found = Memory(lost_journal=True)
     all_of_them = [Memory(lost_journal=True), *states()]
-    # What was acknowledged is there; one more may be, whole.
+    # All acknowledged entries exist, and at most one more, complete.
     possible = all_of_them[acknowledged : acknowledged + 2]
     assert found in possible, (text, found)
     saves = acknowledged + possible.index(found)
-    # What was told in the same transaction is there too, and no more.
+    # The entries of the same transaction exist too, and no others.
     details = [note.detail for note in journal.history()]
     assert details == [str(n) for n in range(saves - 1, -1, -1)], (saves, details)
     assert len(journal.queued("hook", limit=99)) == saves

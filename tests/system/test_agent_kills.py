@@ -25,7 +25,7 @@ from tests.support.pythons import Python
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.8")]
 
 SAVES = 8
-"""Of a life with one event, at most; an agent that saves less is not killed."""
+"""Maximum saves of a life with one event; an agent with fewer is not killed."""
 
 DYING = """
 import os, signal, sys
@@ -115,7 +115,7 @@ def test_whichever_save_it_is_killed_at_all_is_done_once_and_undone(
     died: set[Death] = set()
 
     def revive() -> bool:
-        """Start again what was killed; tell whether all is over."""
+        """Restart killed agents; return whether all have finished."""
         for death, agent in agents.items():
             status = agent.process.poll()
             if status is not None:
@@ -125,7 +125,7 @@ def test_whichever_save_it_is_killed_at_all_is_done_once_and_undone(
         return all(is_over(agent, events[death]) for death, agent in agents.items())
 
     eventually(revive, bool, what="the end of all events")
-    # What comes together is saved together, so a life may have fewer.
+    # Simultaneous changes are saved together, so a life can have fewer saves.
     assert len(died) >= len(DEATHS) - 4, sorted(each.vm for each in died)
     for death, agent in agents.items():
         judge(place, agent, death, events[death])
@@ -162,7 +162,7 @@ def judge(place: Ground, agent: AgentProcess, death: Death, event: str) -> None:
 def test_a_program_that_was_killed_with_its_agent_is_run_again(
     lone_place: Ground,
 ) -> None:
-    """As a VM does that goes down: nobody knows how far it had come."""
+    """As in a VM that stops: its progress is unknown."""
     agent = lone_place.agent().wait_ready()
     agent.hold("drain.prepare")
     event = lone_place.event()

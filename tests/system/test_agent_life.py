@@ -145,12 +145,12 @@ def test_handlers_of_every_kind_work_in_the_order_of_the_rule(
     assert targets == ["/drain/web_0", "/undrain/web_0"]
     done = [each[1:3] for each in agent.did("done")]
     assert done[:2] == [("prepare", "drain"), ("prepare", "py")]
-    # What was prepared last is recovered first.
+    # The last preparation is recovered first.
     assert done[2:] == [("recover", "py"), ("recover", "drain")]
 
 
 def test_a_spot_eviction_takes_what_is_worth_most_first(place: Ground) -> None:
-    """What does not fit into the seconds left is stopped, and was optional."""
+    """An optional handler that does not fit into the remaining seconds is stopped."""
     settings = (
         handler("tidy", priority=1)
         + handler("report", priority=0, required="0").replace('"0"', "false")
@@ -280,7 +280,7 @@ def test_a_preparation_that_ended_while_no_agent_was_there_is_known(
 def test_an_event_that_was_cancelled_while_no_agent_was_there_is_undone(
     place: Ground,
 ) -> None:
-    """What its handler still does is found, stopped, and recovered from."""
+    """The running handler is found, stopped, and recovered from."""
     agent = place.agent().wait_ready()
     agent.hold("drain.prepare")
     event = place.event()

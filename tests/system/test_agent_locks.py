@@ -70,7 +70,7 @@ def fleetlock() -> Iterator[FleetLockBench]:
 
 
 def free(bench: Bench, group: str = "web") -> None:
-    """Return when nobody holds the lock."""
+    """Wait until the lock is free."""
     eventually(lambda: bench.holders(group), lambda found: found == set())
 
 
@@ -144,11 +144,11 @@ def test_lock_that_others_keep_delays_the_approval_until_its_deadline_only(
         assert place.approvals(event) == ["web_0"]
         assert "not had in time, and approved without" in agent.log()
     else:
-        # The event started at NotBefore, and was recovered from all the same.
+        # The event started at NotBefore, and was recovered from anyway.
         assert place.approvals(event) == []
         assert task.consent is Consent.NONE
     assert agent.wait_did("done recover drain")
-    # It did not have the lock, so it took it from nobody.
+    # It did not have the lock, so it took it from no other VM.
     assert fleetlock.holders() == {"another"}
 
 
@@ -293,7 +293,7 @@ class Small:
         self._under = ["nsenter", "-t", f"{self.agent.process.pid}", "-U", "-m"]
         self._folder = folder
         self._python = place.python
-        # As whoever looks from outside sees it.
+        # As seen from outside.
         root = Path(f"/proc/{self.agent.process.pid}/root")
         self.seen = DirectoryBench(root / folder.parent.relative_to("/"))
 

@@ -1,4 +1,4 @@
-"""What may be set and ordered: modes, windows, orders, a second agent, notifications."""
+"""Settings and commands: modes, windows, orders, a second agent, notifications."""
 
 import json
 import sqlite3
@@ -102,7 +102,7 @@ def test_a_second_agent_with_another_journal_says_who_acts_there_and_ends(
     assert f"acts at the endpoint {place.world.url('web_0')}" in second.stderr
     assert f": process {first.process.pid}\n" in second.stderr
     assert "Traceback" not in second.stderr
-    # What it has begun outlives it, and keeps no other from taking it up.
+    # Its running handler outlives it, and another agent can take it over.
     first.hold("drain.prepare")
     event = place.event()
     first.wait_did("begun prepare drain")
@@ -154,7 +154,7 @@ def test_an_order_overrides_what_was_withheld(place: Ground) -> None:
     assert agent.command("approve", event).returncode == 0
     place.wait_approved(event, "web_0")
     agent.wait_stage(event, Stage.FINISHED)
-    # What a handler has half done is undone, too.
+    # A partial preparation is undone too.
     assert agent.did("done")[-1].phase == "recover"
 
 

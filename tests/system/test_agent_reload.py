@@ -174,7 +174,7 @@ def test_nobody_who_asks_is_refused_while_it_reloads(place: Ground) -> None:
         is_over.set()
         prober.join()
     assert said == {(200, "ok\n")}
-    # Addresses of older settings are let go of.
+    # Addresses of older settings are closed.
     port = free_port()
     edit(agent, f"127.0.0.1:{agent.port}", f"127.0.0.1:{port}")
     reload(agent)

@@ -1,4 +1,4 @@
-"""Servers that repeat what they are sent, and files that are none, to real agents."""
+"""Servers that echo requests, and special files, tested with real agents."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_alerts_that_repeat_the_token_show_it_nowhere(
         place.wait_approved(event, "web_0")
         agent.wait_stage(event, Stage.FINISHED)
         assert_no_secret(everything(agent, *(each.body for each in hook.came)))
-    # What failed is the gate, and not the Reboot.
+    # The gate failed, not the Reboot.
     assert "Reboot gate: Prometheus at" in agent.log()
     assert "Reboot failed" not in agent.log()
 
@@ -149,7 +149,7 @@ def test_lock_that_repeats_the_token_shows_it_nowhere(
     assert "reboot lock: the lock default" in shown
 
 
-# Files that are none
+# Special files
 
 
 def waits_for(agent: AgentProcess) -> str:

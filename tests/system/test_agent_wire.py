@@ -76,7 +76,7 @@ def agent(fleet: StagedFleet) -> Iterator["Agent"]:
 
 
 class Agent:
-    """What of an agent speaks to the endpoint, its turns made by hand."""
+    """The part of an agent that talks to the endpoint, driven step by step."""
 
     def __init__(self, fleet: StagedFleet, vm: str = "web_0") -> None:
         host, port = fleet.at[vm]
@@ -135,7 +135,7 @@ def test_it_outlives_each_fault_at_its_start(
     assert agent.watcher.view.last in {Result.OK, Result.UNCHANGED}
 
 
-# What was reported of the real service.
+# Reports about the real service.
 
 
 def test_empty_200s_are_common(agent: Agent, fleet: StagedFleet) -> None:
@@ -233,7 +233,7 @@ def test_a_redirect_is_refused(agent: Agent, fleet: StagedFleet) -> None:
     assert "redirect" in agent.watcher.view.detail
 
 
-# What clients were seen to get wrong.
+# Known mistakes of clients.
 
 
 def test_it_watches_on_after_an_event_is_over(agent: Agent, fleet: StagedFleet) -> None:
@@ -252,7 +252,7 @@ def test_it_watches_on_after_an_event_is_over(agent: Agent, fleet: StagedFleet) 
 
 
 def test_the_same_document_is_not_news(agent: Agent, fleet: StagedFleet) -> None:
-    """Several clients act anew on each poll: here nothing comes to act upon."""
+    """Several clients act again on each poll; here they get nothing to act on."""
     fleet.event()
     agent.poll(30)
     assert len(agent.told) == 2

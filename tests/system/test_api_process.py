@@ -68,7 +68,7 @@ def api_of(service: Serving) -> int:
 
 
 def is_gone(process: int) -> bool:
-    """Tell whether a process has ended; one that nobody has waited for has, too."""
+    """Return whether a process has ended, even if it is still a zombie."""
     try:
         status = Path(f"/proc/{process}/stat").read_text("ascii")
     except (FileNotFoundError, ProcessLookupError):

@@ -15,7 +15,7 @@ from tests.system.test_serve import FLEET
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 PROMPT_SECONDS = 5.0
-"""For an answer that waits for nothing; a hanging one waits for a step's length."""
+"""Maximum seconds of a normal response; a hanging one waits for a step's length."""
 
 
 class Stepped:

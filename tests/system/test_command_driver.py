@@ -165,7 +165,7 @@ def test_another_kind_of_driver_is_not_believed_of_what_it_never_got(
     assert event["EventStatus"] == "Started"
     assert service.terminate() == 0
     assert "the call was given to the command driver" in service.log()
-    # Whoever has seen the mistake starts the former kind again.
+    # The operator notices the mistake and starts the former kind again.
     service = start().wait_ready()
     (tmp_path / "go").touch()
     assert wait_ended(service, operation) == "Done"
@@ -208,7 +208,7 @@ def test_records_of_an_earlier_version_get_an_identity_and_go_on(
     operation = order(service)
     eventually(lambda: log_of(tmp_path), lambda log: log == ["begun"])
     service.kill()
-    # What the first version left behind: no identity, neither here nor there.
+    # The state of the first version, which has no identity.
     identity = tmp_path / "forewarn.db.command" / "memory.json"
     identity.unlink()
     with contextlib.closing(sqlite3.connect(tmp_path / "forewarn.db")) as store:

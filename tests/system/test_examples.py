@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 CLIENTS = ROOT / "examples" / "clients"
 SECONDS_MAX = 50
-"""For a client that ends after a few polls; far above what a slow machine needs."""
+"""Maximum seconds of a client that ends after a few polls, for slow machines."""
 
 BASH = ["bash", str(CLIENTS / "watch.sh")]
 PYTHON = [sys.executable, str(CLIENTS / "watch.py")]

@@ -1,4 +1,4 @@
-"""What was, of a real process: downtime over a `kill -9`, and what a VM may read."""
+"""The history of a real process: downtime over a `kill -9`, and the view of a VM."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_a_failure_lasts_over_the_death_of_the_service(
     assert (down["down_now"], down["interruptions"]) == (0, 1)
     assert down["by_kind"] == {"failure": down["unplanned_seconds"]}
     _, told = own(again, "web_0")
-    # A VM is told whole seconds, an operator the truth.
+    # A VM sees whole seconds, an operator the exact time.
     assert abs(told["Ended"][0]["DownSeconds"] - down["unplanned_seconds"]) < 1
     here = tmp_path / "here"
     url = ("--url", again.urls["operators"])

@@ -38,7 +38,7 @@ LIVES_PER_KILL_MAX = 10
 """Lives that a run may take to see as many approvals and orders as it wants kills."""
 
 END_SECONDS = 90.0
-"""For everything under way to end when nobody asks any more."""
+"""Maximum seconds until all work ends after the last request."""
 
 PROGRAM = """
 printf 'begun %s %s %s\\n' "$1" "$2" "$3" >> "$0.log"
@@ -156,7 +156,7 @@ def test_what_was_promised_outlives_every_kill(
         lives.judge()
         done += 1
         assert done < LIVES_PER_KILL_MAX * kills, "too few approvals to tell anything"
-    # Whatever waits for NotBefore can go.
+    # All operations that wait for NotBefore can start.
     lives.set_clock(max(OFFSETS))
     service = lives.begin().wait_ready()
     _wait_for_the_end(service)

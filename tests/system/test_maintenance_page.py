@@ -25,7 +25,7 @@ CHANGING = re.compile(
     r"|(?P<gap>  +)"
 )
 SECONDS_MAX = 60
-"""For one command, far above what a slow machine needs."""
+"""Maximum seconds of one command, for slow machines."""
 
 
 class Reader:

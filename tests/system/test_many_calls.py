@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 CALLS = 200
 OPEN_FILES = 400
 CONNECTIONS = 280
-"""Of VMs, kept open all the while: nearly all that the service takes with so few files
+"""Open connections of VMs: nearly all that the service takes with so few files
 (400, without a reserve of 96)."""
 
 FLEET = "".join(

@@ -97,7 +97,7 @@ def test_a_supervisor_hears_of_its_life(
 
 
 def is_lost(service: Serving, verb: str) -> bool:
-    """Give an order; tell whether the service that ends could not take it."""
+    """Send a request; return whether the stopping service rejected it."""
     try:
         status, _ = http(f"{service.urls['operators']}/v1/{verb}", {"names": ["web_0"]})
     except OSError:

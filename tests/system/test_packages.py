@@ -65,7 +65,7 @@ def test_the_wheel_has_the_package_and_nothing_else(dist: Path) -> None:
         f"{data}/data/share/man/man5/forewarn.toml.5",
         f"{data}/data/share/man/man5/forewarn-agent.toml.5",
     }
-    # What is no module is there too: SQL, scenarios, the mark of its types.
+    # Files other than modules are included too: SQL, scenarios, py.typed.
     suffixes = {Path(each).suffix for each in modules()}
     assert {".sql", ".toml", ".typed"} - suffixes - {".typed"} == set()
     assert "forewarn/py.typed" in names
@@ -129,7 +129,7 @@ def test_the_wheel_is_all_that_an_agent_needs(dist: Path, tmp_path: Path) -> Non
     assert "Reboot Scheduled" in said
     for page in ("man1/forewarn.1", "man5/forewarn-agent.toml.5"):
         assert (home / "share" / "man" / page).exists()
-    # What the service needs is said, not shown as a traceback.
+    # A missing dependency is reported without a traceback.
     done = subprocess.run(
         [program, "serve"], cwd=tmp_path, capture_output=True, text=True, check=False
     )

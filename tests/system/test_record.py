@@ -167,7 +167,7 @@ def test_a_terminal_that_is_closed_ends_it_with_its_last_line(
     os.close(theirs)
     came(file, 1)
     os.close(ours)
-    # What it cannot tell anybody any more is recorded.
+    # Everything before its end is recorded.
     fleet.event()
     came(file, 2)
     for _ in range(2):

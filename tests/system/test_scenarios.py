@@ -32,7 +32,7 @@ SPEED = 300
 """A quarter of an hour is three seconds."""
 
 POLLS_EVERY_SECONDS = 0.5
-"""Not more often than the real service takes it, which is told as a deviation."""
+"""Not more often than the real service allows, which is reported as a deviation."""
 
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 WATCH = Path(__file__).parents[2] / "examples" / "clients" / "watch.py"

@@ -32,7 +32,7 @@ def environ() -> dict[str, str]:
 
 @pytest.fixture
 def container(environ: dict[str, str], tmp_path: Path) -> Iterator[dict[str, str]]:
-    """What runs in the container of the recipes, and the environment inside it."""
+    """The program in the container of the recipes, and its environment."""
     operators = f"127.0.0.1:{free_port()}"
     words = [*testcontainers.simulated(JAVA), "--admin", operators]
     words[1] = f"127.0.0.1:{free_port()}"
@@ -60,7 +60,7 @@ def test_the_orders_in_a_container_are_carried_out(container: dict[str, str]) ->
         except OSError:
             return 0
 
-    # What the recipes wait for.
+    # The outputs that the recipes wait for.
     eventually(status, lambda found: found == 200)
     Program(endpoint).events()
     preempt, listed = testcontainers.orders(JAVA)

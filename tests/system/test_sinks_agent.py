@@ -63,7 +63,7 @@ class Heard:
             while True:
                 self.lines.append(self._wire.recv(65_536).decode())
         found = [re.search(r'number="(\d+)" kind="(\w+)"', each) for each in self.lines]
-        # What was told in the moment of a crash comes again with its number.
+        # A notification that was sent during a crash is sent again with its number.
         return list({each[1]: each[2] for each in found if each}.values())
 
 

@@ -29,10 +29,10 @@ PATIENCE_SECONDS = 0.5
 PIECE = 65_536
 
 WARM_SHARE = 0.3
-"""Of the time: after it, memory may not grow by much."""
+"""Share of the time after which memory must hardly grow."""
 
 GROWTH_KIB_MAX = 24 * 1024
-"""What is bounded fills up: journal, history, the documents that are remembered."""
+"""Limited collections fill up: journal, history, the documents that are remembered."""
 
 SERVED = re.compile(r"serving +(\S+) at (http://[0-9.:]+)")
 

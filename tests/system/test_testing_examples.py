@@ -93,7 +93,7 @@ def test_the_readmes_test_passes(tmp_path: Path) -> None:
 
 
 def test_a_users_own_test_is_typed(tmp_path: Path) -> None:
-    """Whoever checks types strictly is told of nothing unknown."""
+    """A strict type check finds nothing unknown."""
     (tmp_path / "test_it.py").write_text(
         "import datetime\n\nimport pytest\n\n"
         "from forewarn.testing import Event, NotSeenError, ScheduledEvents, Seen, Vm\n\n\n"

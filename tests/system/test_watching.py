@@ -55,7 +55,7 @@ class Session:
 
     @property
     def text(self) -> str:
-        """What the terminal was sent."""
+        """The output to the terminal."""
         return self._got.decode("utf-8", "replace")
 
     @property

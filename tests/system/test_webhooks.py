@@ -136,7 +136,7 @@ def test_what_was_committed_is_told_after_a_kill(start: Start, hook: Hook) -> No
     hook.script = ["hang"]
     service = start(webhook("shop", hook, 'tenant = "shop"'))
     maintain(service)
-    # It has come and was not answered: nobody can know whether it was taken.
+    # It arrived but got no response, so its fate is unknown.
     eventually(lambda: len(hook.came), lambda count: count == 1)
     service.kill()
     start()
@@ -166,7 +166,7 @@ def test_a_receiver_that_was_away_is_told_when_it_is_tried(
         assert (status, "shop took it: 200" in said) == (0, True)
         eventually(back.told, lambda told: sorted(told) == sorted(["Ping", *SHOP]))
         assert all(each.is_genuine for each in back.came)
-    # Kept under a name that is gone, they would be kept for ever.
+    # Messages for a removed name would otherwise stay forever.
     maintain(service)
     eventually(lambda: standing(service, "shop"), lambda each: each["pending"] > 0)
     assert service.terminate() == 0

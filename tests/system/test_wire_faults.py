@@ -1,6 +1,6 @@
 """Faults over real sockets: a careful client lives on, and a naive one suffers.
 
-A fault that harms nobody proves nothing, so each is shown to be real.
+A harmless fault proves nothing, so each must break a client.
 """
 
 import http.client
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.system
 DIES = "dies"
 HANGS = "hangs"
 TWICE = "acts twice"
-AGAIN = "plans anew"
+AGAIN = "plans again"
 MISSES = "misses the event"
 DECEIVED = "misses the event, as everybody does"
 

@@ -1,4 +1,4 @@
-"""The log: what its lines say, what it leaves out, and that it is never in the way."""
+"""The log: its lines and its limits, and that it never blocks."""
 
 import contextlib
 import io
@@ -160,7 +160,7 @@ def test_who_never_reads_again_does_not_hold_up_the_end(
     for_ever.set()
 
 
-# What the trail says
+# Audit entries
 
 
 def test_all_lines_of_an_operation_are_found_by_its_id() -> None:
@@ -187,7 +187,7 @@ def test_all_lines_of_an_operation_are_found_by_its_id() -> None:
     assert {line["level"] for line in told} == {"info"}
     assert told[1]["actor"] == "test"
     assert told[1]["reason"] == "firmware"
-    # Who let it go: the last to approve.
+    # The last VM to approve is the actor.
     assert told[2]["actor"] == "vm db_0"
     assert told[4]["generation"] == 1
     assert other not in json.dumps(told)

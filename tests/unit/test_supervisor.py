@@ -1,4 +1,4 @@
-"""What systemd is told, and that its watchdog is fed by the control thread's life."""
+"""Notifications to systemd, and the watchdog, which follows the control thread."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Texts of strangers: what is refused, and what reaches a terminal."""
+"""Untrusted texts: rejected characters, and output to a terminal."""
 
 import json
 import logging

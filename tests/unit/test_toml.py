@@ -1,4 +1,4 @@
-"""The bound of TOML files: no key takes the reader long."""
+"""The limit of TOML files: no key is slow to parse."""
 
 import tomllib
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from forewarn.problems import not_toml
 from forewarn.service.settings import load_settings
 
 DEEP = ".".join("a" * 49_000)
-"""98 kB for which `tomllib` takes half a minute."""
+"""A text of 98 kB that `tomllib` parses in half a minute."""
 
 FORMS = {
     "key": f"{DEEP} = 1",

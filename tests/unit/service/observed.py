@@ -15,7 +15,7 @@ from tests.unit.admin.gateway import LocalGateway
 
 
 class Observed:
-    """The gateway of the operator API's tests, observed."""
+    """The gateway of the operator API's tests, with observed commits."""
 
     def __init__(self) -> None:
         self.gateway = LocalGateway()
@@ -30,7 +30,7 @@ class Observed:
     def maintain(
         self, host: str = "h1", action: Action = Action.REBOOT, reason: str = ""
     ) -> str:
-        """Order maintenance; return the operation's id."""
+        """Request maintenance; return the operation's ID."""
         request = self.gateway.plane.order(
             Who(actor=operator("test"), reason=reason),
             lambda work: verbs.maintain(work, [host], action, OrderOptions()),
@@ -44,7 +44,7 @@ class Observed:
         return operation.operation_id
 
     def approve(self, operation_id: str, *vms: str) -> None:
-        """Approve an operation's events in the place of VMs that see them."""
+        """Approve an operation's events as VMs that see them."""
         events = self.gateway.store.read(
             lambda reader: reader.select(kinds.EVENTS_OF_OPERATION, operation_id)
         )
@@ -57,7 +57,7 @@ class Observed:
                     ) == (None,)
 
     def state(self, operation_id: str) -> OperationState:
-        """Return where an operation stands."""
+        """Return the state of an operation."""
         operation = self.gateway.store.read(
             lambda reader: reader.get(Operation, operation_id)
         )
@@ -65,7 +65,7 @@ class Observed:
         return operation.state
 
     def held(self) -> Held:
-        """Return what a scrape would find of operations that wait."""
+        """Return the reasons of waiting operations, as a scrape reads them."""
         standing = self.tally.open()
         return self.gateway.store.read(
             lambda reader: look(reader, standing, now=self.gateway.now())

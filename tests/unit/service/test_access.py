@@ -1,4 +1,4 @@
-"""Who may use the operator API of a running service, by its settings."""
+"""Access to the operator API of a running service, by its settings."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ async def ask(
     more: str = "",
     tls: ssl.SSLContext | None = None,
 ) -> tuple[int, Any]:
-    """Return the status and the JSON of an answer of the operator API."""
+    """Return the status and the JSON of a response of the operator API."""
     reader, writer = (
         await asyncio.open_unix_connection(address)
         if isinstance(address, str)
@@ -107,7 +107,7 @@ async def test_unix_socket_needs_no_token_of_operators(tmp_path: Path) -> None:
         _, history = await ask(path, "GET", "/v1/history", token=made["token"])
         (line,) = (e for e in history["entries"] if e["what"] == "token created")
         assert line["peer"] == f"pid {os.getpid()}, uid {os.getuid()}"
-        # A proxy that may use the socket does not lend its rights.
+        # A proxy that can use the socket does not pass its permissions on.
         status, found = await ask(path, "GET", "/v1/fleet", more="Forwarded: x\r\n")
         assert (status, found["kind"]) == (403, "forbidden")
         assert (await ask(path, "GET", "/v1/fleet", token="wrong"))[0] == 401
@@ -137,7 +137,7 @@ def test_kernel_tells_who_is_an_operator(monkeypatch: pytest.MonkeyPatch) -> Non
         peer = unix_socket.peer_of(ours)
         assert peer.is_operator
         assert peer.where == f"pid {os.getpid()}, uid {os.getuid()}"
-        # A service of another user and group: root alone is left.
+        # The service has another user and group, so only root is an operator.
         monkeypatch.setattr(os, "geteuid", lambda: 4_000_000)
         monkeypatch.setattr(os, "getegid", lambda: 4_000_000)
         assert unix_socket.peer_of(ours).is_operator is (os.getuid() == 0)
@@ -213,9 +213,9 @@ async def test_tls_with_a_certificate_that_is_renewed_without_a_restart(
 
             assert await shows(trusts_first)
             assert not await shows(trusts_second)
-            # A connection that stays open is not disturbed by what follows.
+            # A later renewal does not affect an open connection.
             reader, writer = await asyncio.open_connection(*address, ssl=trusts_first)
-            # One file comes before the other.
+            # The two files are replaced one after the other.
             first.certificate.write_bytes(second.certificate.read_bytes())
             await until(lambda: "the new certificate is not used" in caplog.text)
             assert await shows(trusts_first)

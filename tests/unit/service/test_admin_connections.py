@@ -1,4 +1,4 @@
-"""What a connection to the operator API may take before anybody knows who sends it."""
+"""Limits of connections to the operator API before authentication."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ QUICK = Limits(
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Refuse /refused by its head, send much to /much, read the body of others."""
+    """Reject /refused after its head, send a large body for /much, read other bodies."""
     text = b"read"
     if scope["path"] == "/refused":
         text = b"refused"
@@ -69,7 +69,7 @@ class Client:
         )
 
     async def said(self, data: bytes = b"") -> bytes:
-        """Send something; return all that comes until the connection is closed."""
+        """Send data; return everything until the connection is closed."""
         self.writer.write(data)
         try:
             return await asyncio.wait_for(self.reader.read(), 20)
@@ -218,7 +218,7 @@ async def test_a_client_that_does_not_read_is_given_up() -> None:
 async def test_a_client_that_asks_for_a_close_and_does_not_read_is_given_up(
     path: str,
 ) -> None:
-    """The answer is whole, and what is written of it waits in the process."""
+    """A complete response waits in the process until the client reads it."""
     async with serving() as server:
         with socket.socket() as asking:
             # Small windows, as over a network.
@@ -284,7 +284,7 @@ async def test_connections_are_bounded_and_the_log_and_the_count_say_so(
 ) -> None:
     caplog.set_level(logging.WARNING, logger="forewarn.admin")
     async with serving() as server:
-        # Loopback is one source for a proxy's clients: half of all.
+        # Loopback can be a proxy with many clients, so it gets half of all connections.
         most = QUICK.connections // 2
         clients = [await Client.of(server) for _ in range(most)]
         for client in clients:

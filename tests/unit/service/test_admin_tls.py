@@ -1,4 +1,4 @@
-"""What a handshake with the operator API may take, however it ends."""
+"""Limits of TLS handshakes with the operator API, for each way in which they end."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ pytestmark = needs_openssl
 GET = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER with which a close is a reset."""
+"""The value of SO_LINGER that turns a close into a reset."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def trusting(folder: Path) -> ssl.SSLContext:
 
 @pytest.fixture
 def no_collector() -> Iterator[None]:
-    """Have nothing freed that only the collector of cycles would find."""
+    """Disable the garbage collector, so that reference cycles are not freed."""
     gc.collect()
     gc.disable()
     yield
@@ -67,7 +67,7 @@ def no_collector() -> Iterator[None]:
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    """Run a test on the loop that the operator API's process has."""
+    """Run a test on the event loop of the operator API's process."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(test)
 
@@ -112,7 +112,7 @@ async def connected(
 
 
 async def answered(server: AdminServer, trusting: ssl.SSLContext) -> bytes:
-    """Return what a good client is answered."""
+    """Return the response to a valid client."""
     reader, writer = await connected(server, trusting)
     writer.write(GET)
     text = await asyncio.wait_for(reader.read(), 20)
@@ -121,7 +121,7 @@ async def answered(server: AdminServer, trusting: ssl.SSLContext) -> bytes:
 
 
 def handshakes() -> int:
-    """Return how many of the loop's objects of a TLS connection there are."""
+    """Return the number of the loop's objects for TLS connections."""
     return sum(type(each).__name__ == "SSLProtocol" for each in gc.get_objects())
 
 
@@ -151,8 +151,8 @@ def test_client_that_goes_in_mid_handshake_leaves_nothing_behind(
                 leave_after, server.listener.address, data, times=100, is_reset=is_reset
             )
             await until(lambda: server.door.open == 0)
-            # Without the collector: it may not run for thousands of connections. And
-            # before the time of a handshake is over, which is what a flood counts on.
+            # Without the collector, which may not run during thousands of connections. And
+            # before the handshake timeout, which a flood exploits.
             async with asyncio.timeout(server.door.bounds.head_seconds / 2):
                 await until(lambda: handshakes() == 0)
             assert (await answered(server, trusting)).endswith(b"read")
@@ -176,7 +176,7 @@ def test_handshakes_under_way_are_bounded_and_others_are_served(
             with pytest.raises(ConnectionError):
                 await connected(server, trusting)
             assert server.door.refused == {"source": 1}
-            # One that has shaken hands counts no more, and goes on.
+            # A completed handshake no longer counts, and its connection continues.
             secured[1].write(GET)
             assert (await secured[0].read()).endswith(b"read")
             for _, writer in (*stalled, secured):

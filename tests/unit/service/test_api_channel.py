@@ -1,4 +1,4 @@
-"""What the service takes from its operator API's process, and what it does not."""
+"""Messages that the service accepts from its operator API's process, and rejects."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""How the operator API's process asks the service, and what it does not ask."""
+"""Calls of the operator API's process to the service."""
 
 import asyncio
 import contextlib
@@ -25,13 +25,13 @@ from tests.support.loops import in_loop
 
 
 class Other:
-    """The service at the other end, which is asked."""
+    """The service at the other end."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
     async def asked(self) -> tuple[dict[str, Any], bytes]:
-        """Return the next question."""
+        """Return the next call."""
         head, payload = await asyncio.wait_for(self._channel.hear(), 20)
         return question(head), payload
 
@@ -62,7 +62,7 @@ async def asking(*reaches: bool) -> AsyncGenerator[tuple[Service, Other]]:
 async def test_a_ping_is_answered_only_where_operators_can_connect() -> None:
     async with asking(False, True) as (service, other):
         await other.ping()
-        # It is answered in its turn, so the ping before it was not.
+        # Responses come in order, so the ping before it got none.
         asking_it = asyncio.create_task(service.ask("health"))
         said, _ = await other.asked()
         assert said["ask"] == "health"
@@ -91,7 +91,7 @@ async def test_fleet_files_are_sent_one_after_the_other() -> None:
         )
         said, payload = await other.asked()
         assert payload == b"first"
-        # Meanwhile all else is asked.
+        # Other calls continue meanwhile.
         third = asyncio.create_task(service.ask("health"))
         health, _ = await other.asked()
         assert health["ask"] == "health"
@@ -112,7 +112,7 @@ async def test_fleet_file_that_nobody_waits_for_keeps_its_turn() -> None:
         said, _ = await other.asked()
         first.cancel()
         second = asyncio.create_task(service.ask_with_fleet("merge", b"second"))
-        # It begins to wait with the usual patience.
+        # It starts to wait with the usual limit.
         await asyncio.sleep(0)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(limits, "API_FLEET_TURN_SECONDS", 0.01)
@@ -142,7 +142,7 @@ async def test_fleet_files_that_wait_are_bounded() -> None:
 @pytest.mark.parametrize("name", ["," * VALUES_MAX, "x" * HEAD_BYTES_MAX])
 async def test_question_that_is_too_large_fails_alone(name: str) -> None:
     async with asking() as (service, other):
-        # Escaped, its commas were not to be seen in the request.
+        # The request contained its commas only in escaped form.
         assert json.loads(json.dumps(name).replace(",", "\\u002c")) == name
         with pytest.raises(BadRequestError):
             await service.ask("order", order={"vms": [name]})

@@ -1,4 +1,4 @@
-"""A process of the operator API that gives no sign of life is ended."""
+"""A process of the operator API that does not answer pings is killed."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ class _Clock:
         return asyncio.get_running_loop().time()
 
     def now(self) -> int:
-        raise AssertionError("nobody asks for it")
+        raise AssertionError("it must not be called")
 
 
 @pytest.mark.parametrize("messages", [0, 2_000])

@@ -1,4 +1,4 @@
-"""What `config check` finds before anything starts."""
+"""Problems that `config check` finds."""
 
 import shutil
 from pathlib import Path
@@ -40,7 +40,7 @@ ca_file = "authorities.pem"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Go where everything is that the settings name."""
+    """Change to a directory with all files that the settings name."""
     monkeypatch.chdir(tmp_path)
     Path("forewarn.toml").write_text(EVERYTHING)
     Path("data").mkdir()
@@ -193,7 +193,7 @@ def test_who_may_read_a_secret_is_looked_at(
         "proxy (metadata.signed_secret_file)",
         "b.key (secret_file of webhook b)",
     ]
-    # That is a warning: the service starts all the same.
+    # This is only a warning, so the service starts.
     assert cli.main(["config", "check"]) == 0
     said = capsys.readouterr()
     assert said.out == "the settings are sound, and so are the files that they name\n"

@@ -43,7 +43,7 @@ def service_at(folder: Path, driver: str) -> Service:
 
 
 def make_memory(folder: Path, driver: str) -> Path:
-    """Leave the memory of a driver that was given one call; return its name."""
+    """Create the memory of a driver with one call; return its name."""
     if driver == "simulated":
         memory = folder / "forewarn.db.simulated"
         earlier = SimulatedDriver(journal=FileJournal(memory))
@@ -66,7 +66,7 @@ def lose_store(store: Path, how: str) -> None:
 
 
 async def refusal_of(service: Service) -> StoreError:
-    """Return why a service does not start."""
+    """Return the error of a service that does not start."""
     with pytest.raises(StoreError) as caught:
         await service.start()
     return caught.value

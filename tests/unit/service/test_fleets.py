@@ -1,4 +1,4 @@
-"""Large fleet files: looked at by another process, applied in one transaction."""
+"""Large fleet files: read by another process, applied in one transaction."""
 
 import asyncio
 import contextlib
@@ -51,7 +51,7 @@ OPERATOR = Who(actor=operator("test"), reason="more of them")
 
 @pytest.fixture(autouse=True)
 def every_file_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have even these small files looked at by another process."""
+    """Let another process read even small files."""
     monkeypatch.setattr(limits, "READ_HERE_CHARACTERS_MAX", 0)
 
 
@@ -117,7 +117,7 @@ async def test_what_is_wrong_is_told_as_ever(tmp_path: Path) -> None:
             assert len(one.value.problems) == PROBLEMS_MAX
         with pytest.raises(FleetFileError, match="this is not TOML"):
             await service.gateway.count_fleet(of("["))
-        # What only the fleet as it is makes wrong has its line, too.
+        # Conflicts with the stored fleet have a line too.
         await service.gateway.order(OPERATOR, lambda work: _fall(work, "h2"))
         with pytest.raises(RefusedError, match="which is down"):
             await service.gateway.merge_fleet(of(NEW), who=OPERATOR)
@@ -147,7 +147,7 @@ def _fall(work: Work, name: str) -> Host:
 def write_after_the_first_plan(
     monkeypatch: pytest.MonkeyPatch, service: Service, decide: Callable[[Work], object]
 ) -> list[str]:
-    """Have somebody give an order when a plan is made; return who makes plans."""
+    """Return a planner during whose work another request is executed."""
     threads: list[str] = []
     loop = asyncio.get_running_loop()
     look = Planning.plan
@@ -197,7 +197,7 @@ async def test_a_plan_that_became_wrong_is_made_again_while_nothing_is_written(
 
     async with running(tmp_path) as service:
         threads = write_after_the_first_plan(monkeypatch, service, moves)
-        # There is room for one on h2, which was free when the file was read.
+        # h2 has capacity for one VM, and was empty when the file was read.
         text = NEW.replace('"h2"\n[', '"h2"\ncapacity = 1\n[', 1)
         with pytest.raises(FleetFileError, match=r"web_1 \(moved there\)"):
             await service.gateway.merge_fleet(of(text), who=OPERATOR)
@@ -219,7 +219,7 @@ async def test_a_start_with_the_file_of_the_last_time_reads_nothing(
     monkeypatch.setattr(Planning, "begin", unread)
     async with running(tmp_path) as service:
         assert sorted(await vms_of(service)) == ["web_0", "web_1"]
-        # Values that came from no file are not taken for one later.
+        # Values without a file are not treated as an applied file later.
         await service.gateway.order(
             OPERATOR,
             lambda work: fleet_changes.carry_out(work, MergePlan(changes=())),
@@ -306,7 +306,7 @@ main()
 
 
 def test_the_process_needs_no_leave_to_stand_back(tmp_path: Path) -> None:
-    """A unit may refuse that it makes itself nicer than the service."""
+    """The system can reject the niceness of the process."""
     asked = b"".join(map(pickle.dumps, (of(FLEET), planning.Question.COUNT)))
     done = subprocess.run(
         [sys.executable, "-c", REFUSED, str(tmp_path / "f.db")],
@@ -369,7 +369,7 @@ async def test_a_small_file_needs_no_other_process(
         planned = await service.gateway.merge_fleet(of(NEW), who=None)
         done = await service.gateway.merge_fleet(of(NEW), who=OPERATOR)
         assert list(planned.lines()) == list(done.lines())
-        # But to compare it with many VMs is too much.
+        # But comparing it with many VMs would take too long.
         monkeypatch.setattr(limits, "PLANNED_HERE_VMS_MAX", 2)
         with pytest.raises(AssertionError, match="a process was started"):
             await service.gateway.merge_fleet(of(NEW), who=None)

@@ -1,4 +1,4 @@
-"""Questions to a driver that hangs: in parallel, bounded, and with a deadline."""
+"""Queries to a hanging driver: in parallel, limited, and with a deadline."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ NOW = 1_800_000_000 * SECOND
 
 
 class HangingDriver(ObedientDriver):
-    """Hangs with a probe or a look until it is let go."""
+    """A driver whose probes and observations hang until they are released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Bench:
         self.inquirer.ask(LookQuestion(report=report, vms=(name,)), now=NOW)
 
     def answers(self, count: int) -> list[Answer]:
-        """Return the answers when there are so many."""
+        """Wait for a number of answers and return them."""
 
         def collect() -> list[Answer]:
             self.came += self.inquirer.answers()
@@ -136,10 +136,10 @@ def test_question_without_an_answer_ends_at_its_deadline(bench: Bench) -> None:
         else:
             assert isinstance(answer, LookAnswer)
             assert answer.seen == {}
-    # Those that hang for ever do not take the place of others.
+    # Hanging queries do not block others.
     bench.ask("op-new")
     assert "op-new" in names_of(bench.answers(len(names) + 2))
-    # What they say at last is too late.
+    # Their late answers are ignored.
     bench.driver.go.set()
     bench.ask("op-last")
     assert len(bench.answers(len(names) + 3)) == len(names) + 3

@@ -1,4 +1,4 @@
-"""What is counted of commits and by a running service, and what its page tells."""
+"""Counts of commits and of a running service, and the page of metrics."""
 
 import asyncio
 import re
@@ -36,7 +36,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 BLOCK = re.compile(r"(?<=<!-- metrics -->\n).*?(?=<!-- /metrics -->)", re.DOTALL)
 
 
-# What commits add up to
+# Counts of commits
 
 
 def test_a_maintenance_is_counted_from_order_to_end() -> None:
@@ -125,7 +125,7 @@ def test_the_failure_of_an_empty_host_keeps_nobody_down() -> None:
     world.gateway.advance("20m")
     assert world.tally.operations()[1] == {("fail", "Impacting"): 1200}
     assert world.tally.vms_down() == (0, 0)
-    # Another failure is as old as it is, and not as the empty host's.
+    # Another failure has its own age, not that of the empty host.
     fail(lambda work: failures.fail_vm(work, "web_0"))
     world.gateway.advance("1m")
     assert world.tally.vms_down() == (1, 60)
@@ -156,7 +156,7 @@ def test_reasons_that_hold_operations_are_counted_by_kind() -> None:
     world.approve(first, "web_0")
     assert world.held().reasons == {"approval": 1, "not before": 1}
     world.gateway.advance("16m")
-    # The other fault domain of `web` is held as long as this one is down.
+    # The other fault domain of `web` is held while this one is down.
     second = world.maintain("h2")
     world.approve(second, "web_1")
     world.gateway.advance("15m")
@@ -172,7 +172,7 @@ def test_an_approval_is_late_when_a_fifth_of_the_notice_is_left() -> None:
     world.gateway.advance("11m")
     assert world.held().late == 0
     world.gateway.advance("2m")
-    # The other scope on the host does not listen: nobody can be waited for.
+    # The other scope on the host is disabled, so no approval can come.
     assert world.held().late == 1
 
 
@@ -198,7 +198,7 @@ class _Deaf(Listener):
 
 
 class _Failing(MemoryStore):
-    """A store that fails, or meets another writer, when it is told to."""
+    """A store that fails or has a conflict on demand."""
 
     error: StoreError | None = None
 
@@ -250,11 +250,11 @@ def test_the_store_works_although_nobody_can_count_it(
     assert tally.store_failures == 1
 
 
-# What a running service tells
+# Metrics of a running service
 
 
 async def scrape(service: Service) -> dict[tuple[str, tuple[str, ...]], float]:
-    # As if the last scrape were long ago.
+    # Expire the cached reasons.
     service.metrics._held_at = None
     readings = await service.metrics.collect(service._parts)
     return samples(render(readings)[0].decode())
@@ -304,7 +304,7 @@ async def test_its_page_is_there_and_counts_itself() -> None:
 @pytest.mark.system
 @in_loop
 async def test_no_series_is_made_by_a_fleet() -> None:
-    """What is told at once is all that there will be: no names, no growth."""
+    """All series exist from the start: no names of a fleet, no growth."""
     async with running(service_of()) as service:
         before = set(await scrape(service))
         await service.apply(_fleet_of(50))

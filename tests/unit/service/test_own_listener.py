@@ -13,7 +13,7 @@ from tests.support.loops import in_loop
 
 
 class _Taking(asyncio.Protocol):
-    """Tells the door of each connection, as the API does."""
+    """Reports each connection to the door, as the API does."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -24,7 +24,7 @@ class _Taking(asyncio.Protocol):
 
 
 def listener_at(place: str, folder: Path) -> socket.socket:
-    """Return a listener at an address, or at a path."""
+    """Return a listener at an address or path."""
     if place == "unix":
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(folder / "api"))
@@ -64,7 +64,7 @@ async def test_a_listener_that_nobody_serves_takes_none(
     with listener_at("127.0.0.1", tmp_path) as listener:
         own = OwnListener(listener, door)
         assert not await own.takes_connections()
-        # What others prove is not asked.
+        # A connection of another client makes the check unnecessary.
         door.came.set()
         assert await own.takes_connections()
         assert not await own.takes_connections()

@@ -1,4 +1,4 @@
-"""Whatever tenants ask, operators are answered."""
+"""Reads of tenants never block reads of operators."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ NOTHING = cast("Reader", None)
 
 
 class Slow:
-    """A store whose tenants' questions wait for a gate."""
+    """A store whose tenants' reads wait for a gate."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()

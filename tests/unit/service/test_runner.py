@@ -1,4 +1,4 @@
-"""The control thread: who waits for whom, and what ends it."""
+"""The control thread: the order of its work, and errors that end it."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ OPERATOR = Who(actor=operator("test"))
 
 
 class Bed:
-    """A runner over a plane in memory, with everything that it says."""
+    """A runner with a plane in memory, which records its output."""
 
     def __init__(self, policy: Policy) -> None:
         self.said: list[str] = []
@@ -96,7 +96,7 @@ class Bed:
 
 
 class _Store(MemoryStore):
-    """A store that can be told to fail."""
+    """A store that fails on demand."""
 
     failure: Exception | None = None
     commits = 0
@@ -130,7 +130,7 @@ async def bed(policy: Policy | None = None) -> AsyncGenerator[Bed]:
 
 @contextlib.asynccontextmanager
 async def held_up(made: Bed) -> AsyncGenerator[threading.Event]:
-    """Keep the thread busy, so that what follows waits together."""
+    """Keep the thread busy, so that further tasks wait together."""
     gate, entered = threading.Event(), threading.Event()
 
     def hold(_plane: Plane, _now: Micros) -> None:
@@ -151,7 +151,7 @@ def freeze(work: Work) -> None:
 
 
 async def announced(made: Bed) -> str:
-    """Enable the VM's scope, order a freeze far ahead, and return its event."""
+    """Enable the VM's scope, request a freeze far ahead, and return its event."""
     await made.runner.enable("web_0")
     await made.order(freeze)
     [event_id] = made.shown()
@@ -242,7 +242,7 @@ async def test_timers_and_reports_run_by_themselves() -> None:
         await until(
             lambda: "Done" in {operation.state.value for operation in _all(made)}
         )
-        # It is told to VMs after it is stored.
+        # VMs see it after it is stored.
         await until(lambda: not made.shown())
 
 
@@ -314,7 +314,7 @@ async def test_a_failure_ends_the_thread_and_everybody_is_told(
         [logged] = [each for each in caplog.records if each.levelname == "CRITICAL"]
         ended = "the control thread ended"
         assert logged.getMessage() == (f"{ended}: {said}" if said else ended)
-        # Only what is the program's own fault needs to be looked for in it.
+        # Only bugs need a traceback.
         assert (logged.exc_info is None) == bool(said)
 
 
@@ -398,7 +398,7 @@ async def test_a_turn_that_is_over_at_once_leaves_nobody_out(
 async def test_who_waits_comes_after_the_next_step_of_a_rollout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A turn is shorter where somebody waits."""
+    """An iteration is shorter if a task waits."""
     monkeypatch.setattr(limits, "SHARED_TURN_SECONDS", 0)
     monkeypatch.setattr(limits, "TURN_SECONDS", 60)
     names = [f"h{number}" for number in range(1, 41)]

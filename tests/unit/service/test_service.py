@@ -52,7 +52,7 @@ listen = "127.0.0.1:0"
 
 
 class _Store(MemoryStore):
-    """A store that can be told to fail."""
+    """A store that fails on demand."""
 
     is_broken = False
     is_held = False
@@ -70,7 +70,7 @@ class _Store(MemoryStore):
 
 
 class _SlowToPublish(MemoryStore):
-    """A store whose views the control thread reads only when it may."""
+    """A store that blocks reads of views until they are allowed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class _SlowToPublish(MemoryStore):
 
 
 class _Ahead(SystemClock):
-    """A clock whose monotonic time can be put forward."""
+    """A clock whose monotonic time can be advanced."""
 
     seconds = 0.0
 
@@ -116,13 +116,13 @@ async def running(service: Service, fleet: str = FLEET) -> AsyncGenerator[Servic
 
 
 async def get(address: Address, path: str) -> tuple[int, Any]:
-    """Return the status and the JSON of an answer."""
+    """Return the status and the JSON of a response."""
     status, _, body = await ask(address, path)
     return status, json.loads(body)
 
 
 async def ask(address: Address, path: str) -> tuple[int, str, bytes]:
-    """Return the status of an answer, its head in lower case, and its body."""
+    """Return the status of a response, its head in lower case, and its body."""
     reader, writer = await asyncio.open_connection(*address)
     writer.write(
         f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nMetadata: true\r\n"
@@ -168,7 +168,7 @@ async def test_a_dead_ticker_is_told_and_fails_the_service() -> None:
         assert body["alive"] is False
         assert "the disk has gone" in str(body["problems"])
         assert (await get(service.admin_address, "/readyz"))[0] == 503
-        # It was never enabled, and nobody can enable it now.
+        # It was never enabled and cannot be enabled now.
         path = "/metadata/scheduledevents?api-version=2020-07-01"
         assert (await get(service.addresses()["web_0"], path))[0] == 503
 
@@ -211,7 +211,7 @@ async def test_a_service_with_a_fault_of_its_own_ends_with_status_1(
 async def test_what_fails_while_it_stops_is_its_last_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A disk that has filled up: neither the thread's work nor the file's end goes."""
+    """A full disk: both the thread's work and closing the file fail."""
     store = _Store()
     service = service_of(store)
     monkeypatch.setattr(service, "stop", _stopping_badly(service))
@@ -263,7 +263,7 @@ async def test_a_store_that_another_program_holds_is_told_until_it_lets_go() -> 
         store.is_held = True
         with pytest.raises(ForewarnError, match="another program writes"):
             await service.apply(FleetText(name="fleet.toml", text=FLEET + MORE))
-        # For a moment, as a backup does, is no reason to send operators away.
+        # A short lock, as by a backup, does not affect readiness.
         assert service.health().ready
         clock.seconds = limits.IDLE_SECONDS + 1
         service.wake()
@@ -275,7 +275,7 @@ async def test_a_store_that_another_program_holds_is_told_until_it_lets_go() -> 
         assert (await get(service.admin_address, "/healthz"))[0] == 200
         clock.seconds = limits.STUCK_SECONDS + 1
         service.wake()
-        # However long it lasts, a restart would not help: only readiness is lost.
+        # A long lock affects only readiness, since a restart would not help.
         status, body = await get(service.admin_address, "/healthz")
         assert (status, body["alive"], body["problems"]) == (200, True, [HELD])
         assert (await get(service.admin_address, "/readyz"))[0] == 503

@@ -1,4 +1,4 @@
-"""Settings: where they come from, what is refused, and what the page says."""
+"""Settings: their sources, invalid values, and the reference page."""
 
 import re
 from pathlib import Path

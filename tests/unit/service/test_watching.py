@@ -1,4 +1,4 @@
-"""Watchers: told in order, bounded, and free to stop waiting."""
+"""Watchers: they get changes in order, have a limit, and can stop waiting."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Files that people name: what does not end is refused by every reader."""
+"""Files named by users: every reader rejects endless files."""
 
 import os
 import threading

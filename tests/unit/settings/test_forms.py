@@ -1,4 +1,4 @@
-"""The forms of settings: what each reads, refuses and shows."""
+"""The forms of settings: the values that each reads, rejects and displays."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The lines of tables and keys, whatever TOML is written in between."""
+"""The lines of tables and keys in any valid TOML."""
 
 import re
 import tomllib
@@ -132,7 +132,7 @@ vm = [
     ],
 )
 def test_tables_in_a_list_have_lines_too(index: int, key: str, line: int) -> None:
-    # TOML 1.0 wants an inline table on one line; the index does not care.
+    # TOML 1.0 allows inline tables only on one line; the index accepts more.
     assert line_of(Lines(INLINE), "vm", index, key) == line
 
 

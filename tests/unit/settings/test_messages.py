@@ -1,8 +1,8 @@
-"""What the author of a wrong file is told, word by word, for each format.
+"""The exact messages about invalid files, for each format.
 
-`messages` has a file for each format, whose cases are a text, `----` and the problems.
-After a change, `pytest --rewrite` writes what is said now, to be read in the difference.
-Fleet files and scenarios have their own next to their tests.
+`messages` has a file for each format. A case is a text, `----` and the problems. After a
+change, `pytest --rewrite` writes the new messages; review the difference. The messages of
+fleet files and scenarios are next to their tests.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The reader of settings: each source, and every problem with its place."""
+"""The reader of settings: each source, and the place of each problem."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ FORMAT = Format(
 
 
 class OwnReader(Reader):
-    """A reader whose file is a text."""
+    """A reader of a text instead of a file."""
 
     def __init__(self, text: str) -> None:
         data = text.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Variables that nearly name a setting."""
+"""Variables that look like typos of settings."""
 
 from forewarn.settings.reading import slips
 

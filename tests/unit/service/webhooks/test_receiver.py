@@ -1,4 +1,4 @@
-"""One receiver and its messages, on a clock that only its pauses move."""
+"""One receiver and its messages, with a clock that only its pauses advance."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def message(number: int, *, at: int = START) -> OutboxMessage:
 
 
 async def until(has_come: Callable[[], bool]) -> None:
-    """Give the other tasks their turns until it has come."""
+    """Let other tasks run until a condition holds."""
     async with asyncio.timeout(10):
         while not has_come():  # noqa: ASYNC110 - there is no event for it
             await asyncio.sleep(0)
@@ -47,7 +47,7 @@ class Box(Mailbox):
         self.messages = [message(number) for number in range(count)]
         self.dropped: list[tuple[int, str]] = []
         self.is_busy = 0
-        """How many deletions are refused."""
+        """The number of deletions to reject."""
 
     def waiting(self) -> int:
         return len(self.messages)
@@ -68,7 +68,7 @@ class Box(Mailbox):
 
 
 class Told:
-    """A receiver, the far end of which answers what the test says, and then 200."""
+    """A receiver whose remote end gives the test's responses, then 200."""
 
     def __init__(self, box: Box, *answers: Answer) -> None:
         self.box = box
@@ -105,7 +105,7 @@ class Told:
             self.clock.advance_to(self.clock.now() + round(seconds * SECOND))
 
     async def run(self) -> None:
-        """Have it told until nothing waits."""
+        """Run it until no message is pending."""
         task = asyncio.create_task(self.receiver.run())
         await until(lambda: not self.box.messages)
         task.cancel()
@@ -189,7 +189,7 @@ async def test_of_too_many_the_oldest_go_and_the_pause_goes_on() -> None:
     task.cancel()
     await asyncio.wait([task])
     assert box.dropped == [(limits.TRIM_MESSAGES, "too many")]
-    # The first pause was interrupted to make room, and went on to its end.
+    # Dropping messages interrupted the first pause, which then continued.
     assert told.pauses[:2] == [1, 1]
     assert told.ids[:2] == ["id-0", f"id-{limits.TRIM_MESSAGES}"]
 

@@ -1,4 +1,4 @@
-"""Whose tenant is missing is said: at the start, and after each fleet file."""
+"""Receivers with a missing tenant are logged at the start and after each fleet file."""
 
 import pytest
 
@@ -22,7 +22,7 @@ LATER = f'{FLEET}\n[[tenant]]\nname = "mill"\n'
 
 
 class Started:
-    """A desk whose writes are told to what knows the tenants."""
+    """A gateway whose commits update the known tenants."""
 
     def __init__(self, settings: Settings = SETTINGS) -> None:
         self.gateway = LocalGateway()
@@ -42,7 +42,7 @@ class Started:
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what the log says since it was asked last."""
+    """Return the log lines since the last call."""
     found = [record.getMessage() for record in caplog.records]
     assert {record.levelname for record in caplog.records} <= {"WARNING"}
     caplog.clear()
@@ -72,7 +72,7 @@ def test_a_tenant_that_comes_is_no_longer_missed(
     started.apply(LATER)
     assert started.tenants.has("mill")
     assert said(caplog) == []
-    # One that goes is missed from then on.
+    # A deleted tenant is missing from then on.
     started.apply(FLEET)
     assert said(caplog) == [MISSING]
 

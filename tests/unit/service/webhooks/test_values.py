@@ -1,4 +1,4 @@
-"""Signatures, payloads and decisions: values in and out."""
+"""Signatures, payloads and decisions, which are pure functions."""
 
 import base64
 import importlib.util
