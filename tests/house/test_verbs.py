@@ -26,7 +26,7 @@ ANSWERS = {
     Answer.REQUEST: "the request",
     Answer.RESTORED: "`restored`: `kind`, `name` and `state` of each",
     Answer.CANCELLED: "`cancelled`: the operations",
-    Answer.EVENT: "the event",
+    Answer.APPROVED: "`approved`: the events",
     Answer.OPERATION: "the operation",
 }
 

@@ -251,7 +251,7 @@ class Crowd:
             ("reimage", {"vms": [rng.choice(DATABASES), rng.choice(SOLOS)][:1]}),
             ("predict-failure", {"hosts": [host], "in": "2s"}),
             ("fail", {"names": [fails]}),
-            ("cancel", {"name": self._any_operation(rng, link)}),
+            ("cancel", {"names": [self._any_operation(rng, link)]}),
         ]
         verb, body = rng.choice(orders)
         if verb == "fail":

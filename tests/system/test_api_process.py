@@ -106,7 +106,7 @@ def test_api_that_is_killed_comes_back_and_vms_do_not_notice(start: Start) -> No
         # An order that comes meanwhile waits, and is carried out.
         made = service.admin("/v1/reboot", {"vms": ["web_0"]})
         assert answers(service)
-        cancelled = service.admin("/v1/cancel", {"name": made["request"]})
+        cancelled = service.admin("/v1/cancel", {"names": [made["request"]]})
         assert len(cancelled["cancelled"]) == 1
         api, before = api_of(service), api
         assert api != before
@@ -168,7 +168,7 @@ def test_a_stream_tells_what_happens_in_the_service(start: Start) -> None:
     with connected(service) as stream:
         host = urlsplit(service.urls["operators"]).netloc
         stream.sendall(
-            f"GET /v1/watch/events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+            f"GET /v1/watch?topics=events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
         )
         told = b""
         while b"event: ready" not in told:

@@ -162,8 +162,9 @@ def test_a_watch_does_not_hold_up_the_end(start: Start) -> None:
     service = start().wait_ready()
     url = service.urls["operators"].removeprefix("http://")
     connection = HTTPConnection(url, timeout=PATIENCE_SECONDS)
-    connection.request("GET", "/v1/watch/operations")
+    connection.request("GET", "/v1/watch?topics=operations")
     answer = connection.getresponse()
+    assert answer.readline().startswith(b"id: ")
     assert answer.readline() == b"event: ready\n"
     began = time.monotonic()
     assert service.terminate() == 0

@@ -5,21 +5,17 @@ order, so a route that somebody adds is closed until it is named here (and a tes
 fails until it is). What a tenant is shown comes from `control.redaction.sight` alone.
 """
 
-import asyncio
-import contextlib
 import enum
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from starlette.requests import Request
 
-from forewarn.admin import limits
 from forewarn.admin.errors import ForbiddenError, UnauthorizedError
 from forewarn.control import tokens
-from forewarn.control.gateway import Health, OperatorGateway
-from forewarn.control.redaction import tenant_reader
+from forewarn.control.gateway import CallerGateway, Health, OperatorGateway
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.transactions.work import Who, Work
@@ -138,8 +134,7 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/rollouts/{name}": Demand.OPERATOR_READS,
     "GET /v1/tokens": Demand.OPERATOR_READS,
     "GET /v1/waits": Demand.TENANT_READS,
-    "GET /v1/watch/events": Demand.TENANT_READS,
-    "GET /v1/watch/operations": Demand.TENANT_READS,
+    "GET /v1/watch": Demand.TENANT_READS,
     "GET /v1/webhooks": Demand.OPERATOR_READS,
     "POST /v1/fleet/apply": Demand.OPERATOR_ORDERS,
     "POST /v1/fleet/plan": Demand.OPERATOR_READS,
@@ -155,6 +150,15 @@ DEMANDS: dict[str, Demand] = {
     },
 }
 """What each route demands, by method and path."""
+
+TOPIC_DEMANDS: Mapping[str, Demand] = {
+    "hosts": Demand.OPERATOR_READS,
+    "operations": Demand.TENANT_READS,
+    "events": Demand.TENANT_READS,
+    "problems": Demand.TENANT_READS,
+    "history": Demand.TENANT_READS,
+}
+"""What each topic of the stream demands; a topic that is missing here is closed."""
 
 
 _PATTERNS = {
@@ -229,7 +233,7 @@ def check(caller: Caller, demand: Demand) -> None:
 class RemoteGateway(OperatorGateway, Protocol):
     """A desk in another process than the plane, which is told who asks."""
 
-    def on_behalf_of(self, caller: Caller) -> OperatorGateway:
+    def on_behalf_of(self, caller: Caller) -> CallerGateway:
         """Return the gateway that asks for `caller`."""
         ...
 
@@ -241,7 +245,7 @@ class AuthorizedGateway:
     that was revoked before; a tenant reads through its `TenantReader`.
     """
 
-    def __init__(self, gateway: OperatorGateway, caller: Caller) -> None:
+    def __init__(self, gateway: CallerGateway, caller: Caller) -> None:
         """Ask `gateway` on behalf of `caller`."""
         self._gateway = gateway
         self._caller = caller
@@ -293,43 +297,17 @@ class AuthorizedGateway:
         await self.read(lambda _reader: None)
         return await self._gateway.merge_fleet(text, who=who, once=once)
 
-    async def changes(self) -> AsyncIterator[tuple[str, ...]]:
-        """Yield ids of operations that changed and that the caller may see.
 
-        What others do shows in nothing, not in when a stream gives a sign of life.
-        It ends soon after the token is no longer good.
-        """
-        feed = aiter(self._gateway.changes())
-        coming = asyncio.ensure_future(anext(feed))
-        try:
-            while True:
-                done, _ = await asyncio.wait({coming}, timeout=limits.RECHECK_SECONDS)
-                ids = coming.result() if done else None
-                if ids is not None:
-                    coming = asyncio.ensure_future(anext(feed))
-                own = await self._own(ids or ())
-                if ids == () or own:
-                    yield own
-        except (StopAsyncIteration, UnauthorizedError):
-            return
-        finally:
-            coming.cancel()
-            with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
-                await coming
-            if isinstance(feed, AsyncGenerator):
-                await feed.aclose()
-
-    async def _own(self, ids: tuple[str, ...]) -> tuple[str, ...]:
-        return await self.read(
-            lambda reader: tenant_reader.operations_among(reader, ids)
-        )
+def on_behalf_of(gateway: OperatorGateway, caller: Caller) -> CallerGateway:
+    """Return the gateway that asks for `caller`, who may read everything through it."""
+    is_remote = isinstance(gateway, RemoteGateway)
+    return gateway.on_behalf_of(caller) if is_remote else gateway
 
 
-def gateway_for(gateway: OperatorGateway, caller: Caller) -> OperatorGateway:
+def gateway_for(gateway: OperatorGateway, caller: Caller) -> CallerGateway:
     """Return the gateway as the caller may use it."""
-    if isinstance(gateway, RemoteGateway):
-        gateway = gateway.on_behalf_of(caller)
-    return AuthorizedGateway(gateway, caller) if caller.token_id else gateway
+    asking = on_behalf_of(gateway, caller)
+    return AuthorizedGateway(asking, caller) if caller.token_id else asking
 
 
 def unauthorized() -> UnauthorizedError:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import resources
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -26,6 +27,7 @@ from forewarn.admin import (
 )
 from forewarn.admin.gate import Gate
 from forewarn.admin.head import Head, Unread
+from forewarn.admin.hub import Hubs
 from forewarn.admin.pace import Pace, ReadPace
 from forewarn.admin.throttle import RefusalLog, Throttle
 from forewarn.admin.tokens import Tokens
@@ -45,6 +47,9 @@ _PAGE_POLICY = (
 """The page needs nothing but itself and /openapi.json."""
 
 
+_PARTS = (orders, lists, attention, history, availability, fleet, watch, credentials)
+
+
 def create_app(
     gateway: OperatorGateway,
     *,
@@ -55,6 +60,7 @@ def create_app(
     answered: Counter[str] | None = None,
     receivers: webhooks.WebhookGateway | None = None,
     extra: Sequence[APIRouter] = (),
+    watchers: watch.Watchers | None = None,
     clock: Clock | None = None,
 ) -> FastAPI:
     """Return the application that asks `gateway`.
@@ -64,7 +70,7 @@ def create_app(
     are good in any case.
     `collect` is asked by `/metrics`, and `answered` counts the answers by status;
     `receivers` is asked by `/v1/webhooks`. Routes of `extra` are under `/v1` too, and
-    for operators only. `clock` has the I/O time by which tenants' orders are paced.
+    for operators only. `watchers` counts the open streams. `clock` has the I/O time by which tenants' orders are paced.
     """
     app = FastAPI(
         title=title,
@@ -87,14 +93,16 @@ def create_app(
         },
     )
     app.state.gateway = gateway
-    app.state.watchers = watch.Watchers()
+    app.state.watchers = watchers or watch.Watchers()
+    app.state.hubs = Hubs(
+        lambda: app.state.gateway, partial(attention.surroundings, receivers)
+    )
     app.state.receivers = receivers
     app.state.names_in_file = tokens.names if tokens else frozenset()
     errors.install(app)
     _guard(app, tokens, (clock or SystemClock()).monotonic, answered)
     v1 = APIRouter(prefix="/v1")
-    parts = (orders, lists, attention, history, availability, fleet, watch, credentials)
-    for each in parts:
+    for each in _PARTS:
         v1.include_router(each.router)
     if receivers is not None:
         v1.include_router(webhooks.router(receivers))

@@ -14,11 +14,12 @@ from forewarn.admin import limits
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.lists import Filters, Name, check_names
+from forewarn.admin.selection import Lookups
 from forewarn.admin.webhooks import WebhookGateway
-from forewarn.control.gateway import OperatorGateway
+from forewarn.control.gateway import CallerGateway
 from forewarn.protocol.errors import ForewarnError
 from forewarn.reporting import attention, capacity, explanations, waits
-from forewarn.reporting.attention import Problem, ProblemKind, Surroundings
+from forewarn.reporting.attention import ProblemKind, Surroundings
 from forewarn.store.port import Reader
 
 T = TypeVar("T")
@@ -35,16 +36,6 @@ class ProblemQuery(Filters, _Paged):
     """Which problems are listed."""
 
     kind: ProblemKind | None = Field(default=None, description="Only this kind.")
-
-    def matches(self, problem: Problem) -> bool:
-        """Tell whether a problem is one of those that are asked for."""
-        return (
-            self.kind in {None, problem.kind}
-            and (not self.vm or self.vm in problem.vms)
-            and (not self.host or self.host in problem.hosts)
-            and (not self.scope or self.scope in problem.scopes)
-            and (not self.tenant or self.tenant in problem.tenants)
-        )
 
 
 class WaitQuery(_Paged):
@@ -83,7 +74,7 @@ def _page(
 
 
 async def surroundings(
-    receivers: WebhookGateway | None, gateway: OperatorGateway
+    receivers: WebhookGateway | None, gateway: CallerGateway
 ) -> Surroundings:
     """Return how the service and its receivers are, for operators."""
     health = await gateway.health()
@@ -103,8 +94,13 @@ async def problems(
     around = await surroundings(receivers, gateway)
 
     def ask(reader: Reader) -> dict[str, Any]:
-        found = attention.problems(reader, around, now=gateway.now())
-        found = [problem for problem in found if query.matches(problem)]
+        wanted, lookups = query.wanted(reader), Lookups(reader)
+        found = [
+            problem
+            for problem in attention.problems(reader, around, now=gateway.now())
+            if query.kind in {None, problem.kind}
+            and wanted.matches(lookups.about_problem(problem, wanted))
+        ]
         if not found:
             check_names(reader, query)
         page, after = _page(

@@ -10,11 +10,11 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from forewarn.admin.access import Caller, caller_of, gateway_for
-from forewarn.control.gateway import OperatorGateway
+from forewarn.control.gateway import CallerGateway, OperatorGateway
 from forewarn.protocol import actors as protocol_actors
 
 
-async def gateway_of(request: Request) -> OperatorGateway:
+async def gateway_of(request: Request) -> CallerGateway:
     """Return the gateway of the application, as who asks may use it."""
     gateway = cast("OperatorGateway", request.app.state.gateway)
     return gateway_for(gateway, caller_of(request))
@@ -30,6 +30,6 @@ async def asking(request: Request) -> Caller:
     return caller_of(request)
 
 
-Desk = Annotated[OperatorGateway, Depends(gateway_of)]
+Desk = Annotated[CallerGateway, Depends(gateway_of)]
 Actor = Annotated[protocol_actors.Actor, Depends(actor_of)]
 Asking = Annotated[Caller, Depends(asking)]

@@ -175,9 +175,8 @@ def _ordered(work: Work, order: Decision) -> Any:
     if order.caller.tenant:
         given = tenancy.admitted(work, order.caller.tenant, entry, given)
     elif entry.targets.kind is Kind.WORK:
-        given = replace(
-            given, targets=(tenant_reader.real_id(work.tx, *given.targets),)
-        )
+        names = (tenant_reader.real_id(work.tx, each) for each in given.targets)
+        given = replace(given, targets=tuple(names))
     made = verbs.DECISIONS[entry.name](work, given)
     return {"made": made, "refused": refused_report(work.parts.refused)}
 

@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Query
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,11 +17,13 @@ from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.flat import FlatError, FlatObject
 from forewarn.admin.idempotency import Giving
-from forewarn.admin.lists import Name
+from forewarn.admin.lists import Name, Selectors, checked
+from forewarn.admin.selection import About, Lookups, Wanted
 from forewarn.control.requests.idempotency import RepeatedError
 from forewarn.fleet import export
 from forewarn.fleet.changes import Action, MergePlan
 from forewarn.fleet.file import FleetText
+from forewarn.fleet.model import Vm
 from forewarn.protocol.errors import BadRequestError
 from forewarn.reporting import reports
 from forewarn.store import kinds
@@ -96,46 +98,101 @@ router = APIRouter(tags=["fleet"], route_class=_FleetRoute)
 FLEET_TYPE = "application/toml"
 
 _Report = Callable[[Reader, Any], dict[str, Any]]
+_VmsOf = Callable[[Reader, Any], Iterable[Vm]]
 
-_SECTIONS: tuple[tuple[str, StoreQuery[Any], _Report], ...] = (
-    ("tenants", kinds.ALL_TENANTS, lambda _reader, one: reports.tenant_report(one)),
-    ("scopes", kinds.ALL_SCOPES, reports.scope_report),
-    ("hosts", kinds.ALL_HOSTS, reports.host_report),
-    ("vms", kinds.ALL_VMS, lambda _reader, one: reports.vm_report(one)),
+_SECTIONS: tuple[tuple[str, StoreQuery[Any], _Report, _VmsOf], ...] = (
+    (
+        "tenants",
+        kinds.ALL_TENANTS,
+        lambda _reader, one: reports.tenant_report(one),
+        lambda reader, one: (
+            vm
+            for scope in every(reader, kinds.SCOPES_OF_TENANT, one.name)
+            for vm in every(reader, kinds.VMS_OF_SCOPE, scope.name)
+        ),
+    ),
+    (
+        "scopes",
+        kinds.ALL_SCOPES,
+        reports.scope_report,
+        lambda reader, one: every(reader, kinds.VMS_OF_SCOPE, one.name),
+    ),
+    (
+        "hosts",
+        kinds.ALL_HOSTS,
+        reports.host_report,
+        lambda reader, one: every(reader, kinds.VMS_ON_HOST, one.name),
+    ),
+    (
+        "vms",
+        kinds.ALL_VMS,
+        lambda _reader, one: reports.vm_report(one),
+        lambda _reader, one: (one,),
+    ),
 )
-"""The parts of a fleet, in the order in which pages go through them."""
+"""The parts of a fleet, in the order in which pages go through them, and the VMs by
+which each object is selected."""
+
+_BY_ITSELF: dict[str, Callable[[Any], About]] = {
+    "tenants": lambda one: About(tenants=(one.name,)),
+    "scopes": lambda one: About(scopes=(one.name,), tenants=(one.tenant,)),
+    "hosts": lambda one: About(hosts=(one.name,), zones=(one.zone,)),
+}
+"""The names that select an object even if it has no VMs."""
 
 
-class FleetQuery(BaseModel):
-    """Which page of the fleet is listed."""
+class FleetQuery(Selectors):
+    """Which part of the fleet is listed: VMs, and all that has one of them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    after: Name = Field(default="", description="`next` of the page before.")
+    after: Name = Field(
+        default="",
+        description="`next` of the page before; `vms:` or `hosts:` begins with the "
+        "first VM or host.",
+    )
     limit: int = Field(
         default=limits.PAGE_OBJECTS_MAX, ge=1, le=limits.PAGE_OBJECTS_MAX
     )
 
 
-@router.get("/fleet", responses=documented(shapes.FleetPage, 400))
+@router.get("/fleet", responses=documented(shapes.FleetPage, 400, 404))
 async def fleet(query: Annotated[FleetQuery, Query()], gateway: Desk) -> Response:
-    """List the fleet: tenants, scopes with who listens, hosts, VMs."""
+    """List the fleet: tenants, scopes with their enabled views, hosts, VMs.
+
+    With a selector, a page can have fewer objects than `limit`, or none.
+    """
     section, _, name = query.after.partition(":")
-    names = [each for each, _, _ in _SECTIONS]
+    names = [each for each, *_ in _SECTIONS]
     if query.after and section not in names:
         raise BadRequestError(f"after: {query.after!r} is not the `next` of a page")
     first = names.index(section) if section else 0
+
     return answer(
-        await gateway.read(lambda reader: _page(reader, first, name, query.limit))
+        await gateway.read(
+            lambda reader: _page(
+                reader, checked(reader, query), first, name, query.limit
+            )
+        )
     )
 
 
-def _page(reader: Reader, first: int, after: str, limit: int) -> dict[str, Any]:
-    page: dict[str, Any] = {name: [] for name, _, _ in _SECTIONS}
+def _page(
+    reader: Reader, wanted: Wanted, first: int, after: str, limit: int
+) -> dict[str, Any]:
+    page: dict[str, Any] = {name: [] for name, *_ in _SECTIONS}
+    lookups = Lookups(reader)
     left = limit
-    for name, query, report in _SECTIONS[first:]:
+    for name, query, report, vms_of in _SECTIONS[first:]:
         rows = cast("list[Record]", reader.select(query, after=after, limit=left))
-        page[name] = [report(reader, row) for row in rows]
+        page[name] = [
+            report(reader, row)
+            for row in rows
+            if wanted == Wanted()
+            or (name in _BY_ITSELF and wanted.matches(_BY_ITSELF[name](row)))
+            or any(
+                wanted.matches(lookups.about_vm(vm, wanted))
+                for vm in vms_of(reader, row)
+            )
+        ]
         left -= len(rows)
         if left == 0:
             return {**page, "next": f"{name}:{rows[-1].key if rows else ''}"}

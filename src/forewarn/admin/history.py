@@ -12,8 +12,8 @@ from starlette.responses import Response
 from forewarn.admin import limits, period, selection, shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
-from forewarn.admin.lists import Filters, Name
-from forewarn.admin.selection import Scopes, Wanted
+from forewarn.admin.lists import Filters, Name, Tag
+from forewarn.admin.selection import Lookups, Wanted
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.work import need
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
@@ -65,6 +65,8 @@ class HistoryQuery(BaseModel):
     host: Name = Field(default="", description="Only what concerns this host.")
     scope: Name = Field(default="", description="Only what concerns this scope.")
     tenant: Name = Field(default="", description="Only what concerns this tenant.")
+    zone: Name = Field(default="", description="Only entries about hosts of this zone.")
+    tag: Tag = Field(default="", description="Only entries about VMs with this tag.")
     actor: Name = Field(
         default="",
         description="Only what was done by somebody: `clock`, a token's name.",
@@ -92,12 +94,14 @@ class HistoryQuery(BaseModel):
         found["request" if is_request else "operation"] = whole
         return [(kind, name) for kind, name in found.items() if name]
 
-    def matches(self, entry: AuditEntry, subjects: list[str]) -> bool:
+    def matches(self, entry: AuditEntry, subjects: list[str], lookups: Lookups) -> bool:
         """Tell whether a line is one of those that are asked for."""
+        wanted = Wanted(zone=self.zone, tag=self.tag)
         return (
             all(each in entry.subjects for each in subjects)
             and self.actor in {"", entry.actor.text}
             and entry.kind.value.startswith(self.what)
+            and wanted.matches(lookups.about_entry(entry, wanted))
         )
 
 
@@ -122,6 +126,7 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
     def ask(reader: Reader) -> dict[str, Any]:
         named = query.subjects(reader)
         subjects = [f"{kind}:{name}" for kind, name in named]
+        lookups = Lookups(reader)
         # Entries are in the order of the decisions. A clock that was set back does not
         # change it, so each entry's own instant is looked at.
         bounds = reader.audit_keys(since, end) if since or until is not None else _ALL
@@ -133,7 +138,7 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
                 kinds.AUDIT_OF_SUBJECT if subjects else kinds.ALL_AUDIT,
                 subjects[0] if subjects else "",
                 matches=lambda entry: (
-                    since <= entry.at < end and query.matches(entry, subjects)
+                    since <= entry.at < end and query.matches(entry, subjects, lookups)
                 ),
                 after=query.after or bounds[0],
                 last=bounds[1],
@@ -161,13 +166,13 @@ async def accounts_of(
     def ask(reader: Reader) -> dict[str, Any]:
         # Which operations concerned a VM is found out by `_find`.
         wanted = replace(query.wanted(reader, ended=True), vm="")
-        scopes = Scopes(reader, {})
+        lookups = Lookups(reader)
         whole = tenant_reader.real_id(reader, query.operation)
 
         def matches(operation: Operation) -> bool:
             return (
                 whole in {"", operation.operation_id, operation.request}
-                and selection.is_wanted(operation, wanted, scopes)
+                and selection.is_wanted(operation, wanted, lookups)
                 and _overlaps(operation, since, until)
             )
 

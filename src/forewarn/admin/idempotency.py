@@ -16,7 +16,7 @@ from forewarn.admin import limits
 from forewarn.admin.access import Caller, caller_of, gateway_for
 from forewarn.admin.answers import answer
 from forewarn.admin.decisions import Decision
-from forewarn.control.gateway import OperatorGateway
+from forewarn.control.gateway import CallerGateway
 from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.work import Who
 
@@ -41,7 +41,7 @@ class Giver:
     """One caller who gives one order."""
 
     def __init__(
-        self, gateway: OperatorGateway, *, caller: Caller, path: str, key: str | None
+        self, gateway: CallerGateway, *, caller: Caller, path: str, key: str | None
     ) -> None:
         """Give orders to `gateway` on behalf of `caller`, once for each `key`."""
         self.gateway = gateway

@@ -98,15 +98,31 @@ REFUSED_LOG_LINES = 10
 PACES_MAX = 1_000
 """Tenants whose pace is remembered, before those that are idle are forgotten."""
 
-PENDING_IDS_MAX = 10_000
-"""Changed operations that wait for a slow watcher; then it reads all anew."""
+HUB_CHARACTERS = 16 << 20
+"""Maximum characters of the latest changes that are kept for operators: some 10,000
+objects. A viewer that is further behind reads everything again."""
+
+TENANT_HUB_CHARACTERS = 512 << 10
+"""The same for one tenant: some 300 objects, since many tenants may watch at once."""
+
+HUB_LINGER_SECONDS = 60.0
+"""Seconds for which changes are kept after the last viewer has left, so that it can
+continue after a restart of its proxy or a change of its network."""
+
+POSITION_DIGITS_MAX = 18
+"""Maximum digits of the number in a message's ID."""
+
+PROBLEMS_PAUSE = 20
+"""Minimum pause between two searches for problems, in multiples of the time that one
+search takes: at most a twentieth of a core."""
 
 KEEP_ALIVE_SECONDS = 5.0
 """Between two signs of life of a silent stream: a page that shows the age of what it
 shows takes 12 s of silence for a failure, and proxies cut after 30 or more."""
 
 RECHECK_SECONDS = 1.0
-"""How long a silent stream may outlive its token: one read for each stream."""
+"""Maximum seconds for which a stream outlives its token, and for which a change without
+an operation is not seen: one read for all viewers with the same rights."""
 
 USES_MAX = 100
 """Tokens whose use is being stored at once; others are stored with a later request."""

@@ -18,7 +18,7 @@ from forewarn.fleet.model import Host, Scope, Tenant, Vm
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import Operation, OperationState, Request
 from forewarn.reporting import reports
-from forewarn.store.port import Reader
+from forewarn.store.port import Reader, Record
 
 router = APIRouter(tags=["operations and events"])
 
@@ -28,31 +28,53 @@ def _capitalised(value: object) -> object:
 
 
 Name = Annotated[str, Field(max_length=limits.NAME_CHARACTERS_MAX)]
+Tag = Annotated[
+    str, Field(max_length=2 * limits.NAME_CHARACTERS_MAX, pattern="^([^=]+=.*)?$")
+]
+"""A tag of a VM, `key=value`."""
 State = Annotated[OperationState, BeforeValidator(_capitalised)]
 Status = Annotated[EventStatus, BeforeValidator(_capitalised)]
 
 
-class Filters(BaseModel):
-    """What a list or a stream may be narrowed to."""
+class Selectors(BaseModel):
+    """The names that a list is narrowed to; all of them must match."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    vm: Name = Field(default="", description="Only what concerns this VM.")
-    host: Name = Field(default="", description="Only what happens on this host.")
-    scope: Name = Field(default="", description="Only what this scope sees.")
-    tenant: Name = Field(default="", description="Only what this tenant sees.")
-    rollout: Name = Field(default="", description="Only what this rollout ordered.")
+    vm: Name = Field(default="", description="Only objects about this VM.")
+    host: Name = Field(default="", description="Only objects on this host.")
+    scope: Name = Field(default="", description="Only objects of this scope.")
+    tenant: Name = Field(default="", description="Only objects of this tenant.")
+    zone: Name = Field(default="", description="Only objects on hosts of this zone.")
+    tag: Tag = Field(
+        default="",
+        description="Only objects about VMs with this tag.",
+        examples=["role=web"],
+    )
 
     def wanted(self, reader: Reader, *, ended: bool = False) -> Wanted:
-        """Return what is asked for; `ended`: also what is over."""
+        """Return the selection; with `ended`, ended objects too."""
+        del reader
         return Wanted(
-            rollout=tenant_reader.real_id(reader, self.rollout),
             vm=self.vm,
             host=self.host,
             scope=self.scope,
             tenant=self.tenant,
+            zone=self.zone,
+            tag=self.tag,
             ended=ended,
         )
+
+
+class Filters(Selectors):
+    """The same, also by rollout."""
+
+    rollout: Name = Field(default="", description="Only objects of this rollout.")
+
+    def wanted(self, reader: Reader, *, ended: bool = False) -> Wanted:
+        """Return the selection; with `ended`, ended objects too."""
+        rollout = tenant_reader.real_id(reader, self.rollout)
+        return replace(super().wanted(reader, ended=ended), rollout=rollout)
 
 
 class OperationFilters(Filters):
@@ -92,6 +114,10 @@ class OperationQuery(OperationFilters, _Paged):
 
 class EventQuery(EventFilters, _Paged):
     """Which events are listed."""
+
+
+class RolloutQuery(Selectors, _Paged):
+    """Which rollouts are listed: those with a selected operation."""
 
 
 @router.get("/operations", responses=documented(shapes.OperationPage, 400, 404))
@@ -147,8 +173,8 @@ async def request(name: str, gateway: Desk) -> Response:
     )
 
 
-@router.get("/rollouts", responses=documented(shapes.RolloutPage, 400))
-async def rollouts(query: Annotated[_Paged, Query()], gateway: Desk) -> Response:
+@router.get("/rollouts", responses=documented(shapes.RolloutPage, 400, 404))
+async def rollouts(query: Annotated[RolloutQuery, Query()], gateway: Desk) -> Response:
     """List rollouts, each with how many of its operations are where.
 
     Those with open operations are listed, unless `all` is true.
@@ -156,8 +182,13 @@ async def rollouts(query: Annotated[_Paged, Query()], gateway: Desk) -> Response
 
     def ask(reader: Reader) -> dict[str, Any]:
         found, after = selection.rollouts(
-            reader, ended=query.ended, after=query.after, limit=query.limit
+            reader,
+            query.wanted(reader, ended=query.ended),
+            after=query.after,
+            limit=query.limit,
         )
+        if not found:
+            check_names(reader, query)
         return {
             "rollouts": [reports.rollout_report(reader, each) for each in found],
             "next": after or None,
@@ -197,20 +228,22 @@ async def events(query: Annotated[EventQuery, Query()], gateway: Desk) -> Respon
     return answer(await gateway.read(ask))
 
 
-def checked(reader: Reader, filters: Filters) -> Wanted:
-    """Return what is asked for, which names what there is; raises NotFoundError."""
+def checked(reader: Reader, filters: Selectors) -> Wanted:
+    """Return the selection, of names that exist; raises NotFoundError."""
     check_names(reader, filters)
     return filters.wanted(reader)
 
 
-def check_names(reader: Reader, filters: Filters) -> None:
-    """Tell of a misspelt name, which would otherwise look like nothing to do."""
-    for kind, name in (
+def check_names(reader: Reader, filters: Selectors) -> None:
+    """Raise NotFoundError for a misspelt name, which otherwise selects nothing."""
+    named: list[tuple[type[Record], str]] = [
         (Vm, filters.vm),
         (Host, filters.host),
         (Scope, filters.scope),
         (Tenant, filters.tenant),
-        (Request, tenant_reader.real_id(reader, filters.rollout)),
-    ):
+    ]
+    if isinstance(filters, Filters):
+        named.append((Request, tenant_reader.real_id(reader, filters.rollout)))
+    for kind, name in named:
         if name:
             need(reader, kind, name)

@@ -68,10 +68,12 @@ ANSWERS: Mapping[Answer, Told] = {
             "cancelled": [_operation(reader, each, now) for each in made]
         },
     ),
-    # Read again, as the asker may see it.
-    Answer.EVENT: Told(
-        shape=shapes.EventShape,
-        report=lambda reader, made, _: event_report(need(reader, Event, made)),
+    # Read again, as the caller may see them.
+    Answer.APPROVED: Told(
+        shape=shapes.ApprovedShape,
+        report=lambda reader, made, _: {
+            "approved": [event_report(need(reader, Event, each)) for each in made]
+        },
     ),
     Answer.OPERATION: Told(shape=shapes.OperationShape, report=_operation),
 }

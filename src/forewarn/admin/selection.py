@@ -1,11 +1,11 @@
 """Which operations and events a reader asks for, found by the narrowest query."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from forewarn.admin import limits
-from forewarn.fleet.model import Scope
+from forewarn.fleet.model import Host, Scope, Vm
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import (
     ENDED_STATES,
@@ -13,7 +13,9 @@ from forewarn.protocol.operations import (
     OperationState,
     Request,
 )
+from forewarn.reporting.attention import Problem
 from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry
 from forewarn.store.kinds import Query
 from forewarn.store.port import PAGE_ROWS, Reader, Record, every
 
@@ -21,47 +23,177 @@ R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """The names that an object of a list concerns, by which it is selected."""
+
+    vms: Collection[str] = ()
+    hosts: Collection[str] = ()
+    scopes: Collection[str] = ()
+    tenants: Collection[str] = ()
+    zones: Collection[str] = ()
+    tags: Collection[str] = ()
+    """Tags of its VMs, as `key=value`."""
+    rollout: str = ""
+    """The real ID of its rollout or request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a reader wants to see; an empty field asks for nothing."""
+    """The selection that a reader asks for; an empty field selects everything."""
 
     vm: str = ""
     host: str = ""
     scope: str = ""
     tenant: str = ""
+    zone: str = ""
+    tag: str = ""
+    """A tag of a VM, as `key=value`."""
     rollout: str = ""
-    """The real id of a rollout or another request."""
+    """The real ID of a rollout or another request."""
     state: OperationState | None = None
     status: EventStatus | None = None
     ended: bool = False
-    """Also what has ended."""
+    """Include ended objects."""
+
+    def matches(self, about: About) -> bool:
+        """Tell whether the names of an object are selected."""
+        return (
+            (not self.vm or self.vm in about.vms)
+            and (not self.host or self.host in about.hosts)
+            and (not self.scope or self.scope in about.scopes)
+            and (not self.tenant or self.tenant in about.tenants)
+            and (not self.zone or self.zone in about.zones)
+            and (not self.tag or self.tag in about.tags)
+            and self.rollout in {"", about.rollout}
+        )
 
 
-@dataclass(slots=True)
-class Scopes:
-    """Whose each scope is; remembered for the length of one read."""
+EVERYTHING = Wanted(vm="*", tenant="*", zone="*", tag="*")
+"""Needs each member of an `About`."""
 
-    reader: Reader
-    _tenants: dict[str, str]
+
+class Lookups:
+    """Names that objects refer to, cached for one read."""
+
+    def __init__(self, reader: Reader) -> None:
+        """Read from `reader`."""
+        self._reader = reader
+        self._tenants: dict[str, str] = {}
+        self._zones: dict[str, str] = {}
+        self._tags: dict[str, tuple[str, ...]] = {}
 
     def tenant_of(self, name: str) -> str:
-        """Return the scope's tenant, or nothing if the scope is gone."""
+        """Return the tenant of a scope; empty if the scope was removed."""
         if name not in self._tenants:
-            scope = self.reader.get(Scope, name)
+            scope = self._reader.get(Scope, name)
             self._tenants[name] = scope.tenant if scope else ""
         return self._tenants[name]
 
-    def tenants_of(self, operation: Operation) -> set[str]:
-        """Return whose the operation is, or was when it was open.
+    def zone_of(self, name: str) -> str:
+        """Return the zone of a host; empty if there is none."""
+        if name not in self._zones:
+            host = self._reader.get(Host, name)
+            self._zones[name] = host.zone if host else ""
+        return self._zones[name]
 
-        Only what is over can be in a scope that is another's now.
+    def tags_of(self, name: str) -> tuple[str, ...]:
+        """Return the tags of a VM, as `key=value`."""
+        if name not in self._tags:
+            vm = self._reader.get(Vm, name)
+            self._tags[name] = tags_of(vm) if vm else ()
+        return self._tags[name]
+
+    def tenants_of(self, operation: Operation) -> set[str]:
+        """Return the tenants of an operation, when it was open.
+
+        Only an ended operation can be in a scope that has another tenant now.
         """
         if operation.state in ENDED_STATES:
             events = every(
-                self.reader, kinds.EVENTS_OF_OPERATION, operation.operation_id
+                self._reader, kinds.EVENTS_OF_OPERATION, operation.operation_id
             )
-            if told := {event.tenant for event in events}:
-                return told
+            if found := {event.tenant for event in events}:
+                return found
         return {self.tenant_of(scope) for scope in operation.scopes}
+
+    def about(self, operation: Operation, wanted: Wanted = EVERYTHING) -> About:
+        """Return the names that an operation concerns, as far as `wanted` needs them."""
+        vms = operation.vms + (operation.left_vms if _asks_for_ended(wanted) else ())
+        return self._about(
+            wanted,
+            vms=vms,
+            hosts=(operation.host,),
+            scopes=operation.scopes,
+            tenants=self.tenants_of(operation) if wanted.tenant else (),
+            rollout=operation.request,
+        )
+
+    def about_event(
+        self, event: Event, operation: Operation, wanted: Wanted = EVERYTHING
+    ) -> About:
+        """Return the names that an event concerns."""
+        return self._about(
+            wanted,
+            vms=tuple(resource.vm for resource in event.resources),
+            hosts=(operation.host,),
+            scopes=(event.scope,),
+            tenants=(event.tenant,),
+            rollout=operation.request,
+        )
+
+    def about_problem(self, problem: Problem, wanted: Wanted = EVERYTHING) -> About:
+        """Return the names that a problem concerns."""
+        return self._about(
+            wanted,
+            vms=problem.vms,
+            hosts=problem.hosts,
+            scopes=problem.scopes,
+            tenants=problem.tenants,
+            rollout=problem.request,
+        )
+
+    def about_entry(self, entry: AuditEntry, wanted: Wanted = EVERYTHING) -> About:
+        """Return the names that an entry of the history concerns."""
+        names: dict[str, list[str]] = {}
+        for each in entry.subjects:
+            kind, _, name = each.partition(":")
+            names.setdefault(kind, []).append(name)
+        return self._about(
+            wanted,
+            vms=names.get("vm", ()),
+            hosts=names.get("host", ()),
+            scopes=names.get("scope", ()),
+            tenants=names.get("tenant", ()),
+            rollout=next(iter(names.get("request", ())), ""),
+        )
+
+    def about_vm(self, vm: Vm, wanted: Wanted = EVERYTHING) -> About:
+        """Return the names of a VM."""
+        self._tags[vm.name] = tags_of(vm)
+        return self._about(
+            wanted,
+            vms=(vm.name,),
+            hosts=(vm.host,),
+            scopes=(vm.scope,),
+            tenants=(vm.tenant,),
+        )
+
+    def _about(
+        self,
+        wanted: Wanted,
+        *,
+        vms: Collection[str],
+        hosts: Collection[str],
+        **others: Any,
+    ) -> About:
+        zones = {self.zone_of(host) for host in hosts} if wanted.zone else ()
+        tags = {tag for vm in vms for tag in self.tags_of(vm)} if wanted.tag else ()
+        return About(vms=vms, hosts=hosts, zones=zones, tags=tags, **others)
+
+
+def tags_of(vm: Vm) -> tuple[str, ...]:
+    """Return the tags of a VM, as `key=value`."""
+    return tuple(f"{key}={value}" for key, value in vm.tags)
 
 
 def scan(
@@ -100,31 +232,40 @@ def operations(
     reader: Reader, wanted: Wanted, *, after: str = "", limit: int
 ) -> tuple[list[Operation], str]:
     """Return a page of operations, and where the next one begins."""
-    scopes = Scopes(reader, {})
+    lookups = Lookups(reader)
     query, value = narrowest(wanted)
     return scan(
         reader,
         query,
         value,
-        matches=lambda operation: is_wanted(operation, wanted, scopes),
+        matches=lambda operation: is_wanted(operation, wanted, lookups),
         after=after,
         limit=limit,
     )
 
 
 def rollouts(
-    reader: Reader, *, ended: bool, after: str, limit: int
+    reader: Reader, wanted: Wanted, *, after: str, limit: int
 ) -> tuple[list[Request], str]:
     """Return a page of rollouts, and where the next one begins.
 
     The page ends early where its rollouts have many operations, which are counted.
     """
     left = limits.SCAN_ROWS_MAX
+    lookups = Lookups(reader)
+    has_names = replace(wanted, ended=False) != Wanted()
 
     def matches(request: Request) -> bool:
-        return ended or bool(
+        is_listed = wanted.ended or bool(
             request.unplanned
             or reader.select(kinds.OPEN_OPERATIONS_OF_REQUEST, request.key, limit=1)
+        )
+        return is_listed and (
+            not has_names
+            or any(
+                wanted.matches(lookups.about(operation, wanted))
+                for operation in every(reader, kinds.OPERATIONS_OF_REQUEST, request.key)
+            )
         )
 
     found, following = scan(
@@ -137,25 +278,13 @@ def rollouts(
     return found, following
 
 
-def is_wanted(operation: Operation, wanted: Wanted, scopes: Scopes) -> bool:
-    """Tell whether an operation is one of those that are asked for.
+def is_wanted(operation: Operation, wanted: Wanted, lookups: Lookups) -> bool:
+    """Tell whether an operation is selected.
 
-    Whether it has ended is the query's business: a watcher is told of the end.
+    Whether it has ended is not checked here: the query does that.
     """
-    return (
-        (not wanted.vm or _concerns(operation, wanted))
-        and (not wanted.host or wanted.host == operation.host)
-        and (not wanted.scope or wanted.scope in operation.scopes)
-        and wanted.rollout in {"", operation.request}
-        and (wanted.state is None or wanted.state is operation.state)
-        and (not wanted.tenant or wanted.tenant in scopes.tenants_of(operation))
-    )
-
-
-def _concerns(operation: Operation, wanted: Wanted) -> bool:
-    """Tell whether the VM is part of the operation, or was if the past is asked for."""
-    return wanted.vm in operation.vms or (
-        _asks_for_ended(wanted) and wanted.vm in operation.left_vms
+    return (wanted.state is None or wanted.state is operation.state) and wanted.matches(
+        lookups.about(operation, wanted)
     )
 
 
@@ -167,24 +296,25 @@ def events(
     All events of an operation are in one page, so it may exceed `limit`.
     """
     page, after_page = operations(reader, wanted, after=after, limit=limit)
+    lookups = Lookups(reader)
     found: list[Event] = []
     for operation in page:
-        found += events_of(reader, operation, wanted)
+        found += events_of(reader, operation, wanted, lookups)
         if len(found) >= limit and operation.key != page[-1].key:
             return found, operation.key
     return found, after_page
 
 
-def events_of(reader: Reader, operation: Operation, wanted: Wanted) -> Iterator[Event]:
-    """Yield the events of an operation that are asked for."""
+def events_of(
+    reader: Reader, operation: Operation, wanted: Wanted, lookups: Lookups
+) -> Iterator[Event]:
+    """Yield the events of an operation that are selected."""
     for event in every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id):
         if (
             event.status is not EventStatus.NEW
             and (wanted.ended or event.is_live)
             and (wanted.status is None or wanted.status is event.status)
-            and (not wanted.scope or wanted.scope == event.scope)
-            and (not wanted.tenant or wanted.tenant == event.tenant)
-            and (not wanted.vm or event.names(wanted.vm))
+            and wanted.matches(lookups.about_event(event, operation, wanted))
         ):
             yield event
 

@@ -310,6 +310,14 @@ class CancelledShape(BaseModel):
     """What was cancelled."""
 
     cancelled: list[OperationShape]
+    refused: list[RefusedShape] = _REFUSED
+
+
+class ApprovedShape(BaseModel):
+    """The events that were approved."""
+
+    approved: list[EventShape]
+    refused: list[RefusedShape] = _REFUSED
 
 
 class RestoredTarget(BaseModel):

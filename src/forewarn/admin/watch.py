@@ -1,72 +1,50 @@
-"""Streams of what changes, as server-sent events.
+"""The stream of changes, as server-sent events.
 
-A stream begins with what is (each object one `data:` of one JSON document), then
-`event: ready`, then each object that changed, as it is when it is sent. An object
-may be sent twice, and a change that another soon follows may not be seen. A
-watcher who is too slow gets `event: reset` and everything again. What waits for a
-watcher is bounded, since only the ids of what changed wait.
+A stream begins with the present objects of its topics, then `event: ready`, then each
+object that changes, as it is when it is sent. An object may be sent twice, and a change
+that another soon follows may be left out. Each message has an `id`. A viewer that
+reconnects with it as `Last-Event-ID` continues after that message. A viewer that was
+away or slow for too long gets `event: reset`, and everything again.
 """
 
 import asyncio
-import contextlib
-import json
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Header, Query
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from forewarn.admin import errors, limits, selection
-from forewarn.admin.access import caller_of
+from forewarn.admin import errors, limits
+from forewarn.admin.access import TOPIC_DEMANDS, Caller, Demand, caller_of, check
 from forewarn.admin.answers import ANY_ERROR
 from forewarn.admin.context import Desk
-from forewarn.admin.lists import EventFilters, OperationFilters, checked
-from forewarn.admin.selection import Scopes, Wanted
-from forewarn.control.gateway import OperatorGateway
-from forewarn.control.redaction import tenant_reader
-from forewarn.control.transactions.event_json import event_report
-from forewarn.instants import Micros
-from forewarn.protocol.blockers import AnyBlocker, NotDue, NoticeRuns
-from forewarn.protocol.errors import ForewarnError
-from forewarn.protocol.operations import Operation
-from forewarn.reporting import reports
-from forewarn.store.port import Reader
+from forewarn.admin.hub import Hub, Hubs, message
+from forewarn.admin.lists import Filters, checked
+from forewarn.admin.selection import Wanted
+from forewarn.admin.topics import TOPICS
+from forewarn.control.gateway import CallerGateway
+from forewarn.protocol.errors import BadRequestError, ForewarnError
 
 router = APIRouter(tags=["streams"])
 
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Server-sent events: `data` is one object as in the list; "
-        "`event: ready` follows the objects that are there at the beginning.",
+        "description": "Server-sent events. `event` is the topic and `data` is one "
+        "object, as the list of the topic has it. `event: ready` follows the objects "
+        "that are present at the beginning. `event: reset` means that everything is "
+        "sent again.",
         "content": {"text/event-stream": {}},
     },
     **ANY_ERROR,
 }
 
-_CHANGE_WITH_TIME = (NotDue, NoticeRuns)
-"""Reasons that look otherwise at each moment although nothing has happened."""
-
-
-class News(NamedTuple):
-    """An object as it is sent, and the reasons that hold it."""
-
-    body: dict[str, Any]
-    blockers: tuple[AnyBlocker, ...] = ()
-
-
-Page = tuple[list[News], str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What a stream is about: how a page is read, and what changed."""
-
-    page: Callable[[Reader, Wanted, str, Micros], Page]
-    changed: Callable[[Reader, Wanted, Operation, Micros], list[News]]
+BEGINNING = "0"
+"""The ID of messages before `ready`: a stream that breaks there begins again."""
 
 
 class Watchers:
@@ -104,7 +82,7 @@ class Watchers:
         return errors.problem(
             errors.Kind.UNAVAILABLE,
             f"{limits.WATCHERS_MAX} watchers of operators are served already",
-            hint="close another one, or ask now and then instead of watching",
+            hint="Close another stream, or poll the lists.",
         )
 
     def _refusal_of_tenant(self, tenant: str) -> Response | None:
@@ -113,7 +91,7 @@ class Watchers:
                 errors.TooManyError(
                     f"{limits.TENANT_WATCHERS_MAX} streams of tenant {tenant} are "
                     "open, and it may have no more",
-                    hint="close another one, or ask now and then instead of watching",
+                    hint="Close another stream, or poll the lists.",
                     retry_seconds=limits.RETRY_SECONDS,
                 )
             )
@@ -122,7 +100,7 @@ class Watchers:
         return errors.problem(
             errors.Kind.UNAVAILABLE,
             "no further stream can be served now",
-            hint="ask now and then instead of watching, or try again later",
+            hint="Try again later, or poll the lists.",
         )
 
 
@@ -151,99 +129,62 @@ class _Counted(StreamingResponse):
             self._watchers.leave(self._tenant)
 
 
-class Changes:
-    """What has changed since its reader last looked; at most so many ids."""
+class WatchQuery(Filters):
+    """The topics of a stream, and the objects that it has."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self.is_over = False
-        self._ids: dict[str, None] = {}
-        self._anew = False
-        self._wake = asyncio.Event()
+    topics: str = Field(
+        min_length=1,
+        max_length=limits.NAME_CHARACTERS_MAX,
+        description=f"Topics, separated by commas: {', '.join(TOPICS)}. Tenants have no "
+        "`hosts`. Of `history`, only new entries are sent.",
+        examples=["operations,problems"],
+    )
 
-    async def follow(self, feed: AsyncIterator[tuple[str, ...]]) -> None:
-        """Take over what the feed tells, until it ends."""
-        try:
-            async for ids in feed:
-                self._ids.update(dict.fromkeys(ids))
-                if not ids or len(self._ids) > limits.PENDING_IDS_MAX:
-                    self._ids.clear()
-                    self._anew = True
-                self._wake.set()
-        finally:
-            self.is_over = True
-            self._wake.set()
-
-    async def take(self, *, seconds: float) -> tuple[str, ...] | None:
-        """Wait for changes, but not for long; None: everything must be read anew."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        if not self.is_over:
-            self._wake.clear()
-        ids, anew = tuple(self._ids), self._anew
-        self._ids.clear()
-        self._anew = False
-        return None if anew else ids
+    def names(self, caller: Caller) -> tuple[str, ...]:
+        """Return the topics; raises BadRequestError and ForbiddenError."""
+        names = tuple(dict.fromkeys(self.topics.split(",")))
+        for name in names:
+            if name not in TOPICS:
+                raise BadRequestError(
+                    f"topics: there is no topic {name!r}",
+                    hint=f"Topics are {', '.join(TOPICS)}.",
+                )
+            check(caller, TOPIC_DEMANDS.get(name, Demand.OPERATOR_ORDERS))
+        return names
 
 
-class Told:
-    """What a watcher was told last of each object that is under way."""
-
-    def __init__(self, *, repeats: bool) -> None:
-        """Remember nothing; with `repeats`, nothing ever."""
-        self._repeats = repeats
-        self._last: dict[str, tuple[str, tuple[AnyBlocker, ...]]] = {}
-
-    def forget(self) -> None:
-        """Begin anew."""
-        self._last.clear()
-
-    def is_news(self, news: News) -> bool:
-        """Tell whether the object looks otherwise than it did, time aside."""
-        if self._repeats:
-            return True
-        body = news.body
-        key = str(body.get("EventId") or body["operation"])
-        blockers = tuple(
-            each for each in news.blockers if not isinstance(each, _CHANGE_WITH_TIME)
-        )
-        looks = json.dumps({**body, "blocked_by": []}), blockers
-        is_same = self._last.get(key) == looks
-        self._last[key] = looks
-        if body.get("removed") or body.get("ended"):
-            del self._last[key]
-        return not is_same
-
-
-@router.get("/watch/operations", response_class=Response, responses=_STREAM)
-async def watch_operations(
-    query: Annotated[OperationFilters, Query()], gateway: Desk, request: Request
+@router.get("/watch", response_class=Response, responses=_STREAM)
+async def watch(
+    query: Annotated[WatchQuery, Query()],
+    gateway: Desk,
+    request: Request,
+    last_event_id: Annotated[
+        str,
+        Header(
+            max_length=limits.NAME_CHARACTERS_MAX,
+            description="The `id` of the last message of a stream with the same query, "
+            "to continue after it.",
+        ),
+    ] = "",
 ) -> Response:
-    """Stream operations: the open ones, then each that changes."""
+    """Stream the objects of topics, then each of them that changes."""
+    caller = caller_of(request)
+    names = query.names(caller)
     wanted = await gateway.read(lambda reader: checked(reader, query))
-    return _begin(request, gateway, wanted, OPERATIONS)
-
-
-@router.get("/watch/events", response_class=Response, responses=_STREAM)
-async def watch_events(
-    query: Annotated[EventFilters, Query()], gateway: Desk, request: Request
-) -> Response:
-    """Stream events: the live ones, then each that changes; last it is Removed."""
-    wanted = await gateway.read(lambda reader: checked(reader, query))
-    return _begin(request, gateway, wanted, EVENTS)
-
-
-def _begin(
-    request: Request, gateway: OperatorGateway, wanted: Wanted, subject: Subject
-) -> Response:
     watchers: Watchers = request.app.state.watchers
-    tenant = caller_of(request).tenant
-    refusal = watchers.refusal(tenant)
+    refusal = watchers.refusal(caller.tenant)
     if refusal is not None:
         return refusal
-    texts = stream(gateway, wanted, subject, repeats=not tenant)
-    return counted(watchers, texts, tenant=tenant)
+    hubs: Hubs = request.app.state.hubs
+    viewer = Viewer(
+        hub=hubs.of(caller.tenant),
+        gateway=gateway,
+        wanted=wanted,
+        topics=names,
+        token_id=caller.token_id,
+    )
+    texts = viewer.stream(last_event_id)
+    return counted(watchers, texts, tenant=caller.tenant)
 
 
 def counted(
@@ -259,139 +200,78 @@ def counted(
     )
 
 
-async def stream(
-    gateway: OperatorGateway, wanted: Wanted, subject: Subject, *, repeats: bool = True
-) -> AsyncGenerator[str, None]:
-    """Yield the text of one watcher's stream, until it or the service ends.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewer:
+    """One reader of a stream."""
 
-    Without `repeats` an object is not told again that looks as it did: to be told
-    so would show a tenant that others have done something.
-    """
-    told = Told(repeats=repeats)
-    changes = Changes()
-    feed = asyncio.create_task(changes.follow(gateway.changes()))
-    try:
-        # The feed, and what it may be read through, must be listening before
-        # anything is read.
-        for _ in range(2):
-            await asyncio.sleep(0)
-        async for text in _texts(gateway, wanted, subject, changes, told):
-            yield text
-        # It may have ended because who watches may no longer.
-        await gateway.read(lambda _reader: None)
-    except ForewarnError as error:
-        is_out = isinstance(error, errors.UnauthorizedError)
-        kind = errors.Kind.UNAUTHORIZED if is_out else errors.Kind.UNAVAILABLE
-        body = {"error": error.message, "hint": error.hint, "kind": kind.word}
-        yield _event(body, name="error")
-    finally:
-        feed.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await feed
+    hub: Hub
+    gateway: CallerGateway
+    wanted: Wanted
+    topics: Sequence[str]
+    token_id: str = ""
 
+    async def stream(self, last_id: str = "") -> AsyncGenerator[str, None]:
+        """Yield messages until the viewer leaves, or the service or the token ends."""
+        try:
+            with self.hub.viewed(self.token_id):
+                await self.hub.follow(self.topics)
+                async for text in self._texts(last_id):
+                    yield text
+        except ForewarnError as error:
+            is_out = isinstance(error, errors.UnauthorizedError)
+            kind = errors.Kind.UNAUTHORIZED if is_out else errors.Kind.UNAVAILABLE
+            body = {"error": error.message, "hint": error.hint, "kind": kind.word}
+            yield message(body, name="error", position=BEGINNING)
 
-async def _texts(
-    gateway: OperatorGateway,
-    wanted: Wanted,
-    subject: Subject,
-    changes: Changes,
-    told: "Told",
-) -> AsyncIterator[str]:
-    async for text in _everything(gateway, wanted, subject, told):
-        yield text
-    while not changes.is_over:
-        ids = await changes.take(seconds=limits.KEEP_ALIVE_SECONDS)
-        if ids is None:
-            yield _event({}, name="reset")
-            async for text in _everything(gateway, wanted, subject, told):
-                yield text
-        elif not ids and not changes.is_over:
-            yield ": still here\n\n"
-        for start in range(0, len(ids or ()), limits.PAGE_OBJECTS):
-            some = (ids or ())[start : start + limits.PAGE_OBJECTS]
-            for news in await gateway.read(
-                lambda reader, some=some: _changed(
-                    reader, wanted, subject, some, gateway
+    async def _texts(self, last_id: str) -> AsyncIterator[str]:
+        hub = self.hub
+        position = hub.number_of(last_id, self.topics)
+        is_first = not last_id
+        now = asyncio.get_running_loop().time
+        quiet_since = now()
+        while True:
+            hub.check(self.token_id)
+            entries = None if position is None else hub.after(position)
+            if entries is None:
+                if not is_first:
+                    yield message({}, name="reset", position=BEGINNING)
+                is_first, position = False, hub.last
+                async for text in self._present():
+                    yield text
+                yield message({}, name="ready", position=hub.position(position))
+                quiet_since = now()
+                continue
+            for entry in entries:
+                hub.check(self.token_id)
+                position = entry.number
+                if entry.topic in self.topics and self.wanted.matches(entry.about):
+                    yield entry.text
+                    quiet_since = now()
+            if entries:
+                continue
+            if hub.is_over:
+                return
+            quiet_until = quiet_since + limits.KEEP_ALIVE_SECONDS
+            await hub.wait(seconds=max(0, quiet_until - now()))
+            if now() >= quiet_until and position is not None:
+                yield f": still here\nid: {hub.position(position)}\n\n"
+                quiet_since = now()
+
+    async def _present(self) -> AsyncIterator[str]:
+        """Yield the present objects of the topics."""
+        for name in self.topics:
+            page = TOPICS[name].page
+            after = ""
+            while True:
+                found, after = await self.gateway.read(
+                    lambda reader, page=page, after=after: page(
+                        reader, self.wanted, after, self.gateway.now()
+                    )
                 )
-            ):
-                if told.is_news(news):
-                    yield _event(news.body)
-
-
-async def _everything(
-    gateway: OperatorGateway, wanted: Wanted, subject: Subject, told: "Told"
-) -> AsyncIterator[str]:
-    told.forget()
-    after = ""
-    while True:
-        page, after = await gateway.read(
-            lambda reader, after=after: subject.page(
-                reader, wanted, after, gateway.now()
-            )
-        )
-        for news in page:
-            told.is_news(news)
-            yield _event(news.body)
-        if not after:
-            break
-    yield _event({}, name="ready")
-
-
-def _changed(
-    reader: Reader,
-    wanted: Wanted,
-    subject: Subject,
-    ids: tuple[str, ...],
-    gateway: OperatorGateway,
-) -> list[News]:
-    scopes = Scopes(reader, {})
-    found: list[News] = []
-    for operation_id in ids:
-        operation = reader.get(Operation, operation_id)
-        if operation is not None and selection.is_wanted(operation, wanted, scopes):
-            found += subject.changed(reader, wanted, operation, gateway.now())
-    return found
-
-
-def _event(body: dict[str, Any], *, name: str = "") -> str:
-    head = f"event: {name}\n" if name else ""
-    return f"{head}data: {json.dumps(body, separators=(',', ':'))}\n\n"
-
-
-def _operation_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> Page:
-    found, following = selection.operations(
-        reader, wanted, after=after, limit=limits.PAGE_OBJECTS
-    )
-    return [_of_operation(reader, each, now) for each in found], following
-
-
-def _of_operation(reader: Reader, operation: Operation, now: Micros) -> News:
-    blockers = tenant_reader.blockers(reader, operation, now=now)
-    return News(reports.operation_body(reader, operation, blockers), blockers)
-
-
-def _event_page(reader: Reader, wanted: Wanted, after: str, _now: Micros) -> Page:
-    found, following = selection.events(
-        reader, wanted, after=after, limit=limits.PAGE_OBJECTS
-    )
-    return [News(event_report(event)) for event in found], following
-
-
-def _changed_events(
-    reader: Reader, wanted: Wanted, operation: Operation, _now: Micros
-) -> list[News]:
-    # Who watches must be told of the end too.
-    also_ended = replace(wanted, ended=True)
-    return [
-        News(event_report(event))
-        for event in selection.events_of(reader, operation, also_ended)
-    ]
-
-
-OPERATIONS = Subject(
-    page=_operation_page,
-    changed=lambda reader, _wanted, operation, now: [
-        _of_operation(reader, operation, now)
-    ],
-)
-EVENTS = Subject(page=_event_page, changed=_changed_events)
+                for change in found:
+                    yield message(change.body, name=name, position=BEGINNING)
+                if not after:
+                    break
+            if name == "problems":
+                for change in self.hub.problems(self.wanted):
+                    yield message(change.body, name=name, position=BEGINNING)

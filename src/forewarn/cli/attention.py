@@ -7,10 +7,12 @@ from forewarn.cli import output
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import Exit
+from forewarn.cli.listings import Listing
+from forewarn.cli.selecting import concerns, names_of_file, selectors
+from forewarn.cli.watching import watch
 
 Json = Mapping[str, Any]
 
-_PROBLEM_COLUMNS = ("KIND", "SINCE", "TENANT", "PROBLEM", "TRY")
 _WAIT_COLUMNS = (
     "TENANT",
     "EVENTS",
@@ -27,19 +29,20 @@ _NEXT_COLUMNS = ("ROLLOUT", "NEXT HOST", "ZONE", "VMS", "NEEDS", "FITS")
 
 def problems(call: Call) -> int:
     """List what needs somebody; the status says whether there is anything."""
-    asked = {
-        key: text
-        for key in ("vm", "host", "scope", "tenant", "kind")
-        if (text := call.text(key))
-    }
+    asked, names = selectors(call, "vm", "rollout"), names_of_file(call)
+    kind = {"kind": text} if (text := call.text("kind")) else {}
+    if call.flag("watch"):
+        state = {"state": text} if text else {}
+        return watch(call, PROBLEMS, {**asked, **state}, names)
     with Client.of(call) as client:
-        told = client.whole("problems", "problems", asked)
+        told = client.whole("problems", "problems", {**asked, **kind})
+    found = [each for each in told["problems"] if concerns(each, names)]
     if call.flag("json"):
-        output.document(told)
+        output.document({**told, "problems": found})
     else:
-        rows = map(_problem_row, told["problems"])
-        output.table("nothing needs you", _PROBLEM_COLUMNS, rows)
-    return Exit.FAILED if told["problems"] else Exit.DONE
+        rows = map(_problem_row, found)
+        output.table(PROBLEMS.empty, PROBLEMS.columns, rows)
+    return Exit.FAILED if found else Exit.DONE
 
 
 def waits(call: Call) -> int:
@@ -79,6 +82,7 @@ def _warn_of_limit(told: Json) -> None:
 
 def _problem_row(problem: Json) -> tuple[str, ...]:
     return (
+        problem["target"] or problem["webhook"] or "-",
         problem["kind"],
         problem["since"] or "-",
         " ".join(problem["tenants"]) or "-",
@@ -94,6 +98,20 @@ def _attempt(problem: Json) -> str:
     if problem["webhook"]:
         return f"forewarn webhook test {problem['webhook']}"
     return f"forewarn explain {problem['operation']}" if problem["operation"] else ""
+
+
+PROBLEMS = Listing(
+    path="problems",
+    noun="problem",
+    empty="nothing needs you",
+    columns=("TARGET", "KIND", "SINCE", "TENANT", "PROBLEM", "TRY"),
+    row=_problem_row,
+    key="problem",
+    state="kind",
+    order="kind",
+    ended="ended",
+    keeps_ended=False,
+)
 
 
 def _wait_row(wait: Json) -> tuple[str, ...]:

@@ -73,6 +73,8 @@ class Client:
         self._orders = 0
         self._so_far = ""
         """What a person who waits is told besides."""
+        self._position = ""
+        """The ID of the last message of the stream."""
         self._url = url.rstrip("/")
         self._http = httpx2.Client(
             base_url=place.base + "/",
@@ -175,20 +177,22 @@ class Client:
         del whole["next"]
         return whole
 
-    def watch(self, path: str, params: Mapping[str, str]) -> Generator[tuple[str, Any]]:
-        """Yield what a stream tells: the event's name, or nothing, and its data.
+    def watch(self, params: Mapping[str, str]) -> Generator[tuple[str, Any]]:
+        """Yield the name and the data of each message of the stream of changes.
 
-        Raises CommandError when the service goes away.
+        Another call continues the stream if it can. Raises CommandError when the
+        service goes away.
         """
         timeout = httpx2.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS)
+        headers = {"Last-Event-ID": self._position} if self._position else {}
         try:
             with self._http.stream(
-                "GET", f"v1/{path}", params=dict(params), timeout=timeout
+                "GET", "v1/watch", params=params, headers=headers, timeout=timeout
             ) as answer:
                 if answer.is_error:
                     answer.read()
                     raise _error_of(answer, self._url)
-                yield from _events(answer.iter_lines())
+                yield from self._messages(answer.iter_lines())
         except httpx2.TransportError as error:
             raise self._unreachable(error) from error
         raise CommandError(
@@ -196,6 +200,25 @@ class Client:
             f"the service at {self._url} has ended the stream",
             hint="it was probably stopped; watch again when it is back",
         )
+
+    def _messages(self, lines: Iterator[str]) -> Generator[tuple[str, Any]]:
+        """Yield the messages in the lines of server-sent events."""
+        name = position = ""
+        for each in lines:
+            field, _, value = each.partition(": ")
+            if field == "event":
+                name = value
+            elif field == "id":
+                position = value
+            elif not each:
+                self._position = position
+            elif field == "data":
+                data = json.loads(value)
+                if name == "error":
+                    is_out = data.get("kind") == "unauthorized"
+                    status = Exit.REFUSED if is_out else Exit.UNREACHABLE
+                    raise CommandError(status, data["error"], hint=data["hint"])
+                yield name, data
 
     def _ask(
         self,
@@ -299,20 +322,3 @@ def _error_of(answer: httpx2.Response, url: str) -> CommandError:
         hint = f"{hint}; try again in {seconds} s"
     lines = [f"{each['name']}: {each['error']}" for each in told.get("refused", ())]
     return CommandError(status, str(told["error"]), hint=hint, lines=lines)
-
-
-def _events(lines: Iterator[str]) -> Generator[tuple[str, Any]]:
-    """Take server-sent events apart."""
-    name = ""
-    for each in lines:
-        field, _, value = each.partition(": ")
-        if field == "event":
-            name = value
-        elif field == "data":
-            data = json.loads(value)
-            if name == "error":
-                is_out = data.get("kind") == "unauthorized"
-                status = Exit.REFUSED if is_out else Exit.UNREACHABLE
-                raise CommandError(status, str(data["error"]), hint=str(data["hint"]))
-            yield name, data
-            name = ""

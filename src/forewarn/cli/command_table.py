@@ -138,5 +138,20 @@ CA_FILE = Option(
 )
 CLIENT = (URL, TOKEN, CA_FILE, JSON)
 """What every command takes that asks the service."""
+SELECTORS = (
+    Option(name="--host", metavar="HOST", help="Only this host and its VMs."),
+    Option(name="--scope", metavar="SCOPE", help="Only VMs of this scope."),
+    Option(name="--tenant", metavar="TENANT", help="Only VMs of this tenant."),
+    Option(
+        name="--zone", metavar="ZONE", help="Only hosts of this zone and their VMs."
+    ),
+    Option(name="--tag", metavar="KEY=VALUE", help="Only VMs with this tag."),
+)
+"""They narrow lists, and name the targets of orders. All of them must match."""
+NAMES_FILE = Option(
+    name="--file",
+    metavar="FILE",
+    help="A file with names, one on each line; - for standard input.",
+)
 GLOBAL = (*CLIENT, REASON)
 """What may also stand before the command."""

@@ -8,6 +8,7 @@ from forewarn.cli import files, output
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import Exit
+from forewarn.cli.selecting import names_of_file, selectors
 from forewarn.cli.tables import count, counts
 
 Json = Mapping[str, Any]
@@ -47,12 +48,12 @@ def export(call: Call) -> int:
 def show(call: Call) -> int:
     """Show the fleet as it is."""
     fleet: dict[str, list[Json]] = {"tenants": [], "scopes": [], "hosts": [], "vms": []}
-    asked: dict[str, str] = {}
+    asked, names = selectors(call), names_of_file(call)
     with Client.of(call) as client:
         while True:
             page = client.get("fleet", asked)
             for section, objects in fleet.items():
-                objects.extend(page[section])
+                objects += [each for each in page[section] if _is_named(each, names)]
             if page["next"] is None:
                 break
             asked["after"] = page["next"]
@@ -61,6 +62,13 @@ def show(call: Call) -> int:
         return Exit.DONE
     _print_fleet(fleet, with_all=call.flag("all"))
     return Exit.DONE
+
+
+def _is_named(each: Json, names: frozenset[str] | None) -> bool:
+    """Tell whether it is a VM or a host of these names, or has one of the VMs."""
+    return names is None or not names.isdisjoint(
+        {each["name"], each.get("host"), each.get("scope"), *each.get("vms", ())}
+    )
 
 
 def _print_fleet(fleet: Mapping[str, list[Json]], *, with_all: bool) -> None:

@@ -8,6 +8,7 @@ from forewarn.cli.client import PAGE, Client
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.listings import approved, first_line, total
+from forewarn.cli.selecting import KEYS, concerns, names_of_file
 from forewarn.cli.times import with_offset
 
 Json = Mapping[str, Any]
@@ -20,8 +21,8 @@ SHOWN_SECONDS = 0.001
 WHOLE_PERCENT = 100
 """Without decimals only where nothing was down."""
 
-_TRAIL_KEYS = ("vm", "operation", "event", "host", "scope", "tenant", "actor", "what")
-_SUMMARY_KEYS = ("vm", "operation", "host", "scope", "tenant")
+_TRAIL_KEYS = ("vm", "operation", "event", *KEYS, "actor", "what")
+_SUMMARY_KEYS = ("vm", "operation", *KEYS)
 _PERIOD_KEYS = ("since", "until")
 
 _TRAIL_COLUMNS = ("AT", "WHO", "WHAT", "ABOUT", "WHY", "DETAIL")
@@ -64,9 +65,11 @@ def history(call: Call) -> int:
     """Show the trail, or what became of operations."""
     if call.flag("summary"):
         return _summary(call)
+    names = names_of_file(call)
     with Client.of(call) as client:
         asked = _asked(call, (*_TRAIL_KEYS, *_PERIOD_KEYS))
-        found = list(client.every("history", "entries", asked))
+        every = client.every("history", "entries", asked)
+        found = [each for each in every if concerns(each, names)]
     rows = (
         (
             each["at"],
@@ -122,9 +125,11 @@ def _summary(call: Call) -> int:
                 f"--{key} is for lines of the trail, not for --summary",
                 hint="--summary takes --vm, --operation, --host, --scope and --tenant",
             )
+    names = names_of_file(call)
     asked = _asked(call, (*_SUMMARY_KEYS, *_PERIOD_KEYS))
     with Client.of(call) as client:
-        found = list(client.every("history/operations", "operations", asked))
+        every = client.every("history/operations", "operations", asked)
+        found = [each for each in every if concerns(each, names)]
     found.sort(key=lambda each: (each["created"], each["operation"]))
     if call.flag("json"):
         output.document(found)

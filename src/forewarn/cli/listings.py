@@ -30,7 +30,9 @@ class Listing:
     order: str
     """The member that comes first in the order of rows."""
     ended: str = ""
-    """The member that has when it ended."""
+    """The member that has when it ended; of a problem it is absent before."""
+    keeps_ended: bool = True
+    """While it is watched, what has ended keeps its row."""
 
     def sorted(self, found: Iterable[Json]) -> list[Json]:
         """Return objects in the order of their rows."""

@@ -8,6 +8,7 @@ from forewarn.cli.client import Client, part
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import Exit
 from forewarn.cli.listings import EVENTS, OPERATIONS, ROLLOUTS, Listing
+from forewarn.cli.selecting import concerns, names_of_file, selectors
 from forewarn.cli.watching import watch
 
 Json = Mapping[str, Any]
@@ -31,12 +32,12 @@ def rollouts(call: Call) -> int:
 
 
 def _list(call: Call, listing: Listing) -> int:
+    names = names_of_file(call)
     if call.flag("watch"):
-        return watch(call, listing, filters(call))
+        return watch(call, listing, filters(call), names)
     with Client.of(call) as client:
-        found = listing.sorted(
-            client.every(listing.path, listing.path, filters(call, ended=True))
-        )
+        every = client.every(listing.path, listing.path, filters(call, ended=True))
+        found = listing.sorted(each for each in every if concerns(each, names))
     return show(call, listing, found)
 
 
@@ -68,8 +69,7 @@ def show(call: Call, listing: Listing, found: Sequence[Json]) -> Exit:
 
 def filters(call: Call, *, ended: bool = False) -> dict[str, str]:
     """Return what a list is narrowed to; with `ended`, whether to what has ended too."""
-    keys = ("vm", "host", "scope", "tenant", "rollout", "state")
-    asked = {key: text for key in keys if (text := call.text(key))}
+    asked = selectors(call, "vm", "rollout", "state")
     if ended and (call.flag("all") or call.text("state") in _ENDED_STATES):
         asked["all"] = "true"
     return asked

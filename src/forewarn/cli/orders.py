@@ -3,14 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from forewarn.cli import files, output
+from forewarn.cli import output
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.failure import Exit
 from forewarn.cli.listings import FAILURE, what
 from forewarn.cli.made import print_made, print_next
+from forewarn.cli.selecting import selectors, targets
 from forewarn.cli.times import with_offset
-from forewarn.verbs.model import Answer, Argument, Entry, Form
+from forewarn.verbs.model import Answer, Argument, Entry, Form, Kind
 from forewarn.verbs.table import REASON, VERBS
 
 Json = Mapping[str, Any]
@@ -20,7 +21,7 @@ def order(call: Call) -> int:
     """Give an order of the table of verbs."""
     entry = VERBS[call.command.name]
     with Client.of(call) as client:
-        told = client.post(entry.name, _body(call, entry))
+        told = client.post(entry.name, _body(call, client, entry))
     if call.flag("json"):
         output.document(told)
     else:
@@ -31,33 +32,20 @@ def order(call: Call) -> int:
     return Exit.FAILED if refused else Exit.DONE
 
 
-def _body(call: Call, entry: Entry) -> dict[str, Any]:
+def _body(call: Call, client: Client, entry: Entry) -> dict[str, Any]:
     """Return the request that a command says."""
     key = entry.targets.key
     body: dict[str, Any] = {
-        key: _names(call, key) if entry.targets.is_list else call.text(key)
+        key: targets(call, client, entry) if entry.targets.is_list else call.text(key)
     }
+    if entry.targets.kind is Kind.EITHER and selectors(call):
+        body["kind"] = "vm"
     for argument in (*entry.arguments, REASON):
         key = argument.name.lstrip("-").replace("-", "_")
         said = getattr(call.arguments, key, None)
         if said is not None and (said or argument.key == "description"):
             body[argument.key] = _value(argument, said)
     return body
-
-
-def _names(call: Call, key: str) -> list[str]:
-    """Return the names that are typed, and those of the file."""
-    names = call.texts(key)
-    if file := call.text("file"):
-        text, _ = files.read_text(file)
-        names += [name for line in text.splitlines() if (name := line.strip())]
-    if not names:
-        raise CommandError(
-            Exit.USAGE,
-            f"no {call.command.name} without a name",
-            hint=f"Give at least one {key.removesuffix('s')}, or --file.",
-        )
-    return names
 
 
 def _value(argument: Argument, said: Any) -> Any:
@@ -79,8 +67,10 @@ def _print_cancelled(_call: Call, told: Json) -> None:
 
 
 def _print_approved(_call: Call, told: Json) -> None:
-    output.line(f"event {told['EventId']} {_approval(told)}")
-    print_next(told["operation"])
+    for each in told["approved"]:
+        output.line(f"event {each['EventId']} {_approval(each)}")
+    for each in told["approved"][:1]:
+        print_next(each["operation"])
 
 
 def _print_resolved(_call: Call, told: Json) -> None:
@@ -109,7 +99,7 @@ _SHOWN: Mapping[Answer, Callable[[Call, Json], None]] = {
     Answer.REQUEST: print_made,
     Answer.RESTORED: _print_restored,
     Answer.CANCELLED: _print_cancelled,
-    Answer.EVENT: _print_approved,
+    Answer.APPROVED: _print_approved,
     Answer.OPERATION: _print_resolved,
 }
 """How what an order made is shown to a person."""

@@ -23,6 +23,7 @@ from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.listings import Listing
+from forewarn.cli.selecting import concerns
 from forewarn.cli.stopping import interruptible, unread
 from forewarn.cli.tables import counts
 from forewarn.clock import SystemClock
@@ -46,14 +47,20 @@ LOST, BACK = "lost", "back"
 _TIME = slice(len("2026-11-21T"), None)
 
 
-def watch(call: Call, listing: Listing, asked: Mapping[str, str]) -> int:
+def watch(
+    call: Call,
+    listing: Listing,
+    asked: Mapping[str, str],
+    names: frozenset[str] | None = None,
+) -> int:
     """Show objects of a list and their changes until a signal, which is no failure."""
     console = Console(highlight=False)
-    seen = Seen(listing)
+    state = asked.get("state", "")
+    seen = Seen(listing, state=state, names=names)
+    query = {key: value for key, value in asked.items() if key != "state"}
+    query["topics"] = listing.path
     with suppress(KeyboardInterrupt), Client.of(call) as client:
-        news = follow(
-            lambda: client.watch(f"watch/{listing.path}", asked), pause=time.sleep
-        )
+        news = follow(lambda: client.watch(query), pause=time.sleep)
         is_terminal = sys.stdout.isatty() and not console.is_dumb_terminal
         if is_terminal and not call.flag("json"):
             title = " ".join(f"{key} {value}" for key, value in asked.items())
@@ -90,9 +97,13 @@ def follow(
 class Seen:
     """The objects of a list, as they were last seen, and when they changed."""
 
-    def __init__(self, listing: Listing) -> None:
-        """Begin without any."""
+    def __init__(
+        self, listing: Listing, *, state: str = "", names: frozenset[str] | None = None
+    ) -> None:
+        """Begin without any; show only objects in this state and with these names."""
         self.listing = listing
+        self._state = state
+        self._names = names
         self.changed: Micros | None = None
         """When anything changed; None: not since the begin."""
         self.note = ""
@@ -110,22 +121,33 @@ class Seen:
     def take(self, name: str, data: Any, *, now: Micros) -> bool:
         """Take what the stream says; tell whether an object looks otherwise now."""
         self.version += 1
-        if not name:
+        if name == self.listing.path:
             return self._object(data, now)
         if name == "ready":
             self._settle()
         elif name == LOST:
             self.note = f"{data}; trying again"
+        elif name == BACK:
+            self.note = f"the service was away until {_clock_time(now)}"
         else:
-            # Everything is told once more.
+            # Everything is sent once more.
             self._listed.clear()
-            if name == BACK:
-                self.note = f"the service was away until {_clock_time(now)}"
         return False
+
+    def wants(self, each: Json) -> bool:
+        """Tell whether an object is one of those that are shown."""
+        is_state = self._state in {"", str(each[self.listing.state]).lower()}
+        return is_state and concerns(each, self._names)
 
     def _object(self, each: Json, now: Micros) -> bool:
         key = each[self.listing.key]
         before = self._objects.get(key)
+        is_over = bool(each.get(self.listing.ended))
+        if not self.wants(each) or (is_over and not self.listing.keeps_ended):
+            if before is not None:
+                self._forget(key)
+                self.changed = now
+            return False
         self._objects[key] = each
         self._listed.add(key)
         if before is not None and _looks(before) == _looks(each):
@@ -133,7 +155,7 @@ class Seen:
         if self._is_ready:
             self._times.pop(key, None)
             self._times[key] = self.changed = now
-        if each[self.listing.ended]:
+        if is_over:
             self._ended[key] = None
             if len(self._ended) > ENDED_MAX:
                 self._forget(next(iter(self._ended)))
@@ -252,9 +274,8 @@ def _lines(seen: Seen, news: Iterator[tuple[str, Any]], *, is_json: bool) -> Non
         is_new = seen.take(name, data, now=clock.now())
         if name in {LOST, BACK}:
             sys.stderr.write(f"forewarn: {printable(seen.note)}\n")
-        elif name:
-            continue
         elif is_json:
-            output.json_line(data)
+            if name == seen.listing.path and seen.wants(data):
+                output.json_line(data)
         elif is_new:
             output.line("  ".join(cell for cell in seen.listing.row(data) if cell))

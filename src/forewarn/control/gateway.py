@@ -34,8 +34,8 @@ class Health:
     problems: tuple[str, ...] = ()
 
 
-class OperatorGateway(Protocol):
-    """The door from the operator API to the plane."""
+class CallerGateway(Protocol):
+    """The operator API's access to the plane on behalf of one caller."""
 
     async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
         """Carry out one order; raises what `decide` raises, and BusyError."""
@@ -66,14 +66,18 @@ class OperatorGateway(Protocol):
         """Return the model time."""
         ...
 
+    async def health(self) -> Health:
+        """Tell whether the ticker and the store work."""
+        ...
+
+
+class OperatorGateway(CallerGateway, Protocol):
+    """The operator API's access to the plane, with a feed of all changes."""
+
     def changes(self) -> AsyncIterator[tuple[str, ...]]:
         """Yield ids of operations that changed, from now on.
 
         May repeat; a reader that is too slow gets an empty tuple, which means
         that it must read everything anew.
         """
-        ...
-
-    async def health(self) -> Health:
-        """Tell whether the ticker and the store work."""
         ...

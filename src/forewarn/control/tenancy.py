@@ -23,17 +23,19 @@ def admitted(work: Work, tenant: str, entry: Entry, given: Given) -> Given:
     VMs that are not the tenant's are left out as `work.parts` says. Raises
     NotFoundError for what the tenant cannot see, and RefusedError.
     """
-    if entry.targets.kind is Kind.VM:
-        own = TenantReader(work.tx, tenant)
-        names = work.parts.each(
-            given.targets, lambda name: _own_vm(work, own, name, entry.name)
-        )
-        return replace(given, targets=tuple(names))
-    [name] = given.targets
-    if entry.targets.kind is Kind.WORK:
-        return replace(given, targets=(check_cancel(work, tenant, name),))
-    check_approval(work, tenant, name, given.text("as_vm"))
-    return given
+    own = TenantReader(work.tx, tenant)
+    as_vm = given.text("as_vm")
+    if as_vm:
+        need(own, Vm, as_vm)
+
+    def admit(name: str) -> str:
+        if entry.targets.kind is Kind.VM:
+            return _own_vm(work, own, name, entry.name)
+        if entry.targets.kind is Kind.WORK:
+            return check_cancel(work, tenant, name)
+        return need(own, Event, name.upper()).event_id
+
+    return replace(given, targets=tuple(work.parts.each(given.targets, admit)))
 
 
 def _own_vm(work: Work, own: TenantReader, name: str, verb: str) -> str:
@@ -80,11 +82,3 @@ def in_own_ids(work: Work, tenant: str, made: Any) -> Any:
     if isinstance(made, list):
         return [aliases.of(each) for each in cast("list[str]", made)]
     return aliases.of(made)
-
-
-def check_approval(work: Work, tenant: str, event_id: str, as_vm: str) -> None:
-    """Refuse an event, or a VM to approve it, that is not the tenant's."""
-    own = TenantReader(work.tx, tenant)
-    need(own, Event, event_id.upper())
-    if as_vm:
-        need(own, Vm, as_vm)

@@ -75,6 +75,8 @@ class Problem:
     since: Micros = 0
     """0: it is not known."""
     operation: str = ""
+    request: str = ""
+    """The order that the operation belongs to."""
     target: str = ""
     """The host or VM that the operation is for."""
     tenants: tuple[str, ...] = ()
@@ -267,6 +269,7 @@ class _Search:
             text=text,
             since=operation.started_at if since is None else since,
             operation=operation.operation_id,
+            request=operation.request,
             target=operation.target,
             tenants=tuple(sorted({self._tenant_of(scope) for scope in scopes} - {""})),
             scopes=tuple(sorted(scopes)),

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from forewarn import __version__
 from forewarn.admin.app import create_app
 from forewarn.admin.metrics import Reading
+from forewarn.admin.watch import Watchers as Streams
 from forewarn.admin.webhooks import WebhookGateway
 from forewarn.clock import Clock, SystemClock
 from forewarn.control.gateway import OperatorGateway
@@ -140,6 +141,7 @@ class ApiHere(Api):
         """Prepare the API; `begin` starts it."""
         super().__init__(setup, clock=clock)
         self._answered: Counter[str] = Counter()
+        self._streams = Streams()
         self.server: AdminServer | None = None
 
     async def begin(self, answers: Answers) -> None:
@@ -152,6 +154,7 @@ class ApiHere(Api):
             collect=answers.collect,
             answered=self._answered,
             receivers=answers.webhooks,
+            watchers=self._streams,
             clock=self._clock,
         )
         self.server = AdminServer(
@@ -167,8 +170,7 @@ class ApiHere(Api):
     def readings(self) -> Iterable[Reading]:
         """Return the API's readings."""
         assert self.server is not None, "it does not serve yet"
-        assert self._answers is not None
-        yield from readings_of(self.server.door, self._answered, self._answers.watchers)
+        yield from readings_of(self.server.door, self._answered, self._streams)
         yield Reading(metric_definitions.ADMIN_STARTS, 0)
 
     async def stop(self) -> None:
@@ -179,12 +181,12 @@ class ApiHere(Api):
 
 
 def readings_of(
-    door: Door, answered: Mapping[str, int], watchers: Watchers
+    door: Door, answered: Mapping[str, int], streams: Streams
 ) -> Iterable[Reading]:
     """Return the API's readings, in either process."""
     return [
         Reading(metric_definitions.ADMIN_RESPONSES, dict(answered)),
-        Reading(metric_definitions.WATCHERS, len(watchers)),
+        Reading(metric_definitions.WATCHERS, streams.count),
         Reading(metric_definitions.ADMIN_CONNECTIONS, door.open),
         Reading(metric_definitions.ADMIN_CONNECTIONS_REFUSED, dict(door.refused)),
         Reading(metric_definitions.ADMIN_MEMORY, resident_bytes()),

@@ -31,8 +31,9 @@ from forewarn.admin.access import NOBODY, Caller
 from forewarn.admin.app import create_app
 from forewarn.admin.decisions import Decision
 from forewarn.admin.metrics import Reading
+from forewarn.admin.watch import Watchers as Streams
 from forewarn.clock import SystemClock
-from forewarn.control.gateway import BusyError, Health, OperatorGateway
+from forewarn.control.gateway import BusyError, CallerGateway, Health
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.changes import MergePlan
@@ -186,7 +187,7 @@ class ApiGateway(ReadingGateway):
     service: Service
     caller: Caller = NOBODY
 
-    def on_behalf_of(self, caller: Caller) -> OperatorGateway:
+    def on_behalf_of(self, caller: Caller) -> CallerGateway:
         """Return the gateway for the requests of `caller`."""
         return replace(self, caller=caller)
 
@@ -249,7 +250,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
     path = path_of(setup.settings.store.url)
     assert path is not None, "the store is in no file"
     threads = ThreadPoolExecutor(limits.READERS, thread_name_prefix="forewarn-read")
-    watchers = Watchers()
+    watchers, streams = Watchers(), Streams()
     service = Service(channel, watchers)
     with contextlib.closing(SnapshotStore(path)) as store:
         readings = Readings(store=store, threads=threads)
@@ -264,7 +265,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
 
         async def collect() -> list[Reading]:
             theirs = cast("list[Reading]", await service.ask("metrics"))
-            ours = readings_of(server.door, answered, watchers)
+            ours = readings_of(server.door, answered, streams)
             return [*theirs, *ours]
 
         certificate = certificate_of(setup.settings)
@@ -282,6 +283,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
                 collect=collect,
                 answered=answered,
                 receivers=ApiWebhooks(service),
+                watchers=streams,
             ),
             grace_seconds=limits.GRACE_SECONDS,
             bounds=door_limits(is_tls=certificate is not None),

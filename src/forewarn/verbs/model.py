@@ -81,6 +81,11 @@ class Targets:
     is_list: bool = True
     """One or more; else exactly one."""
 
+    @property
+    def in_fleet(self) -> bool:
+        """Tell whether they are hosts or VMs, which the fleet names."""
+        return self.kind in {Kind.HOST, Kind.VM, Kind.EITHER}
+
 
 class Answer(enum.Enum):
     """What an order returns."""
@@ -91,8 +96,8 @@ class Answer(enum.Enum):
     """What runs again."""
     CANCELLED = enum.auto()
     """The IDs of the operations that it cancelled."""
-    EVENT = enum.auto()
-    """The ID of the event that it approved."""
+    APPROVED = enum.auto()
+    """The IDs of the events that it approved."""
     OPERATION = enum.auto()
     """The ID of the operation whose outcome it set."""
 

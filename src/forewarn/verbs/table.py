@@ -347,15 +347,14 @@ _ENTRIES = (
     Entry(
         name="cancel",
         summary="cancel what has not started",
-        text="Cancel an operation, or all of a rollout or request that has not started. "
-        "It is removed without impact; Started is the point of no return.",
+        text="Cancel operations, and the operations of a rollout or request that have "
+        "not started. They are removed without impact. Started is the point of no return.",
         targets=Targets(
             kind=Kind.WORK,
-            key="name",
+            key="names",
             metavar="OPERATION|ROLLOUT",
-            about="The ID of an operation, a rollout or another request, such as "
+            about="IDs of operations, rollouts or other requests, such as "
             "op-w2147h2k9m4x3qa8.",
-            is_list=False,
         ),
         answer=Answer.CANCELLED,
         for_tenants=True,
@@ -377,18 +376,18 @@ _ENTRIES = (
             ),
         ),
         examples=("forewarn cancel op-w2147h2k9m4x3qa8 --reason 'the part is late'",),
-        body={"name": "op-w2147h2k9m4x3qa8"},
+        body={"names": ["op-w2147h2k9m4x3qa8"]},
     ),
     Entry(
         name="approve",
-        summary="approve an event",
-        text="Approve an event on your own word, or in the place of a VM that sees it.",
+        summary="approve events",
+        text="Approve events as an operator or tenant, or on behalf of a VM that sees "
+        "them.",
         targets=Targets(
             kind=Kind.EVENT,
-            key="event_id",
+            key="event_ids",
             metavar="EVENT_ID",
-            about="The event's GUID, in any case.",
-            is_list=False,
+            about="GUIDs of events, in upper or lower case.",
         ),
         arguments=(
             Argument(
@@ -396,10 +395,10 @@ _ENTRIES = (
                 form=Form.NAME,
                 option="--as",
                 metavar="VM",
-                about="Approve in the place of this VM, which must see the event.",
+                about="Approve on behalf of this VM, which must see the events.",
             ),
         ),
-        answer=Answer.EVENT,
+        answer=Answer.APPROVED,
         for_tenants=True,
         refusals=(
             Refusal(
@@ -408,7 +407,7 @@ _ENTRIES = (
             ),
         ),
         examples=("forewarn approve C7061BAC-AFDC-4513-B24B-AA5F13A16123 --as web_0",),
-        body={"event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123"},
+        body={"event_ids": ["C7061BAC-AFDC-4513-B24B-AA5F13A16123"]},
     ),
     Entry(
         name="resolve",

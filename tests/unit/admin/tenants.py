@@ -108,10 +108,10 @@ class Shared:
             self.gateway.enable(vm)
         self.gateway.advance("20m")
         done = self.order("reboot", vms=["hidden-db-0"])
-        self.order("cancel", name=done["request"])
+        self.order("cancel", names=[done["request"]])
         made = self.order("maintain", hosts=["hidden-h1"], impact="live-migrate")
         events = {each["tenant"]: each["EventId"] for each in _events(made)}
-        self.order("approve", event_id=events["shop"])
+        self.order("approve", event_ids=[events["shop"]])
         # The last approval lets the operation go, so the trail names who gave it.
         approval = Approval(vm="hidden-db-0", event_ids=(events["hidden-bank"],))
         assert self.gateway.plane.approve([approval], now=self.gateway.now()) == (None,)
@@ -120,7 +120,7 @@ class Shared:
         made = self.order("maintain", hosts=["hidden-h2"], impact="reboot")
         for event in _events(made):
             if event["tenant"] == "hidden-bank":
-                self.order("approve", event_id=event["EventId"])
+                self.order("approve", event_ids=[event["EventId"]])
         self.order("reboot", vms=["hidden-db-0"])
 
     def foreign(self) -> dict[str, str]:

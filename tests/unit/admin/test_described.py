@@ -50,7 +50,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 
-ENDLESS = "/v1/watch/"
+ENDLESS = "/v1/watch"
 """Paths of streams, which end with their reader."""
 
 

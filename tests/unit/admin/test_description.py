@@ -25,7 +25,7 @@ PATHS = {
     "/v1/requests/{name}", "/v1/rollouts", "/v1/rollouts/{name}", "/v1/events", "/v1/history", "/v1/fleet",
     "/v1/fleet/export", "/v1/fleet/validate", "/v1/fleet/plan", "/v1/fleet/apply",
     "/v1/tokens", "/v1/tokens/revoke",
-    "/v1/watch/operations", "/v1/watch/events", "/healthz", "/readyz",
+    "/v1/watch", "/healthz", "/readyz",
     "/v1/availability", "/v1/history/operations", "/v1/history/operations/{name}",
 }  # fmt: skip
 
@@ -101,7 +101,9 @@ def test_answers_are_as_described(client: TestClient, gateway: LocalGateway) -> 
     check(plan.json(), shapes.PlanShape)
     check(plan.json()["changes"][0], shapes.ChangeShape)
     check(client.get("/healthz").json(), shapes.HealthShape)
-    check(client.post("/v1/cancel", json={"name": name}).json(), shapes.CancelledShape)
+    check(
+        client.post("/v1/cancel", json={"names": [name]}).json(), shapes.CancelledShape
+    )
     client.post("/v1/fail", json={"names": ["h1"]})
     restored = client.post("/v1/restore", json={"names": ["h1"]}).json()
     check(restored, shapes.RestoredShape)

@@ -107,7 +107,7 @@ def test_what_became_of_an_operation(client: TestClient, gateway: LocalGateway) 
     (operation,) = made["operations"]
     for event in operation["events"]:
         vm = event["resources"][0]
-        post(client, "approve", event_id=event["EventId"], as_vm=vm)
+        post(client, "approve", event_ids=[event["EventId"]], as_vm=vm)
     gateway.advance("1h")
     told = get(client, f"history/operations/{operation['operation']}")
     assert (told["outcome"], told["reason"]) == ("completed", "a ticket")

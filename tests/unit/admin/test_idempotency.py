@@ -114,7 +114,7 @@ def test_repeated_cancel_approve_and_resolve(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     made = client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "freeze"})
-    body = {"name": made.json()["request"]}
+    body = {"names": [made.json()["request"]]}
     cancels = [client.post("/v1/cancel", json=body, headers=KEY) for _ in range(2)]
     first, again = (
         [each["operation"] for each in answer.json()["cancelled"]] for answer in cancels
@@ -124,11 +124,11 @@ def test_repeated_cancel_approve_and_resolve(
     gateway.enable("web_0")
     client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "freeze"})
     (event, *_) = client.get("/v1/events", params={"scope": "web"}).json()["events"]
-    body = {"event_id": event["EventId"]}
+    body = {"event_ids": [event["EventId"]]}
     key = {"Idempotency-Key": "approve"}
     answers = [client.post("/v1/approve", json=body, headers=key) for _ in range(2)]
     assert [each.status_code for each in answers] == [200, 200]
-    assert answers[1].json()["EventId"] == event["EventId"]
+    assert answers[1].json()["approved"][0]["EventId"] == event["EventId"]
 
     gateway.driver.is_silent = gateway.driver.forgets = True
     made = client.post("/v1/reboot", json={"vms": ["same"]}).json()

@@ -145,7 +145,7 @@ def test_history(busy: TestClient, gateway: LocalGateway) -> None:
     assert what(event=event.lower()) == ["event scheduled"]
     assert "event started" in what(vm="web_0", scope="web", tenant="shop")
     gateway.advance("30s")
-    busy.post("/v1/cancel", json={"name": operation["rollout"], "reason": "why not"})
+    busy.post("/v1/cancel", json={"names": [operation["rollout"]], "reason": "why not"})
     late = what(since="10s")
     assert "operation cancelled" in late
     assert "maintain ordered" not in late
@@ -184,7 +184,15 @@ def test_a_rollout_has_how_many_of_its_operations_are_where(
     assert (listed["state"], listed["reason"]) == ("Open", "firmware")
     assert (listed["states"], listed["at_once"]) == ({"Planned": 1, "Announced": 1}, 1)
     assert client.get("/v1/rollouts/ro-none").status_code == 404
-    answer = client.get("/v1/rollouts", params={"host": "h1"})
+    for params, found in (
+        ({"host": "h1"}, 1),
+        ({"host": "same"}, 0),
+        ({"vm": "web_0", "tenant": "shop"}, 1),
+        ({"scope": "web", "tag": "role=web"}, 0),
+    ):
+        answer = client.get("/v1/rollouts", params=params)
+        assert len(answer.json()["rollouts"]) == found, params
+    answer = client.get("/v1/rollouts", params={"rollout": rollout})
     assert answer.status_code == 400
 
 
@@ -192,7 +200,7 @@ def test_a_rollout_that_has_ended_is_listed_where_all_are_wanted(
     client: TestClient,
 ) -> None:
     first, second = ordered(client, "h1"), ordered(client, "h2")
-    client.post("/v1/cancel", json={"name": first})
+    client.post("/v1/cancel", json={"names": [first]})
     client.post("/v1/reboot", json={"vms": ["same"]})
 
     def names(**params: Any) -> list[str]:
@@ -222,7 +230,7 @@ def test_lists_are_narrowed_to_a_rollout(client: TestClient) -> None:
     first, second = ordered(client, "h1", "same"), ordered(client, "h2")
     assert names(client, rollout=first) == [H1, ("maintain", "same")]
     assert names(client, rollout=second, state="Announced") == [H2]
-    client.post("/v1/cancel", json={"name": second})
+    client.post("/v1/cancel", json={"names": [second]})
     assert names(client, rollout=second) == []
     assert names(client, rollout=second, all=True) == [H2]
     events = client.get("/v1/events", params={"rollout": first}).json()["events"]

@@ -157,25 +157,25 @@ def test_a_predicted_failure_comes_once(client: TestClient) -> None:
 def test_cancelling(client: TestClient) -> None:
     made = post(client, "maintain", hosts=["h1", "h2"], impact="reboot")
     first = made["operations"][0]["operation"]
-    cancelled = post(client, "cancel", 200, name=first, reason="not now")
+    cancelled = post(client, "cancel", 200, names=[first], reason="not now")
     assert [each["state"] for each in cancelled["cancelled"]] == ["Cancelled"]
     assert cancelled["cancelled"][0]["note"] == "cancelled by operator: not now"
-    cancelled = post(client, "cancel", 200, name=made["rollout"])
+    cancelled = post(client, "cancel", 200, names=[made["rollout"]])
     assert len(cancelled["cancelled"]) == 1
-    refused = post(client, "cancel", 409, name=first)
+    refused = post(client, "cancel", 409, names=[first])
     assert refused["kind"] == "refused"
-    assert post(client, "cancel", 404, name="op-none")["kind"] == "not-found"
+    assert post(client, "cancel", 404, names=["op-none"])["kind"] == "not-found"
 
 
 def test_approving(client: TestClient, gateway: LocalGateway) -> None:
     gateway.enable("web_0")
     post(client, "reboot", vms=["web_0"])
     (event,) = client.get("/v1/events").json()["events"]
-    refused = post(client, "approve", 409, event_id=event["EventId"], as_vm="db_1")
+    refused = post(client, "approve", 409, event_ids=[event["EventId"]], as_vm="db_1")
     assert "db_1" in refused["error"]
-    approved = post(client, "approve", 200, event_id=event["EventId"].lower())
-    assert approved["approved_by"] == "(operator)"
-    assert post(client, "approve", 404, event_id="none")["kind"] == "not-found"
+    approved = post(client, "approve", 200, event_ids=[event["EventId"].lower()])
+    assert approved["approved"][0]["approved_by"] == "(operator)"
+    assert post(client, "approve", 404, event_ids=["none"])["kind"] == "not-found"
 
 
 def test_resolving_what_nobody_knows(client: TestClient, gateway: LocalGateway) -> None:
@@ -206,7 +206,7 @@ def test_resolving_what_nobody_knows(client: TestClient, gateway: LocalGateway) 
         ),
         ("reboot", {"vms": "web_0"}, "vms: must be a list"),
         ("reboot", {"vms": [7]}, "vms.0: must be a text"),
-        ("cancel", {"name": ""}, "name: must not be empty"),
+        ("cancel", {"names": [""]}, "names.0: must not be empty"),
         (
             "maintain",
             {"hosts": ["h1"], "impact": "freeze", "emergency": "perhaps"},

@@ -166,8 +166,8 @@ def test_every_order_of_a_tenant_counts_its_texts() -> None:
         "reboot": {"vms": ["web_0"]},
         "redeploy": {"vms": ["web_0"]},
         "terminate": {"vms": ["web_0"]},
-        "cancel": {"name": operation["operation"]},
-        "approve": {"event_id": operation["events"][0]["EventId"]},
+        "cancel": {"names": [operation["operation"]]},
+        "approve": {"event_ids": [operation["events"][0]["EventId"]]},
     }
     for path, body in orders.items():
         answer = shared.ask(

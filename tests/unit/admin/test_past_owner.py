@@ -98,7 +98,7 @@ def test_the_new_owner_sees_what_comes(moved: Moved) -> None:
     assert moved.get(moved.bank, f"operations/{operation}").status_code == 404
     assert moved.get(moved.bank, "history", scope="hidden-db").status_code == 200
     assert operation not in moved.get(moved.bank, "history", scope="hidden-db").text
-    moved.order("cancel", name=operation)
+    moved.order("cancel", names=[operation])
 
 
 def test_operators_find_it_under_who_had_it(moved: Moved) -> None:

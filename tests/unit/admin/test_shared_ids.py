@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.admin import limits, watch
-from forewarn.admin.access import AuthorizedGateway, Caller
-from forewarn.admin.selection import Wanted
+from forewarn.admin import limits
 from forewarn.control import outbox
 from forewarn.control.redaction import tenant_filter
 from forewarn.control.rules.subscribers import Subscriber
@@ -26,6 +24,7 @@ from forewarn.service.webhooks import payload
 from forewarn.store import kinds
 from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import every
+from tests.unit.admin.streams import Streams
 from tests.unit.admin.tenants import Shared, paths
 
 TENANTS = {"shop": ("web_0", "web_1"), "hidden-bank": ("hidden-db-0", "hidden-db-1")}
@@ -84,7 +83,7 @@ def questions(shared: Shared, tenant: str) -> Iterator[tuple[str, dict[str, str]
     assert len(listed) == 2
     names = [each[key] for each in listed for key in ("operation", "request")]
     for method, path, each in paths(shared.app.openapi()):
-        if method != "GET" or "/watch/" in path:
+        if method != "GET" or path == "/v1/watch":
             continue
         if "{name}" in path:
             yield from ((path.replace("{name}", name), {}) for name in names)
@@ -136,35 +135,29 @@ def told_by_streams(shared: Shared) -> dict[str, str]:
     for tenant in TENANTS:
         shared.token(tenant)
 
-    async def play() -> dict[str, str]:
-        told = dict.fromkeys(TENANTS, "")
-        streams = [
-            (tenant, watch.stream(gateway_of(tenant), Wanted(), subject, repeats=False))
-            for tenant in TENANTS
-            for subject in (watch.OPERATIONS, watch.EVENTS)
-        ]
-        async with asyncio.timeout(SECONDS):
-            for tenant, stream in streams:
-                said = ""
-                while "event: ready" not in said:
-                    said += await anext(stream)
-                told[tenant] += said
+    told = dict.fromkeys(TENANTS, "")
+
+    async def play() -> None:
+        async with (
+            Streams(shared.gateway, "shop") as shop,
+            Streams(shared.gateway, "hidden-bank") as bank,
+        ):
+            topics = ("operations", "events", "problems", "history")
+            watchers = {each.tenant: each.watch(*topics) for each in (shop, bank)}
+            for tenant, watcher in watchers.items():
+                while "event: ready" not in told[tenant]:
+                    told[tenant] += await watcher.text()
             (made,) = shared.client.get("/v1/operations?host=hidden-h2").json()[
                 "operations"
             ]
-            shared.order("cancel", name=made["operation"])
-            for tenant, stream in streams:
-                told[tenant] += await anext(stream)
-                await stream.aclose()
-        return told
+            shared.order("cancel", names=[made["operation"]])
+            for tenant, watcher in watchers.items():
+                while "event: events" not in told[tenant].rpartition("ready")[2]:
+                    told[tenant] += await watcher.text()
+                await watcher.close()
 
-    def gateway_of(tenant: str) -> AuthorizedGateway:
-        (kept, *_) = shared.gateway.store.read(
-            lambda reader: reader.select(kinds.TOKENS_OF_TENANT, tenant)
-        )
-        return AuthorizedGateway(shared.gateway, Caller.of_token(kept))
-
-    return asyncio.run(play())
+    asyncio.run(play())
+    return told
 
 
 def told_by_webhooks(shared: Shared) -> dict[str, str]:
@@ -266,9 +259,9 @@ def test_an_order_returns_ids_that_its_tenant_can_use() -> None:
         path = f"/v1/history?operation={name}"
         assert shared.ask(token, "GET", path).json()["entries"]
         assert shared.ask(stranger, "GET", path).status_code == 404
-    cancelled = shared.ask(token, "POST", "/v1/cancel", json={"name": operation})
+    cancelled = shared.ask(token, "POST", "/v1/cancel", json={"names": [operation]})
     assert cancelled.json()["cancelled"][0]["operation"] == operation
-    late = shared.ask(token, "POST", "/v1/cancel", json={"name": request})
+    late = shared.ask(token, "POST", "/v1/cancel", json={"names": [request]})
     assert late.status_code == 409
     assert operation in late.text
     assert request in late.text
@@ -306,7 +299,7 @@ def test_an_operator_cancels_what_a_tenant_quotes(lived: Shared) -> None:
     token = lived.token()
     listed = lived.ask(token, "GET", "/v1/operations").json()["operations"]
     (seen,) = [each for each in listed if each["impact"] == "live-migrate"]
-    cancelled = lived.order("cancel", name=seen["operation"])["cancelled"]
+    cancelled = lived.order("cancel", names=[seen["operation"]])["cancelled"]
     assert [each["impact"] for each in cancelled] == ["live-migrate"]
     assert cancelled[0]["operation"] != seen["operation"]
 

@@ -1,6 +1,5 @@
 """A tenant uses the API for its own VMs, and cannot learn that others exist."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -8,10 +7,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from forewarn.admin import limits, watch
-from forewarn.admin.access import DEMANDS, AuthorizedGateway, Caller, Demand
+from forewarn.admin import limits, topics
+from forewarn.admin.access import DEMANDS, Demand
 from forewarn.admin.app import create_app
-from forewarn.admin.selection import Wanted
 from forewarn.admin.tokens import parse_tokens
 from forewarn.control.redaction.tenant_filter import TenantFilter
 from forewarn.instants import MINUTE
@@ -24,6 +22,7 @@ from forewarn.protocol.blockers import (
 )
 from forewarn.store import kinds
 from forewarn.store.token import Token
+from tests.unit.admin.streams import Streams, run
 from tests.unit.admin.tenants import SECRETS, UNKNOWN, Shared, paths, without
 
 HEALTH = {"GET /healthz", "GET /readyz"}
@@ -97,7 +96,7 @@ def bodies(example: dict[str, Any], names: dict[str, str]) -> Iterator[dict[str,
         "hosts": [[names["host"]]],
         "host": [names["host"]],
         "name": list(names.values()),
-        "event_id": [names["event"]],
+        "event_ids": [[names["event"]]],
         "operation": [names["operation"]],
         "tenant": [names["tenant"]],
     }
@@ -141,7 +140,7 @@ def test_another_tenants_vm_is_left_out_like_one_that_does_not_exist() -> None:
             made = shared.ask(token, "POST", "/v1/reboot", json={"vms": vms}).json()
             assert [each["target"] for each in made["operations"]] == ["web_0"]
             told.append(without(json.dumps(made["refused"]), name))
-            shared.order("cancel", name=made["request"])
+            shared.order("cancel", names=[made["request"]])
     assert len(set(told)) == 1
 
 
@@ -159,7 +158,7 @@ def own_requests(lived: Shared, token: str) -> Iterator[tuple[str, str, Any]]:
         "host": [],
     }
     for method, path, each in paths(lived.app.openapi()):
-        if method != "GET" or "/watch/" in path:
+        if method != "GET" or path == "/v1/watch":
             continue
         if "{name}" in path:
             for name in (*names["operation"], *names["event"]):
@@ -277,19 +276,21 @@ def test_a_tenant_orders_approves_and_takes_back_its_own(shared: Shared) -> None
     assert made.status_code == 201, made.text
     assert (made.json()["actor"], made.json()["reason"]) == ("shop/ci", "ours")
     name = made.json()["request"]
-    answer = shared.ask(token, "POST", "/v1/cancel", json={"name": name})
+    answer = shared.ask(token, "POST", "/v1/cancel", json={"names": [name]})
     assert answer.status_code == 200, answer.text
     (cancelled,) = answer.json()["cancelled"]
     assert cancelled["note"] == "cancelled by shop/ci"
     shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
     (event,) = shared.ask(token, "GET", "/v1/events").json()["events"]
-    answer = shared.ask(token, "POST", "/v1/cancel", json={"name": event["operation"]})
+    answer = shared.ask(
+        token, "POST", "/v1/cancel", json={"names": [event["operation"]]}
+    )
     assert answer.status_code == 409
     assert "was not ordered by tenant shop" in answer.json()["error"]
     approved = shared.ask(
-        token, "POST", "/v1/approve", json={"event_id": event["EventId"]}
+        token, "POST", "/v1/approve", json={"event_ids": [event["EventId"]]}
     )
-    assert approved.json()["approved_by"] == "(shop/ci)"
+    assert approved.json()["approved"][0]["approved_by"] == "(shop/ci)"
 
 
 def test_a_refusal_does_not_name_the_host(shared: Shared) -> None:
@@ -312,8 +313,8 @@ def test_rights(
     if (method, route.partition(" ")[2]) not in described:
         pytest.skip("not in this application")
     more: dict[str, Any] = {"json": {"vms": ["nobody-x"]}} if method == "POST" else {}
-    if "/watch/" in path:
-        more = {"params": {"vm": "nobody-x"}}
+    if path == "/v1/watch":
+        more = {"params": {"topics": "events", "vm": "nobody-x"}}
     is_refused = lived.ask(token, method, path, **more).status_code == 403
     assert is_refused is not demand.for_tenants
     reader = lived.token(read_only=True)
@@ -375,50 +376,64 @@ def test_a_stream_shows_only_the_tenants_own_and_ends_with_the_token(
     text = shared.token()
     (kept,) = shared.gateway.store.read(lambda reader: reader.select(kinds.ALL_TOKENS))
     assert isinstance(kept, Token)
-    gateway = AuthorizedGateway(shared.gateway, Caller.of_token(kept))
+    told: list[str] = []
 
-    async def play() -> str:
-        told: list[str] = []
-        stream = watch.stream(gateway, Wanted(), watch.OPERATIONS, repeats=False)
-        told.append(await anext(stream))
-        assert "event: ready" in told[0]
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch("operations", "events", "problems", "history")
+        while "event: ready" not in "".join(told):
+            told.append(await watcher.text())
         shared.order("reboot", vms=["hidden-db-1"])
         shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
-        told.append(await anext(stream))
-        assert json.loads(told[1].removeprefix("data: "))["scopes"] == ["web"]
+        name = ""
+        while name != "operations":
+            name, seen = await watcher.next()
+        assert seen["scopes"] == ["web"]
         shared.order("tokens/revoke", id=kept.token_id)
-        told += [each async for each in stream]
+        told.extend([each async for each in watcher.texts])
         assert '"kind":"unauthorized"' in told[-1]
-        return "".join(told)
 
-    told = asyncio.run(play())
-    assert not any(secret in told for secret in SECRETS)
-    assert text not in told
-
-
-def test_what_others_do_is_not_told_again(shared: Shared) -> None:
-    told = watch.Told(repeats=False)
-    before = _waiting("NotBefore is in 14 min", NotDue(remaining=14 * MINUTE))
-    later = _waiting("NotBefore is in 13 min", NotDue(remaining=13 * MINUTE))
-    assert told.is_news(before)
-    assert not told.is_news(later)
-    assert told.is_news(later._replace(body={**later.body, "state": "Ready"}))
-    assert told.is_news(
-        _waiting("so says the platform", ByPlatform(what=Redacted.DOWN))
-    )
-    assert watch.Told(repeats=True).is_news(before)
+    run(shared.gateway, story, tenant="shop")
+    assert not any(secret in "".join(told) for secret in SECRETS)
+    assert text not in "".join(told)
 
 
-def test_notice_that_runs_on_is_not_told_again(shared: Shared) -> None:
-    del shared
-    told = watch.Told(repeats=False)
-    assert told.is_news(_waiting("ends in 2 min", NoticeRuns(remaining=2 * MINUTE)))
-    assert not told.is_news(_waiting("ends in 1 min", NoticeRuns(remaining=MINUTE)))
+def test_a_stream_does_not_show_when_others_act(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forewarn.admin.limits.RECHECK_SECONDS", 0.01)
+    for vm in ("web_0", "hidden-db-0"):
+        shared.gateway.enable(vm)
+    shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
+    shared.token()
+
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch("operations", "events", "problems")
+        await watcher.until("ready")
+        operation = shared.client.get("/v1/operations").json()["operations"][0]
+        # The operation of both is reported as changed, but looks the same.
+        shared.gateway.changed([operation["operation"]])
+        shared.order("reboot", vms=["hidden-db-1"])
+        shared.gateway.advance("1m")
+        made = shared.order("reboot", vms=["web_1"])
+        _, seen = await watcher.next()
+        assert seen["target"] == "web_1"
+        assert watcher.last_id.endswith("-1")
+        assert made["operations"]
+
+    run(shared.gateway, story, tenant="shop")
 
 
-def _waiting(sentence: str, blocker: AnyBlocker) -> watch.News:
-    body = {"operation": "op-1", "blocked_by": [sentence], "ended": None}
-    return watch.News(body, (blocker,))
+def test_time_alone_is_no_change() -> None:
+    def looks(sentence: str, blocker: AnyBlocker, state: str = "") -> object:
+        body = {"operation": "op-1", "blocked_by": [sentence], "state": state}
+        return topics.looks_of(body, [blocker])
+
+    before = looks("NotBefore is in 14 min", NotDue(remaining=14 * MINUTE))
+    later = looks("NotBefore is in 13 min", NotDue(remaining=13 * MINUTE))
+    assert before == later
+    assert before != looks("", NotDue(remaining=14 * MINUTE), "Ready")
+    assert before != looks("so says the platform", ByPlatform(what=Redacted.DOWN))
+    assert before == looks("ends in 2 min", NoticeRuns(remaining=2 * MINUTE))
 
 
 def test_tokens_of_the_store_are_good_beside_a_file(shared: Shared) -> None:

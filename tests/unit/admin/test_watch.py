@@ -1,66 +1,27 @@
-"""Streams: first what is, then what changes, and never without bound."""
+"""The stream of changes: first what is, then what changes, and never without bound."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from forewarn.admin import limits, watch
+from forewarn.admin import limits
+from forewarn.admin.access import TOPIC_DEMANDS
 from forewarn.admin.selection import Wanted
-from forewarn.admin.watch import EVENTS, OPERATIONS, Changes, Subject, Watchers, counted
-from forewarn.control.requests import failures
+from forewarn.admin.topics import TOPICS
+from forewarn.admin.watch import Watchers, counted
+from forewarn.control.requests import failures, fleet_changes
 from forewarn.control.transactions.work import Who
+from forewarn.fleet.file import read_fleet
 from forewarn.fleet.model import Vm
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Operation
-from forewarn.store.port import StoreError
-from tests.unit.admin.gateway import LocalGateway
+from forewarn.store.port import Reader, StoreError
+from tests.unit.admin.gateway import FLEET, LocalGateway
+from tests.unit.admin.streams import Streams, run
 from tests.unit.admin.tenants import Shared
-
-
-class Watcher:
-    """Reads a stream, event by event."""
-
-    def __init__(self, texts: AsyncIterator[str]) -> None:
-        self.texts = texts
-
-    async def next(self) -> tuple[str, Any]:
-        """Return the next event's name and data, or a comment."""
-        text = await anext(self.texts)
-        assert text.endswith("\n\n")
-        if text.startswith(":"):
-            return ("comment", text[1:].strip())
-        *head, data = text.strip().split("\n")
-        name = head[0].removeprefix("event: ") if head else ""
-        return name, json.loads(data.removeprefix("data: "))
-
-    async def until(self, name: str) -> list[Any]:
-        """Return the objects that come before an event of this name."""
-        found: list[Any] = []
-        while (each := await self.next())[0] != name:
-            assert each[0] == ""
-            found.append(each[1])
-        return found
-
-
-def run(
-    gateway: LocalGateway,
-    story: Callable[[Watcher], Awaitable[None]],
-    *,
-    wanted: Wanted | None = None,
-    subject: Subject = OPERATIONS,
-) -> None:
-    """Let a story read a stream."""
-
-    async def play() -> None:
-        texts = watch.stream(gateway, wanted or Wanted(), subject)
-        await story(Watcher(texts))
-        await texts.aclose()
-
-    asyncio.run(play())
 
 
 def fail(gateway: LocalGateway, vm: str) -> Operation:
@@ -79,21 +40,30 @@ def restore(gateway: LocalGateway, vm: str) -> Vm:
     )
 
 
-def test_what_is_comes_first_then_what_changes(gateway: LocalGateway) -> None:
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for changes without operations more often than once a second."""
+    monkeypatch.setattr(limits, "RECHECK_SECONDS", 0.02)
+
+
+def test_present_objects_come_first_then_changes(gateway: LocalGateway) -> None:
     first = fail(gateway, "web_0")
 
-    async def story(watcher: Watcher) -> None:
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch()
         before = await watcher.until("ready")
         assert [each["operation"] for each in before] == [first.operation_id]
         second = fail(gateway, "db_0")
-        _, told = await watcher.next()
-        assert (told["operation"], told["state"]) == (
+        name, told = await watcher.next()
+        assert (name, told["operation"], told["state"]) == (
+            "operations",
             second.operation_id,
             "Impacting",
         )
         restore(gateway, "web_0")
         _, told = await watcher.next()
         assert (told["operation"], told["state"]) == (first.operation_id, "Done")
+        await watcher.close()
 
     run(gateway, story)
     assert gateway.watchers == []
@@ -104,7 +74,8 @@ def test_a_change_while_the_first_objects_are_read_is_not_lost(
 ) -> None:
     fail(gateway, "web_0")
 
-    async def story(watcher: Watcher) -> None:
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch()
         await watcher.next()
         late = fail(gateway, "db_0")
         assert await watcher.until("ready") == []
@@ -114,23 +85,40 @@ def test_a_change_while_the_first_objects_are_read_is_not_lost(
     run(gateway, story)
 
 
-def test_filters_hold_for_both(gateway: LocalGateway) -> None:
-    fail(gateway, "db_0")
+@pytest.mark.parametrize(
+    ("wanted", "seen"),
+    [
+        (Wanted(tenant="shop"), "web_1"),
+        (Wanted(host="h1"), "web_0"),
+        (Wanted(scope="db", vm="db_1"), "db_1"),
+        (Wanted(zone="2"), "db_1"),
+        (Wanted(tag="role=web"), "web_0"),
+    ],
+)
+def test_filters_hold_for_both(wanted: Wanted, seen: str) -> None:
+    fleet = FLEET.replace('name = "h2"', 'name = "h2"\nzone = "2"').replace(
+        'name = "web_0"', 'name = "web_0"\ntags = { role = "web" }'
+    )
+    gateway = LocalGateway(fleet)
+    fail(gateway, "same" if seen == "web_0" else "db_0")
 
-    async def story(watcher: Watcher) -> None:
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch("operations", wanted=wanted)
         assert await watcher.until("ready") == []
-        fail(gateway, "db_1")
-        mine = fail(gateway, "web_1")
+        for vm in ("web_0", "web_1", "db_1"):
+            if vm == seen or wanted not in {Wanted(tenant="shop"), Wanted(zone="2")}:
+                fail(gateway, vm)
         _, told = await watcher.next()
-        assert told["operation"] == mine.operation_id
+        assert told["target"] == seen
 
-    run(gateway, story, wanted=Wanted(tenant="shop"))
+    run(gateway, story)
 
 
 def test_events_are_watched_until_they_are_removed(gateway: LocalGateway) -> None:
     fail(gateway, "db_0")
 
-    async def story(watcher: Watcher) -> None:
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch("events")
         (event,) = await watcher.until("ready")
         assert event["EventStatus"] == "Started"
         restore(gateway, "db_0")
@@ -138,36 +126,168 @@ def test_events_are_watched_until_they_are_removed(gateway: LocalGateway) -> Non
         assert told["EventId"] == event["EventId"]
         assert (told["EventStatus"], told["outcome"]) == ("Removed", "completed")
 
-    run(gateway, story, subject=EVENTS)
+    run(gateway, story)
 
 
-def test_who_is_too_slow_gets_everything_anew(gateway: LocalGateway) -> None:
-    async def story(watcher: Watcher) -> None:
+def test_one_stream_has_all_topics(gateway: LocalGateway) -> None:
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch(*TOPICS)
+        present = await watcher.until("ready")
+        assert [each["name"] for each in present] == ["h1", "h2", "same"]
+        operation = fail(gateway, "db_0")
+        found: dict[str, list[str]] = {name: [] for name in TOPICS}
+        keys = {
+            "hosts": "name",
+            "operations": "operation",
+            "events": "operation",
+            "problems": "operation",
+            "history": "what",
+        }
+        while not found["problems"]:
+            name, told = await watcher.next()
+            found[name].append(told[keys[name]])
+        assert found["operations"] == [operation.operation_id]
+        assert found["events"] == [operation.operation_id]
+        assert found["problems"] == [operation.operation_id]
+        assert "fail ordered" in found["history"]
+        restore(gateway, "db_0")
+        while True:
+            name, told = await watcher.next()
+            if name == "problems":
+                assert told["ended"]
+                break
+
+    run(gateway, story)
+
+
+def test_an_applied_fleet_file_begins_the_hosts_again(gateway: LocalGateway) -> None:
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch("hosts")
+        assert len(await watcher.until("ready")) == 3
+        wanted = read_fleet(FLEET + '[[host]]\nname = "h9"\n', name="fleet.toml")
+        gateway.plane.order(
+            Who(actor=operator("test")),
+            lambda work: fleet_changes.apply(work, wanted),
+            now=gateway.now(),
+        )
+        await watcher.until("reset")
+        hosts = [each["name"] for each in await watcher.until("ready")]
+        assert hosts == ["h1", "h2", "h9", "same"]
+
+    run(gateway, story)
+
+
+def test_a_stream_continues_after_the_last_message(gateway: LocalGateway) -> None:
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch()
         await watcher.until("ready")
-        operation = fail(gateway, "web_0")
-        gateway.watchers[0].put_nowait(())
-        assert await watcher.until("reset") == []
+        seen = fail(gateway, "web_0")
+        assert (await watcher.next())[1]["operation"] == seen.operation_id
+        await watcher.close()
+        missed = fail(gateway, "db_0")
+        again = streams.watch(last_id=watcher.last_id)
+        name, told = await again.next()
+        assert (name, told["operation"]) == ("operations", missed.operation_id)
+        await again.close()
+        # Nothing was missed since then, and nothing is sent again.
+        third = streams.watch(last_id=again.last_id)
+        later = fail(gateway, "db_1")
+        assert (await third.next())[1]["operation"] == later.operation_id
+
+    run(gateway, story)
+
+
+@pytest.mark.parametrize(
+    "last_id",
+    ["0", "nonsense", "0123456789abcdef-0", "-", "1-²", "{epoch}-99", "9" * 99],
+)
+def test_a_stream_that_cannot_continue_begins_again(
+    gateway: LocalGateway, last_id: str
+) -> None:
+    operation = fail(gateway, "web_0")
+
+    async def story(streams: Streams) -> None:
+        first = streams.watch()
+        await first.until("ready")
+        epoch = first.last_id.partition("-")[0]
+        watcher = streams.watch(last_id=last_id.replace("{epoch}", epoch))
+        assert (await watcher.next())[0] == "reset"
         (told,) = await watcher.until("ready")
         assert told["operation"] == operation.operation_id
 
     run(gateway, story)
 
 
-def test_what_waits_for_a_watcher_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PENDING_IDS_MAX", 3)
+def test_a_topic_that_was_not_followed_is_not_continued(gateway: LocalGateway) -> None:
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch("operations")
+        await watcher.until("ready")
+        fail(gateway, "web_0")
+        await watcher.next()
+        early = watcher.last_id
+        fail(gateway, "db_0")
+        await watcher.next()
+        other = streams.watch("events", last_id=early)
+        assert (await other.next())[0] == "reset"
+        assert len(await other.until("ready")) == 2
 
-    async def feed() -> AsyncIterator[tuple[str, ...]]:
-        yield ("a", "b")
-        yield ("b", "c")
-        yield ("d",)
+    run(gateway, story)
 
-    async def story() -> None:
-        changes = Changes()
-        await changes.follow(feed())
-        assert await changes.take(seconds=1) is None
-        assert changes.is_over
 
-    asyncio.run(story())
+def test_a_slow_viewer_gets_everything_again(
+    gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "HUB_CHARACTERS", 3_000)
+
+    async def story(streams: Streams) -> None:
+        slow, quick = streams.watch(), streams.watch()
+        await slow.until("ready")
+        await quick.until("ready")
+        for vm in ("web_0", "web_1", "db_0", "db_1", "same"):
+            fail(gateway, vm)
+            await quick.next()
+        await slow.until("reset")
+        assert len(await slow.until("ready")) == 5
+        assert streams.hub.number_of(quick.last_id, ["operations"]) is not None
+
+    run(gateway, story)
+
+
+def test_a_lost_feed_begins_all_streams_again(gateway: LocalGateway) -> None:
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch()
+        await watcher.until("ready")
+        operation = fail(gateway, "web_0")
+        gateway.watchers[0].put_nowait(())
+        await watcher.until("reset")
+        (told,) = await watcher.until("ready")
+        assert told["operation"] == operation.operation_id
+
+    run(gateway, story)
+
+
+def test_many_viewers_cost_one_read_for_each_change(gateway: LocalGateway) -> None:
+    reads = 0
+    read = gateway.read
+
+    async def counting(ask: Callable[[Reader], Any]) -> Any:
+        nonlocal reads
+        reads += 1
+        return await read(ask)
+
+    async def story(streams: Streams) -> None:
+        watchers = [streams.watch("operations", "events") for _ in range(50)]
+        for each in watchers:
+            await each.until("ready")
+        gateway.read = counting  # type: ignore[method-assign]
+        operation = fail(gateway, "web_0")
+        for each in watchers:
+            name, told = await each.next()
+            assert (name, told["operation"]) == ("operations", operation.operation_id)
+            assert (await each.next())[0] == "events"
+        assert reads == 1
+
+    run(gateway, story)
 
 
 def test_a_silent_stream_shows_that_it_lives(
@@ -175,23 +295,27 @@ def test_a_silent_stream_shows_that_it_lives(
 ) -> None:
     monkeypatch.setattr(limits, "KEEP_ALIVE_SECONDS", 0.01)
 
-    async def story(watcher: Watcher) -> None:
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch(wanted=Wanted(tenant="shop"))
         await watcher.until("ready")
-        assert await watcher.next() == ("comment", "still here")
+        fail(gateway, "db_0")
+        while watcher.last_id != streams.hub.position(1):
+            assert await watcher.next() == ("comment", "still here")
 
     run(gateway, story)
 
 
-def test_a_stream_ends_when_the_service_has_no_more_to_tell(
-    gateway: LocalGateway,
-) -> None:
+def test_a_stream_ends_with_the_service(gateway: LocalGateway) -> None:
+    del gateway
+
     class Ending(LocalGateway):
         async def changes(self) -> AsyncIterator[tuple[str, ...]]:
             await asyncio.sleep(0)
             return
             yield ()
 
-    async def story(watcher: Watcher) -> None:
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch()
         await watcher.until("ready")
         with pytest.raises(StopAsyncIteration):
             await watcher.next()
@@ -199,8 +323,9 @@ def test_a_stream_ends_when_the_service_has_no_more_to_tell(
     run(Ending(), story)
 
 
-def test_a_store_that_fails_is_told_at_the_end(gateway: LocalGateway) -> None:
-    async def story(watcher: Watcher) -> None:
+def test_a_store_error_is_the_last_message(gateway: LocalGateway) -> None:
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch()
         await watcher.until("ready")
         gateway.broken = StoreError("the disk is full")
         fail(gateway, "web_0")
@@ -216,21 +341,19 @@ def test_watchers_are_counted(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "WATCHERS_MAX", 0)
-    for path in ("operations", "events"):
-        answer = client.get(f"/v1/watch/{path}")
-        assert answer.status_code == 503
-        assert "watchers" in answer.json()["error"]
+    answer = client.get("/v1/watch", params={"topics": "events"})
+    assert answer.status_code == 503
+    assert "watchers" in answer.json()["error"]
 
 
-def test_who_comes_at_the_same_time_is_counted_before_anything_is_answered(
+def test_simultaneous_streams_are_counted_before_the_first_message(
     gateway: LocalGateway,
 ) -> None:
     watchers = Watchers()
 
-    async def story() -> None:
+    async def story(streams: Streams) -> None:
         answers = [
-            counted(watchers, watch.stream(gateway, Wanted(), OPERATIONS))
-            for _ in range(3)
+            counted(watchers, streams.watch("operations").texts) for _ in range(3)
         ]
         assert watchers.count == 3, "none has been read yet"
 
@@ -243,7 +366,7 @@ def test_who_comes_at_the_same_time_is_counted_before_anything_is_answered(
         for answer in answers:
             await answer({"type": "http"}, gone, send)
 
-    asyncio.run(story())
+    run(gateway, story)
     assert watchers.count == 0
 
 
@@ -289,15 +412,26 @@ def test_a_tenants_stream_is_counted_as_its_own(
     shop, bank = shared.token("shop"), shared.token("hidden-bank")
     monkeypatch.setattr(limits, "TENANT_WATCHERS_MAX", 1)
     shared.app.state.watchers.enter("shop")
-    answer = shared.ask(shop, "GET", "/v1/watch/operations")
+    answer = shared.ask(shop, "GET", "/v1/watch?topics=operations")
     assert (answer.status_code, answer.json()["kind"]) == (429, "too-many")
     shared.app.state.watchers.enter("hidden-bank")
-    assert shared.ask(bank, "GET", "/v1/watch/events").status_code == 429
+    assert shared.ask(bank, "GET", "/v1/watch?topics=events").status_code == 429
 
 
-@pytest.mark.parametrize("path", ["operations", "events"])
-def test_a_misspelt_name_is_told_at_once(client: TestClient, path: str) -> None:
-    answer = client.get(f"/v1/watch/{path}", params={"vm": "nope"})
-
+def test_a_misspelt_name_or_topic_is_told_at_once(client: TestClient) -> None:
+    params = {"topics": "operations", "vm": "nope"}
+    answer = client.get("/v1/watch", params=params)
     assert answer.status_code == 404
     assert answer.json()["error"] == "there is no vm 'nope'"
+    answer = client.get("/v1/watch", params={"topics": "operations,vms"})
+    assert answer.status_code == 400
+    assert "'vms'" in answer.json()["error"]
+    assert client.get("/v1/watch").status_code == 400
+
+
+def test_a_tenant_has_no_topic_of_hosts() -> None:
+    shared = Shared()
+    token = shared.token("shop", read_only=True)
+    answer = shared.ask(token, "GET", "/v1/watch?topics=operations,hosts")
+    assert answer.status_code == 403
+    assert set(TOPIC_DEMANDS) == set(TOPICS)

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -13,6 +14,7 @@ from forewarn.control.requests import failures
 from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
 from forewarn.texts import printable
+from tests.unit.admin.gateway import FLEET, LocalGateway
 from tests.unit.cli.conftest import Ended, Served
 
 Run = Callable[..., Ended]
@@ -91,12 +93,118 @@ def test_problems_set_the_exit_status(service: Served, forewarn: Run) -> None:
     ended = forewarn("problems", "--kind", "vm-down")
     head, row = ended.out.splitlines()
     assert ended.status == 1
-    assert head.split() == ["KIND", "SINCE", "TENANT", "PROBLEM", "TRY"]
-    assert row.startswith("vm-down  2030-01-01T00:00:00Z  bank shop  host h1 is down")
+    assert head.split() == ["TARGET", "KIND", "SINCE", "TENANT", "PROBLEM", "TRY"]
+    assert row.startswith(
+        "h1      vm-down  2030-01-01T00:00:00Z  bank shop  host h1 is down"
+    )
     assert row.endswith("forewarn restore h1")
     told = json.loads(forewarn("problems", "--json", "--kind", "vm-down").out)
     assert told["counts"]["vm-down"] == len(told["problems"]) == 1
     assert forewarn("problems", "--vm", "nope").status == 4
+
+
+def test_problems_are_watched_until_they_end(
+    service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forewarn("fail", "h1")
+    told: list[dict[str, str]] = []
+
+    def printing(value: dict[str, str]) -> None:
+        told.append(value)
+        if "ended" in value:
+            raise KeyboardInterrupt
+        threading.Thread(
+            target=httpx2.post,
+            args=[f"{service.url}/v1/restore"],
+            kwargs={"json": {"names": ["h1"]}},
+        ).start()
+
+    monkeypatch.setattr(output, "json_line", printing)
+    assert forewarn("problems", "--watch", "--json").status == 0
+    assert [each["kind"] for each in told] == ["vm-down", "vm-down"]
+
+
+FLEET_WITH_ZONES = FLEET.replace('name = "h2"', 'name = "h2"\nzone = "2"').replace(
+    'name = "web_0"', 'name = "web_0"\ntags = { role = "web" }'
+)
+
+
+@pytest.fixture
+def zoned(service: Served) -> Served:
+    service.gateway = service.app.state.gateway = LocalGateway(FLEET_WITH_ZONES)
+    return service
+
+
+@pytest.mark.parametrize(
+    ("words", "targets"),
+    [
+        (["redeploy", "--host", "h1"], ["db_0", "web_0"]),
+        (["redeploy", "--scope", "web"], ["web_0", "web_1"]),
+        (["redeploy", "--tenant", "bank", "--host", "h2"], ["db_1", "same"]),
+        (["redeploy", "--zone", "2", "--scope", "web"], ["web_1"]),
+        (["redeploy", "--tag", "role=web"], ["web_0"]),
+        (["upgrade-os", "--scope", "db"], ["db_0", "db_1"]),
+        (["redeploy", "db_0", "--tag", "role=web"], ["db_0", "web_0"]),
+        (["maintain", "--zone", "2", "--impact", "freeze"], ["h2"]),
+        (["maintain", "--scope", "web", "--impact", "freeze"], ["h1", "h2"]),
+        (["maintain", "--host", "h1", "--impact", "freeze"], ["h1"]),
+        (["predict-failure", "--tag", "role=web"], ["db_0", "web_0"]),
+        (["fail", "--scope", "web"], ["web_0", "web_1"]),
+        (["fail", "--kind", "host", "--zone", "2"], ["h2"]),
+    ],
+)
+def test_selectors_name_the_targets_of_an_order(
+    zoned: Served, forewarn: Run, words: list[str], targets: list[str]
+) -> None:
+    ended = forewarn(*words, "--json")
+    assert ended.status == 0, ended.err
+    operations = json.loads(ended.out)["operations"]
+    assert sorted(each["target"] for each in operations) == targets
+
+
+def test_selectors_restore_cancel_and_approve(zoned: Served, forewarn: Run) -> None:
+    forewarn("fail", "web_0", "db_0")
+    told = json.loads(forewarn("restore", "--scope", "web", "--json").out)
+    assert [each["name"] for each in told["restored"]] == ["web_0"]
+    ended = forewarn("restore", "--scope", "web")
+    assert (ended.status, ended.out) == (4, "")
+    assert "nothing to restore matches --scope web" in ended.err
+    zoned.do(lambda: zoned.gateway.enable("web_1"))
+    forewarn("maintain", "h2", "--impact", "reboot")
+    ended = forewarn("approve", "--tenant", "shop")
+    assert "is approved by (operator)" in ended.out
+    assert "is cancelled" in forewarn("cancel", "--host", "h2").out
+    assert forewarn("cancel").status == 2
+
+
+def test_lists_take_all_selectors(zoned: Served, forewarn: Run, tmp_path: Path) -> None:
+    zoned.do(lambda: zoned.gateway.enable("web_0"))
+    for host in ("h1", "h2"):
+        forewarn("maintain", host, "--impact", "freeze")
+    names = tmp_path / "names"
+    names.write_text("web_1\n\n")
+    for selected, host in (
+        (["--zone", "2"], "h2"),
+        (["--tag", "role=web"], "h1"),
+        (["--host", "h1"], "h1"),
+        (["--scope", "web", "--zone", "2"], "h2"),
+        (["--file", str(names)], "h2"),
+    ):
+        (one,) = json.loads(forewarn("operations", "--json", *selected).out)
+        assert one["host"] == host, selected
+        events = json.loads(forewarn("events", "--json", *selected).out)
+        assert {each["operation"] for each in events} == {one["operation"]}
+        fleet = json.loads(forewarn("fleet", "show", "--json", *selected).out)
+        assert [each["name"] for each in fleet["hosts"]] == [host]
+        assert fleet["vms"]
+        assert {each["host"] for each in fleet["vms"]} == {host}
+        entries = json.loads(forewarn("history", "--json", *selected).out)
+        assert any(f"host:{host}" in each["subjects"] for each in entries)
+        accounts = json.loads(forewarn("history", "--summary", "--json", *selected).out)
+        assert [each["host"] for each in accounts] == [host]
+    assert forewarn("operations", "--tag", "role").status == 2
+    assert forewarn("rollout", "list", "--json", "--zone", "2").out.count("ro-") == 1
+    assert json.loads(forewarn("rollout", "list", "--json", "--zone", "3").out) == []
 
 
 def test_waits_and_capacity_are_tables(service: Served, forewarn: Run) -> None:

@@ -42,7 +42,7 @@ def operation(number: int, state: str = "Announced", **members: Any) -> dict[str
 def begun(number: int) -> Seen:
     seen = Seen(OPERATIONS)
     for each in range(number):
-        seen.take("", operation(each), now=AT)
+        seen.take("operations", operation(each), now=AT)
     seen.take("ready", {}, now=AT)
     return seen
 
@@ -53,8 +53,10 @@ def picture(seen: Seen, width: int = 120, height: int = 24) -> list[str]:
 
 def test_quiet_rows_stay_and_a_change_has_its_time() -> None:
     seen = begun(2)
-    assert not seen.take("", operation(0, blocked_by=["NotBefore is in 5 s"]), now=AT)
-    assert seen.take("", operation(1, "Ready"), now=LATER)
+    assert not seen.take(
+        "operations", operation(0, blocked_by=["NotBefore is in 5 s"]), now=AT
+    )
+    assert seen.take("operations", operation(1, "Ready"), now=LATER)
     head, titles, *rows = picture(seen)
     assert head == "operations: 1 Announced, 1 Ready; last change 10:05:01Z"
     assert titles.split()[:3] == ["OPERATION", "STATE", "CHANGED"]
@@ -66,7 +68,9 @@ def test_quiet_rows_stay_and_a_change_has_its_time() -> None:
 
 def test_what_has_ended_keeps_its_row() -> None:
     seen = begun(1)
-    seen.take("", operation(0, "Done", ended="2030-01-01T10:05:00Z"), now=LATER)
+    seen.take(
+        "operations", operation(0, "Done", ended="2030-01-01T10:05:00Z"), now=LATER
+    )
     assert picture(seen)[0] == "operations: 1 Done; last change 10:05:01Z"
 
 
@@ -76,7 +80,7 @@ def test_of_what_has_ended_only_the_latest_is_kept(
     monkeypatch.setattr(watching, "ENDED_MAX", 2)
     seen = begun(5)
     for number in range(4):
-        seen.take("", operation(number, "Done", ended="2030"), now=LATER)
+        seen.take("operations", operation(number, "Done", ended="2030"), now=LATER)
     assert seen.states() == "1 Announced, 2 Done"
 
 
@@ -86,7 +90,7 @@ def test_with_more_rows_than_lines_those_that_changed_last_are_shown(
 ) -> None:
     seen = begun(60)
     for number in (40, 7, 23):
-        seen.take("", operation(number, "Ready"), now=LATER)
+        seen.take("operations", operation(number, "Ready"), now=LATER)
     shown = picture(seen, height=height)
     assert len(shown) == height
     rows = [row.split()[0][-2:] for row in shown if row.startswith("op-")]
@@ -111,12 +115,13 @@ def test_the_picture_fits_after_the_terminal_has_changed_its_size(
 
 def test_what_ended_while_the_service_was_away_has_no_row_any_more() -> None:
     seen = begun(3)
-    seen.take("", operation(2, "Done", ended="2030-01-01T10:05:00Z"), now=AT)
+    seen.take("operations", operation(2, "Done", ended="2030-01-01T10:05:00Z"), now=AT)
     seen.take(watching.LOST, "it is gone", now=AT)
     assert picture(seen)[1] == "it is gone; trying again"
     seen.take(watching.BACK, None, now=LATER)
-    seen.take("", operation(0), now=LATER)
-    seen.take("", operation(5), now=LATER)
+    seen.take("reset", {}, now=LATER)
+    seen.take("operations", operation(0), now=LATER)
+    seen.take("operations", operation(5), now=LATER)
     seen.take("ready", {}, now=LATER)
     assert picture(seen)[1] == "the service was away until 10:05:01Z"
     rows = [row.split()[:3] for row in picture(seen) if row.startswith("op-")]

@@ -1,6 +1,6 @@
 """The commands that show what was: the trail, and how long VMs were down."""
 
-from forewarn.cli.command_table import CLIENT, Command, Option
+from forewarn.cli.command_table import CLIENT, NAMES_FILE, SELECTORS, Command, Option
 
 _SINCE = (
     "2026-11-21T10:00:00Z, with any offset; 2026-11-21T10:00 in the local time of this "
@@ -28,15 +28,8 @@ HISTORY = (
                 help="Only this rollout; the same as --operation ROLLOUT.",
             ),
             Option(name="--event", metavar="EVENT_ID", help="Only this event."),
-            Option(name="--host", metavar="HOST", help="Only what concerns this host."),
-            Option(
-                name="--scope", metavar="SCOPE", help="Only what concerns this scope."
-            ),
-            Option(
-                name="--tenant",
-                metavar="TENANT",
-                help="Only what concerns this tenant.",
-            ),
+            *SELECTORS,
+            NAMES_FILE,
             Option(
                 name="--actor",
                 metavar="WHO",

@@ -1,14 +1,12 @@
 """The commands that show what is, and why something waits."""
 
-from forewarn.cli.command_table import CLIENT, Command, Option
+from forewarn.cli.command_table import CLIENT, NAMES_FILE, SELECTORS, Command, Option
 
-_VM = Option(name="--vm", metavar="VM", help="Only what concerns this VM.")
 _FILTERS = (
-    _VM,
-    Option(name="--host", metavar="HOST", help="Only what happens on this host."),
-    Option(name="--scope", metavar="SCOPE", help="Only what this scope sees."),
-    Option(name="--tenant", metavar="TENANT", help="Only what this tenant sees."),
-    Option(name="--rollout", metavar="ROLLOUT", help="Only what this rollout ordered."),
+    Option(name="--vm", metavar="VM", help="Only this VM."),
+    *SELECTORS,
+    NAMES_FILE,
+    Option(name="--rollout", metavar="ROLLOUT", help="Only this rollout."),
 )
 _WATCH = Option(
     name="--watch",
@@ -57,6 +55,7 @@ LISTS = (
         "done, and where the others are.",
         run="forewarn.cli.lists:rollouts",
         options=(
+            *_FILTERS[:-1],
             Option(name="--all", is_flag=True, help="Also what has ended."),
             *CLIENT,
         ),
@@ -141,6 +140,7 @@ LISTS = (
                 ),
                 help="Only problems of this kind.",
             ),
+            _WATCH,
             *CLIENT,
         ),
         examples=("forewarn problems", "forewarn problems --kind vm-down --json"),

@@ -1,6 +1,13 @@
 """The commands that order something: one for each verb of the table."""
 
-from forewarn.cli.command_table import CLIENT, REASON, Command, Option
+from forewarn.cli.command_table import (
+    CLIENT,
+    NAMES_FILE,
+    REASON,
+    SELECTORS,
+    Command,
+    Option,
+)
 from forewarn.verbs.model import Answer, Argument, Entry, Form
 from forewarn.verbs.table import VERBS
 
@@ -19,11 +26,6 @@ def _option(argument: Argument) -> Option:
     )
 
 
-_FILE = Option(
-    name="--file",
-    metavar="FILE",
-    help="A file with more names, one on each line; - for standard input.",
-)
 _ALL = Option(
     name="--all",
     is_flag=True,
@@ -47,7 +49,7 @@ def command(entry: Entry) -> Command:
         run="forewarn.cli.orders:order",
         options=(
             targets,
-            *((_FILE,) if entry.targets.is_list else ()),
+            *((*SELECTORS, NAMES_FILE) if entry.targets.is_list else ()),
             *map(_option, entry.arguments),
             REASON,
             *((_ALL,) if entry.answer is Answer.REQUEST else ()),

@@ -1,6 +1,14 @@
 """The commands about the service itself and its fleet."""
 
-from forewarn.cli.command_table import CLIENT, JSON, REASON, Command, Option
+from forewarn.cli.command_table import (
+    CLIENT,
+    JSON,
+    NAMES_FILE,
+    REASON,
+    SELECTORS,
+    Command,
+    Option,
+)
 
 _CONFIG = Option(
     name="--config",
@@ -108,9 +116,11 @@ SERVICE = (
             Option(
                 name="--all", is_flag=True, help="Also a row for each scope and VM."
             ),
+            *SELECTORS,
+            NAMES_FILE,
             *CLIENT,
         ),
-        examples=("forewarn fleet show", "forewarn fleet show --all"),
+        examples=("forewarn fleet show", "forewarn fleet show --all --scope web"),
     ),
     Command(
         path=("fleet", "export"),

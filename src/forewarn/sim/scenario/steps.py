@@ -96,7 +96,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Option]] = {
 _ORDERS: Mapping[str, Mapping[str, Option]] = {
     name: {name: _TARGETS[entry.targets.kind], **ARGUMENTS[name]}
     for name, entry in VERBS.items()
-    if entry.targets.is_list
+    if entry.targets.in_fleet
 }
 
 ACTS: Mapping[str, Mapping[str, Option]] = {

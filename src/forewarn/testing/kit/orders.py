@@ -121,8 +121,8 @@ def written(
 ) -> Decide:
     """Return the order of a verb of the table, as a step of a scenario writes it."""
     entry = VERBS.get(verb)
-    if entry is None or not entry.targets.is_list:
-        known = [name for name, each in VERBS.items() if each.targets.is_list]
+    if entry is None or not entry.targets.in_fleet:
+        known = [name for name, each in VERBS.items() if each.targets.in_fleet]
         raise unknown("order", verb, known)
 
     options = steps.ARGUMENTS[verb]

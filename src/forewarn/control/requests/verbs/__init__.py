@@ -100,12 +100,18 @@ def _kind_of(work: Work, name: str, said: str) -> str:
 
 def _cancel(work: Work, given: Given) -> list[str]:
     note = Cancelled(by=work.who.actor, reason=work.who.reason)
-    return [each.operation_id for each in cancel(work, given.targets[0], note=note)]
+    check_targets(given.targets, "operation")
+    made = work.parts.each(given.targets, lambda name: cancel(work, name, note=note))
+    return [each.operation_id for cancelled in made for each in cancelled]
 
 
-def _approve(work: Work, given: Given) -> str:
-    [event] = given.targets
-    return approvals.approve_for(work, event, as_vm=given.text("as_vm")).event_id
+def _approve(work: Work, given: Given) -> list[str]:
+    as_vm = given.text("as_vm")
+    events = [each.upper() for each in given.targets]
+    check_targets(events, "event")
+    return work.parts.each(
+        events, lambda name: approvals.approve_for(work, name, as_vm=as_vm).event_id
+    )
 
 
 def _resolve(work: Work, given: Given) -> str:

@@ -1,0 +1,406 @@
+"""Changes for viewers with the same rights, read and written once for all of them.
+
+There is one hub for operators, and one for each tenant with viewers. A hub numbers the
+changes and keeps the latest change of each object. A viewer is a position in these
+numbers: a slow viewer costs no memory, and a viewer that reconnects continues from its
+position. The numbers of a tenant count only the changes that the tenant may see.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from forewarn.admin import limits, topics
+from forewarn.admin.access import Caller, on_behalf_of, unauthorized
+from forewarn.admin.selection import About, Wanted
+from forewarn.admin.topics import TOPICS, Change, Look
+from forewarn.control import tokens
+from forewarn.control.gateway import OperatorGateway
+from forewarn.control.redaction import tenant_reader
+from forewarn.control.redaction.tenant_reader import TenantReader
+from forewarn.instants import Micros
+from forewarn.protocol.operations import Operation
+from forewarn.reporting import attention
+from forewarn.reporting.attention import Surroundings
+from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry, AuditKind
+from forewarn.store.port import PAGE_ROWS, Reader
+from forewarn.store.token import Token
+
+Around = Callable[[OperatorGateway], Awaitable[Surroundings]]
+
+_NEVER: Micros = 2**62
+
+
+class Entry(NamedTuple):
+    """The latest change of an object, as text that all viewers share."""
+
+    number: int
+    topic: str
+    about: About
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """The result of one read."""
+
+    changes: Sequence[Change] = ()
+    problems: dict[str, Change] | None = None
+    good_tokens: frozenset[str] = frozenset()
+    has_new_fleet: bool = False
+
+
+def message(body: dict[str, Any], *, name: str, position: str) -> str:
+    """Return a server-sent event."""
+    data = json.dumps(body, separators=(",", ":"))
+    return f"id: {position}\nevent: {name}\ndata: {data}\n\n"
+
+
+class Hub:
+    """The numbered changes for viewers with the same rights."""
+
+    def __init__(self, gateway: OperatorGateway, tenant: str, around: Around) -> None:
+        """Read through `gateway`; an empty `tenant` means operators."""
+        self.feed = gateway
+        self._tenant = tenant
+        caller = Caller(name=tenant, tenant=tenant, may_write=False)
+        self._gateway = on_behalf_of(gateway, caller)
+        self._around = around
+        self._epoch = secrets.token_hex(8)
+        self.last = 0
+        """The number of the latest change."""
+        self._floor = 0
+        """Changes up to this number are no longer complete."""
+        self._entries: dict[tuple[str, str], Entry] = {}
+        """By topic and key, in the order of their numbers."""
+        self._characters = 0
+        self._looks: dict[tuple[str, str], bytes] = {}
+        self._followed: dict[str, int] = {}
+        """Since which number each topic is followed."""
+        self._problems: dict[str, Change] = {}
+        self._problems_due = 0.0
+        self._after = ""
+        """The key of the latest history entry that was read."""
+        self._hosts: dict[str, set[str]] = {}
+        self._viewers: Counter[str] = Counter()
+        """Viewers by the ID of their token."""
+        self._bad_tokens: set[str] = set()
+        self._turn = asyncio.Lock()
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    # Viewers
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the hub follows changes no longer."""
+        return self._task is not None and self._task.done()
+
+    def start(self) -> None:
+        """Follow changes until nobody has viewed them for a while."""
+        self._task = asyncio.create_task(self._follow())
+        self._task.add_done_callback(self._end)
+
+    def _end(self, task: "asyncio.Task[None]") -> None:
+        # An error is raised to each viewer, and is not lost without any.
+        _ = task.cancelled() or task.exception()
+        self._wake()
+
+    def stop(self) -> None:
+        """Follow changes no longer."""
+        if self._task is not None:
+            self._task.cancel()
+
+    @contextlib.contextmanager
+    def viewed(self, token_id: str) -> Generator[None]:
+        """Count a viewer."""
+        self._viewers[token_id] += 1
+        try:
+            yield
+        finally:
+            self._viewers[token_id] -= 1
+            self._viewers += Counter()
+            if not self._viewers:
+                loop = asyncio.get_running_loop()
+                loop.call_later(limits.HUB_LINGER_SECONDS, self._stop_if_unused)
+
+    def _stop_if_unused(self) -> None:
+        if not self._viewers:
+            self.stop()
+
+    def check(self, token_id: str) -> None:
+        """Raise the error that ends the stream of a viewer, if there is one."""
+        if (
+            self._task is not None
+            and self._task.done()
+            and (error := self._task.exception())
+        ):
+            raise error
+        if token_id in self._bad_tokens:
+            raise unauthorized()
+
+    def position(self, number: int) -> str:
+        """Return the ID of a message, for `Last-Event-ID`."""
+        return f"{self._epoch}-{number}"
+
+    def number_of(self, position: str, wanted: Iterable[str]) -> int | None:
+        """Return the number in the ID of a message.
+
+        None: changes of the wanted topics after it may be missing.
+        """
+        epoch, _, digits = position.partition("-")
+        if epoch != self._epoch or not (digits.isascii() and digits.isdecimal()):
+            return None
+        number = int(digits[: limits.POSITION_DIGITS_MAX])
+        begun = max(self._followed.get(topic, _NEVER) for topic in wanted)
+        return number if max(begun, self._floor) <= number <= self.last else None
+
+    def after(self, number: int) -> list[Entry] | None:
+        """Return the oldest changes after a number; None: some are missing."""
+        if number < self._floor:
+            return None
+        newest = reversed(self._entries.values())
+        found = list(takewhile(lambda entry: entry.number > number, newest))
+        return found[: -limits.PAGE_OBJECTS - 1 : -1]
+
+    async def wait(self, *, seconds: float) -> None:
+        """Wait for a change, but not longer than `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+
+    async def follow(self, wanted: Iterable[str]) -> None:
+        """Follow these topics from now on."""
+        new = [topic for topic in wanted if topic not in self._followed]
+        if not new:
+            return
+        async with self._turn:
+            # The feed must listen before anything is read.
+            for _ in range(2):
+                await asyncio.sleep(0)
+            if self._tenant:
+                await self._read_looks(new)
+            if not self._after and any(TOPICS[topic].needs_entries for topic in new):
+                self._after = await self._gateway.read(self._latest_entry)
+            for topic in new:
+                self._followed.setdefault(topic, self.last)
+            await self._look(())
+
+    def problems(self, wanted: Wanted) -> list[Change]:
+        """Return the present problems that are wanted."""
+        return [each for each in self._problems.values() if wanted.matches(each.about)]
+
+    # Changes
+
+    async def _follow(self) -> None:
+        feed = aiter(self.feed.changes())
+        coming = asyncio.ensure_future(anext(feed))
+        try:
+            while True:
+                await asyncio.wait({coming}, timeout=limits.RECHECK_SECONDS)
+                ids: tuple[str, ...] = ()
+                if coming.done():
+                    ids = coming.result()
+                    coming = asyncio.ensure_future(anext(feed))
+                    if not ids:
+                        self._lose()
+                async with self._turn:
+                    for start in range(0, max(len(ids), 1), limits.PAGE_OBJECTS):
+                        await self._look(ids[start : start + limits.PAGE_OBJECTS])
+        except StopAsyncIteration:
+            # The service ends.
+            return
+        finally:
+            coming.cancel()
+            with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
+                await coming
+
+    async def _look(self, ids: Sequence[str]) -> None:
+        """Read what has changed, and pass it on."""
+        around = None
+        if (
+            "problems" in self._followed
+            and self._viewers
+            and asyncio.get_running_loop().time() >= self._problems_due
+        ):
+            around = await self._around(self.feed)
+        held = [token for token in self._viewers if token]
+        reads = any(TOPICS[topic].needs_entries for topic in self._followed)
+        if not (ids or held or reads or around):
+            return
+        began = asyncio.get_running_loop().time()
+        seen = await self._gateway.read(
+            lambda reader: self._read(reader, ids, held, around, reads=reads)
+        )
+        ended = asyncio.get_running_loop().time()
+        if around is not None:
+            pause = limits.PROBLEMS_PAUSE * (ended - began)
+            self._problems_due = ended + max(pause, limits.RECHECK_SECONDS / 2)
+        self._bad_tokens = set(held) - seen.good_tokens
+        if seen.has_new_fleet and "hosts" in self._followed:
+            self._lose()
+        for change in seen.changes:
+            self._add(change)
+        if seen.problems is not None:
+            self._compare(seen.problems)
+        self._wake()
+
+    def _read(
+        self,
+        reader: Reader,
+        ids: Sequence[str],
+        held: Sequence[str],
+        around: Surroundings | None,
+        *,
+        reads: bool,
+    ) -> _Seen:
+        now = self._gateway.now()
+        shown = self._shown(reader)
+        found = (
+            shown.get(Operation, name)
+            for name in tenant_reader.operations_among(shown, ids)
+        )
+        entries = self._new_entries(shown) if reads else []
+        look = Look(
+            reader=shown,
+            now=now,
+            operations=[each for each in found if each is not None],
+            entries=entries,
+            hosts=self._hosts,
+        )
+        return _Seen(
+            changes=[
+                change
+                for topic in tuple(self._followed)
+                for change in TOPICS[topic].changed(look)
+            ],
+            problems=(
+                None
+                if around is None
+                else topics.problems(
+                    attention.problems(shown, around, now=now), look.lookups
+                )
+            ),
+            good_tokens=frozenset(
+                each
+                for each in held
+                if (token := reader.get(Token, each)) is not None
+                and tokens.is_good(reader, token, now=now)
+            ),
+            has_new_fleet=any(each.kind is AuditKind.FLEET_APPLIED for each in entries),
+        )
+
+    def _shown(self, reader: Reader) -> Reader:
+        return TenantReader(reader, self._tenant) if self._tenant else reader
+
+    def _latest_entry(self, reader: Reader) -> str:
+        """Return the key behind which new entries of the history are found."""
+        since = self._gateway.now() if self._tenant else 0
+        keys = self._shown(reader).audit_keys(since, _NEVER)
+        return "" if keys is None else keys[1] or keys[0]
+
+    def _new_entries(self, reader: Reader) -> list[AuditEntry]:
+        found = reader.select(kinds.ALL_AUDIT, after=self._after, limit=PAGE_ROWS)
+        if found:
+            self._after = found[-1].key
+        return found
+
+    async def _read_looks(self, new: Sequence[str]) -> None:
+        """Remember how the objects of these topics look.
+
+        A change that a tenant may not see touches objects that look the same. If they
+        were sent again, the tenant would learn of the change.
+        """
+        for topic in new:
+            after = ""
+            while True:
+                page, after = await self._gateway.read(
+                    lambda reader, topic=topic, after=after: TOPICS[topic].page(
+                        self._shown(reader), Wanted(), after, self._gateway.now()
+                    )
+                )
+                for change in page:
+                    self._looks[change.topic, change.key] = _digest(change.looks)
+                if not after:
+                    break
+
+    def _compare(self, found: dict[str, Change]) -> None:
+        for change in found.values():
+            self._add(change)
+        for key in self._problems.keys() - found.keys():
+            self._add(topics.over(self._problems[key], now=self._gateway.now()))
+        self._problems = found
+
+    def _add(self, change: Change) -> None:
+        place = change.topic, change.key
+        looks = _digest(change.looks)
+        if self._looks.get(place) == looks:
+            return
+        if change.is_over:
+            self._looks.pop(place, None)
+        else:
+            self._looks[place] = looks
+        self.last += 1
+        text = message(
+            change.body, name=change.topic, position=self.position(self.last)
+        )
+        self._drop(place)
+        self._entries[place] = Entry(self.last, change.topic, change.about, text)
+        self._characters += len(text)
+        most = limits.TENANT_HUB_CHARACTERS if self._tenant else limits.HUB_CHARACTERS
+        while self._characters > most:
+            oldest = next(iter(self._entries))
+            self._floor = self._entries[oldest].number
+            self._drop(oldest)
+
+    def _drop(self, place: tuple[str, str]) -> None:
+        entry = self._entries.pop(place, None)
+        self._characters -= len(entry.text) if entry else 0
+
+    def _lose(self) -> None:
+        """Have all viewers read everything again."""
+        self._entries.clear()
+        self._characters = 0
+        self.last += 1
+        self._floor = self.last
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+def _digest(looks: object) -> bytes:
+    text = repr(looks).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=16).digest()
+
+
+class Hubs:
+    """The hubs of an application, by the rights of their viewers."""
+
+    def __init__(self, gateway: Callable[[], OperatorGateway], around: Around) -> None:
+        """Begin without any."""
+        self._gateway = gateway
+        self._around = around
+        self._hubs: dict[str, Hub] = {}
+
+    def of(self, tenant: str) -> Hub:
+        """Return the hub of operators or of a tenant, started if necessary."""
+        gateway = self._gateway()
+        self._hubs = {
+            name: hub
+            for name, hub in self._hubs.items()
+            if not hub.is_over and hub.feed is gateway
+        }
+        if tenant not in self._hubs:
+            hub = self._hubs[tenant] = Hub(gateway, tenant, self._around)
+            hub.start()
+        return self._hubs[tenant]

@@ -1,0 +1,209 @@
+"""Topics of the change stream: the first objects of each, and its changed objects."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from forewarn.admin import limits, selection
+from forewarn.admin.selection import EVERYTHING, About, Lookups, Wanted
+from forewarn.control.redaction import tenant_reader
+from forewarn.control.transactions.event_json import event_report
+from forewarn.fleet.model import Host
+from forewarn.instants import Micros, cut_to_second, format_instant
+from forewarn.protocol.blockers import AnyBlocker, NotDue, NoticeRuns
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.operations import Operation
+from forewarn.reporting import attention, reports
+from forewarn.reporting.attention import Problem, ProblemKind
+from forewarn.store import kinds
+from forewarn.store.audit import AuditEntry
+from forewarn.store.port import Reader, every
+
+_CHANGE_WITH_TIME = (NotDue, NoticeRuns)
+"""Reasons whose text changes with the time only."""
+
+_TEXT_WITH_TIME = frozenset({ProblemKind.APPROVAL_LATE, ProblemKind.DRIVER_FAILING})
+"""Problems whose text changes with the time only."""
+
+
+class Change(NamedTuple):
+    """An object of a topic, as a viewer gets it."""
+
+    topic: str
+    key: str
+    body: dict[str, Any]
+    about: About
+    looks: object
+    """Differs if there is something new to show."""
+    is_over: bool = False
+    """The object has ended, and does not change again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One read of what has changed."""
+
+    reader: Reader
+    now: Micros
+    operations: Sequence[Operation]
+    entries: Sequence[AuditEntry]
+    hosts: dict[str, set[str]]
+    """Hosts of each open operation at the look before: its VMs may have another
+    destination now."""
+    lookups: Lookups = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Cache names for this read."""
+        object.__setattr__(self, "lookups", Lookups(self.reader))
+
+
+Page = tuple[list[Change], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """How the objects of one topic are read."""
+
+    page: Callable[[Reader, Wanted, str, Micros], Page]
+    """Returns a page of the objects that a stream begins with."""
+    changed: Callable[[Look], Iterator[Change]]
+    needs_entries: bool = False
+    """It also reads new entries of the history."""
+
+
+def _operation(
+    reader: Reader, operation: Operation, lookups: Lookups, wanted: Wanted, now: Micros
+) -> Change:
+    blockers = tenant_reader.blockers(reader, operation, now=now)
+    body = reports.operation_body(reader, operation, blockers)
+    return Change(
+        "operations",
+        operation.operation_id,
+        body,
+        lookups.about(operation, wanted),
+        looks_of(body, blockers),
+        is_over=operation.ended_at != 0,
+    )
+
+
+def looks_of(body: dict[str, Any], blockers: Iterable[AnyBlocker]) -> object:
+    """Return an operation without the reasons that change with the time only."""
+    lasting = [each for each in blockers if not isinstance(each, _CHANGE_WITH_TIME)]
+    without: dict[str, Any] = {**body, "blocked_by": []}
+    return without, lasting
+
+
+def _operation_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> Page:
+    lookups = Lookups(reader)
+    found, following = selection.operations(
+        reader, wanted, after=after, limit=limits.PAGE_OBJECTS
+    )
+    page = [_operation(reader, each, lookups, wanted, now) for each in found]
+    return page, following
+
+
+def _changed_operations(look: Look) -> Iterator[Change]:
+    for each in look.operations:
+        yield _operation(look.reader, each, look.lookups, EVERYTHING, look.now)
+
+
+def _event(event: Event, about: About) -> Change:
+    body = event_report(event)
+    return Change(
+        "events", event.event_id, body, about, body, is_over=not event.is_live
+    )
+
+
+def _event_page(reader: Reader, wanted: Wanted, after: str, _now: Micros) -> Page:
+    found, following = selection.events(
+        reader, wanted, after=after, limit=limits.PAGE_OBJECTS
+    )
+    return [_event(event, About()) for event in found], following
+
+
+def _changed_events(look: Look) -> Iterator[Change]:
+    for operation in look.operations:
+        for event in every(
+            look.reader, kinds.EVENTS_OF_OPERATION, operation.operation_id
+        ):
+            if event.status is not EventStatus.NEW:
+                about = look.lookups.about_event(event, operation)
+                yield _event(event, about)
+
+
+def _host(reader: Reader, host: Host) -> Change:
+    body = reports.host_report(reader, host)
+    vms = list(every(reader, kinds.VMS_ON_HOST, host.name))
+    about = About(
+        vms={vm.name for vm in vms},
+        hosts=(host.name,),
+        scopes={vm.scope for vm in vms},
+        tenants={vm.tenant for vm in vms},
+        zones=(host.zone,),
+        tags={tag for vm in vms for tag in selection.tags_of(vm)},
+    )
+    return Change("hosts", host.name, body, about, body)
+
+
+def _host_page(reader: Reader, wanted: Wanted, after: str, _now: Micros) -> Page:
+    rows = reader.select(kinds.ALL_HOSTS, after=after, limit=limits.PAGE_OBJECTS)
+    page = [_host(reader, each) for each in rows]
+    following = rows[-1].key if len(rows) == limits.PAGE_OBJECTS else ""
+    return [each for each in page if wanted.matches(each.about)], following
+
+
+def _changed_hosts(look: Look) -> Iterator[Change]:
+    names: set[str] = set()
+    for each in look.operations:
+        mine = {each.host, *(move.to_host for move in each.moves)}
+        names |= mine | look.hosts.pop(each.operation_id, set())
+        if not each.ended_at:
+            look.hosts[each.operation_id] = mine
+    for entry in look.entries:
+        kinds_and_names = (each.partition(":") for each in entry.subjects)
+        names |= {name for kind, _, name in kinds_and_names if kind == "host"}
+    for name in sorted(names - {""}):
+        host = look.reader.get(Host, name)
+        if host is not None:
+            yield _host(look.reader, host)
+
+
+def problems(found: Sequence[Problem], lookups: Lookups) -> dict[str, Change]:
+    """Return the objects of problems by their keys."""
+    changes: dict[str, Change] = {}
+    for problem in found:
+        body = attention.report(problem)
+        looks = {**body, "text": ""} if problem.kind in _TEXT_WITH_TIME else body
+        about = lookups.about_problem(problem)
+        changes[body["problem"]] = Change(
+            "problems", body["problem"], body, about, looks
+        )
+    return changes
+
+
+def over(problem: Change, *, now: Micros) -> Change:
+    """Return the end of a problem."""
+    body = {**problem.body, "ended": format_instant(cut_to_second(now))}
+    return problem._replace(body=body, looks=body, is_over=True)
+
+
+def _changed_history(look: Look) -> Iterator[Change]:
+    for entry in look.entries:
+        body = reports.audit_report(entry)
+        about = look.lookups.about_entry(entry)
+        yield Change("history", entry.entry_id, body, about, body, is_over=True)
+
+
+def _nothing(_reader: Reader, _wanted: Wanted, _after: str, _now: Micros) -> Page:
+    return [], ""
+
+
+TOPICS: Mapping[str, Topic] = {
+    "hosts": Topic(page=_host_page, changed=_changed_hosts, needs_entries=True),
+    "operations": Topic(page=_operation_page, changed=_changed_operations),
+    "events": Topic(page=_event_page, changed=_changed_events),
+    # The hub compares all problems with those before.
+    "problems": Topic(page=_nothing, changed=lambda _look: iter(())),
+    "history": Topic(page=_nothing, changed=_changed_history, needs_entries=True),
+}
+"""All topics, in the order in which a stream begins with their objects."""

@@ -1,0 +1,98 @@
+"""Selectors on the command line: what lists are narrowed to, and targets of orders."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from forewarn.cli import files
+from forewarn.cli.client import Client
+from forewarn.cli.command_table import SELECTORS, Call
+from forewarn.cli.failure import CommandError, Exit
+from forewarn.verbs.model import Entry, Kind
+
+Json = Mapping[str, Any]
+
+KEYS = tuple(option.key for option in SELECTORS)
+
+
+def selectors(call: Call, *more: str) -> dict[str, str]:
+    """Return the selectors that were given, and other options of these names."""
+    return {key: text for key in (*more, *KEYS) if (text := call.text(key))}
+
+
+def names_of_file(call: Call) -> frozenset[str] | None:
+    """Return the names in the file of `--file`; None without one."""
+    return frozenset(lines_of_file(call)) if call.text("file") else None
+
+
+def lines_of_file(call: Call) -> list[str]:
+    """Return the names in the file of `--file`, in its order."""
+    if not (file := call.text("file")):
+        return []
+    text, _ = files.read_text(file)
+    return [name for line in text.splitlines() if (name := line.strip())]
+
+
+def concerns(each: Json, names: frozenset[str] | None) -> bool:
+    """Tell whether a JSON object has one of the names; None: all objects have."""
+    return names is None or not names.isdisjoint(_texts(each))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value.rpartition(":")[2]
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts(list(cast("Json", value).values()))
+    elif isinstance(value, list):
+        for each in cast("list[Any]", value):
+            yield from _texts(each)
+
+
+def targets(call: Call, client: Client, entry: Entry) -> list[str]:
+    """Return the targets of an order: typed, of a file, and selected."""
+    names = [*call.texts(entry.targets.key), *lines_of_file(call)]
+    if asked := selectors(call):
+        found = _selected(call, client, entry, asked)
+        if not found:
+            said = " ".join(f"--{key} {value}" for key, value in asked.items())
+            raise CommandError(Exit.REFUSED, f"nothing to {entry.name} matches {said}")
+        names += [name for name in found if name not in set(names)]
+    if not names:
+        what = entry.targets.kind.value
+        raise CommandError(
+            Exit.USAGE,
+            f"no {entry.name} without a name",
+            hint=f"Give at least one {what}, a selector such as --scope, or --file.",
+        )
+    return names
+
+
+def _selected(
+    call: Call, client: Client, entry: Entry, asked: dict[str, str]
+) -> list[str]:
+    if entry.targets.kind is Kind.WORK:
+        found = client.every("operations", "operations", asked)
+        return [each["operation"] for each in found if each["state"] in _UNSTARTED]
+    if entry.targets.kind is Kind.EVENT:
+        events = client.every("events", "events", {**asked, "state": "scheduled"})
+        return [each["EventId"] for each in events if not each["approved_by"]]
+    are_hosts = entry.targets.kind is Kind.HOST or call.text("kind") == "host"
+    section = "hosts" if are_hosts else "vms"
+    states = _STATES.get(entry.name, _PRESENT)
+    asked = {"after": f"{section}:", **asked}
+    return [
+        each["name"]
+        for each in client.every("fleet", section, asked)
+        if each["state"] in states
+    ]
+
+
+_UNSTARTED = frozenset({"Planned", "Announced", "Ready"})
+
+_PRESENT = frozenset({"up", "running", "down"})
+
+_STATES: Mapping[str, frozenset[str]] = {
+    "fail": _PRESENT - {"down"},
+    "restore": frozenset({"down"}),
+}
+"""States of hosts and VMs for which an order makes sense."""
