@@ -36,6 +36,9 @@ from forewarn.store.token import Token
 
 Around = Callable[[OperatorGateway], Awaitable[Surroundings]]
 
+BEGINNING = "0"
+"""The ID of messages before `ready`: a stream that breaks there begins again."""
+
 _NEVER: Micros = 2**62
 
 
@@ -46,6 +49,15 @@ class Entry(NamedTuple):
     topic: str
     about: About
     text: str
+
+
+class Present(NamedTuple):
+    """A page of present objects, as text that viewers share."""
+
+    number: int
+    """The number of the latest change before it was read."""
+    texts: list[str]
+    after: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +99,10 @@ class Hub:
         """Since which number each topic is followed."""
         self._problems: dict[str, Change] = {}
         self._problems_due = 0.0
+        self._pages: dict[
+            tuple[str, Wanted, str], tuple[float, int, asyncio.Task[Present]]
+        ] = {}
+        """Pages of present objects, with time and number when each was read."""
         self._after = ""
         """The key of the latest history entry that was read."""
         self._hosts: dict[str, set[str]] = {}
@@ -194,9 +210,36 @@ class Hub:
                 self._followed.setdefault(topic, self.last)
             await self._look(())
 
-    def problems(self, wanted: Wanted) -> list[Change]:
-        """Return the present problems that are wanted."""
-        return [each for each in self._problems.values() if wanted.matches(each.about)]
+    async def present(self, topic: str, wanted: Wanted, after: str) -> "Present":
+        """Return a page of the present objects of a topic.
+
+        Viewers that begin at the same time share it.
+        """
+        now = asyncio.get_running_loop().time()
+        oldest = now - limits.RECHECK_SECONDS
+        self._pages = {
+            key: (at, number, reading)
+            for key, (at, number, reading) in self._pages.items()
+            if at >= oldest and number >= self._floor
+        }
+        key = topic, wanted, after
+        if key not in self._pages:
+            reading = self._read_present(topic, wanted, after)
+            self._pages[key] = now, self.last, asyncio.create_task(reading)
+        return await asyncio.shield(self._pages[key][2])
+
+    async def _read_present(self, topic: str, wanted: Wanted, after: str) -> "Present":
+        number = self.last
+        found, following = await self._gateway.read(
+            lambda reader: TOPICS[topic].page(
+                self._shown(reader), wanted, after, self._gateway.now()
+            )
+        )
+        if topic == "problems":
+            problems = self._problems.values()
+            found = [each for each in problems if wanted.matches(each.about)]
+        texts = [message(each.body, name=topic, position=BEGINNING) for each in found]
+        return Present(number, texts, following)
 
     # Changes
 

@@ -131,9 +131,9 @@ def _changed_events(look: Look) -> Iterator[Change]:
                 yield _event(event, about)
 
 
-def _host(reader: Reader, host: Host) -> Change:
+def _host(reader: Reader, host: Host, *, is_bare: bool = False) -> Change:
     body = reports.host_report(reader, host)
-    vms = list(every(reader, kinds.VMS_ON_HOST, host.name))
+    vms = [] if is_bare else list(every(reader, kinds.VMS_ON_HOST, host.name))
     about = About(
         vms={vm.name for vm in vms},
         hosts=(host.name,),
@@ -147,7 +147,7 @@ def _host(reader: Reader, host: Host) -> Change:
 
 def _host_page(reader: Reader, wanted: Wanted, after: str, _now: Micros) -> Page:
     rows = reader.select(kinds.ALL_HOSTS, after=after, limit=limits.PAGE_OBJECTS)
-    page = [_host(reader, each) for each in rows]
+    page = [_host(reader, each, is_bare=wanted == Wanted()) for each in rows]
     following = rows[-1].key if len(rows) == limits.PAGE_OBJECTS else ""
     return [each for each in page if wanted.matches(each.about)], following
 

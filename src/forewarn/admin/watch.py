@@ -23,11 +23,10 @@ from forewarn.admin import errors, limits
 from forewarn.admin.access import TOPIC_DEMANDS, Caller, Demand, caller_of, check
 from forewarn.admin.answers import ANY_ERROR
 from forewarn.admin.context import Desk
-from forewarn.admin.hub import Hub, Hubs, message
+from forewarn.admin.hub import BEGINNING, Hub, Hubs, message
 from forewarn.admin.lists import Filters, checked
 from forewarn.admin.selection import Wanted
 from forewarn.admin.topics import TOPICS
-from forewarn.control.gateway import CallerGateway
 from forewarn.protocol.errors import BadRequestError, ForewarnError
 
 router = APIRouter(tags=["streams"])
@@ -42,9 +41,6 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     },
     **ANY_ERROR,
 }
-
-BEGINNING = "0"
-"""The ID of messages before `ready`: a stream that breaks there begins again."""
 
 
 class Watchers:
@@ -178,7 +174,6 @@ async def watch(
     hubs: Hubs = request.app.state.hubs
     viewer = Viewer(
         hub=hubs.of(caller.tenant),
-        gateway=gateway,
         wanted=wanted,
         topics=names,
         token_id=caller.token_id,
@@ -205,7 +200,6 @@ class Viewer:
     """One reader of a stream."""
 
     hub: Hub
-    gateway: CallerGateway
     wanted: Wanted
     topics: Sequence[str]
     token_id: str = ""
@@ -236,8 +230,14 @@ class Viewer:
                 if not is_first:
                     yield message({}, name="reset", position=BEGINNING)
                 is_first, position = False, hub.last
-                async for text in self._present():
-                    yield text
+                for name in self.topics:
+                    after: str | None = ""
+                    while after is not None:
+                        page = await hub.present(name, self.wanted, after)
+                        position = min(position, page.number)
+                        for text in page.texts:
+                            yield text
+                        after = page.after or None
                 yield message({}, name="ready", position=hub.position(position))
                 quiet_since = now()
                 continue
@@ -256,22 +256,3 @@ class Viewer:
             if now() >= quiet_until and position is not None:
                 yield f": still here\nid: {hub.position(position)}\n\n"
                 quiet_since = now()
-
-    async def _present(self) -> AsyncIterator[str]:
-        """Yield the present objects of the topics."""
-        for name in self.topics:
-            page = TOPICS[name].page
-            after = ""
-            while True:
-                found, after = await self.gateway.read(
-                    lambda reader, page=page, after=after: page(
-                        reader, self.wanted, after, self.gateway.now()
-                    )
-                )
-                for change in found:
-                    yield message(change.body, name=name, position=BEGINNING)
-                if not after:
-                    break
-            if name == "problems":
-                for change in self.hub.problems(self.wanted):
-                    yield message(change.body, name=name, position=BEGINNING)

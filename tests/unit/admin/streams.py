@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Self
 
-from forewarn.admin.access import Caller, gateway_for
+from forewarn.admin.access import Caller
 from forewarn.admin.hub import Hub
 from forewarn.admin.selection import Wanted
 from forewarn.admin.watch import Viewer
@@ -89,7 +89,6 @@ class Streams:
         caller = self.caller()
         viewer = Viewer(
             hub=self.hub,
-            gateway=gateway_for(self.gateway, caller),
             wanted=wanted or Wanted(),
             topics=topics or ("operations",),
             token_id=caller.token_id,
