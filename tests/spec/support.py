@@ -64,13 +64,13 @@ def verdict_of(
 NEEDS_TIME = {
     "an earlier tag gets the new document",
     "an event keeps its id when it is Started",
-    "no id returns",
+    "the id of a removed event is not shown again",
     "NotBefore is never moved to an earlier time",
     "the incarnation rises with a change, and only then",
     "the incarnation never falls",
     "an approval of a removed event is 200",
     "repeats are 200",
-    "an approval counts for all named",
+    "an approval covers every named VM",
     "an approval postpones nothing",
     "a refusal approves nothing",
     "an approval has an empty answer",
@@ -80,9 +80,9 @@ NEEDS_TIME = {
     "an approval needs a version",
     "an approval needs the header",
     "no approval is forwarded",
-    "what a user ordered starts at its NotBefore",
-    "a deletion is announced 15 minutes ahead at most",
-    "a silence of seconds disables nothing",
+    "a user's request starts at its NotBefore",
+    "a deletion is announced at most 15 minutes ahead",
+    "a pause of seconds does not disable events",
 }
 """What checks look at that one look at an endpoint does not show."""
 

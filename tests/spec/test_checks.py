@@ -155,7 +155,7 @@ FAULTS: dict[str, Bend] = {
     "paths have no case": status_bent(lambda _m, t, *_: "scheduledEvents" in t, 404),
     "unknown paths are 404": status_bent(lambda _m, t, *_: "nothing" in t, 200),
     "other verbs are 405": status_bent(lambda m, *_: m == "HEAD", 200),
-    "anything else is no version": status_bent(
+    "unknown versions are refused": status_bent(
         lambda _m, t, *_: t.endswith("=latest"), 200
     ),
     "other parameters are ignored": status_bent(lambda _m, t, *_: "x=1" in t, 400),
@@ -166,51 +166,53 @@ FAULTS: dict[str, Bend] = {
     "the preview needs no header": status_bent(
         lambda _m, t, h, _b: not h and "2017-03-01" in t, 400
     ),
-    "the first fault decides": status_bent(
+    "the first error decides": status_bent(
         lambda m, t, *_: m == "PUT" and "nothing" in t, 405
     ),
     "forwarded requests are refused": status_bent(
         lambda _m, _t, h, _b: has(h, "forwarded"), 200
     ),
-    "a missing header is told in fixed words": same_error,
-    "a wrong version is told the newest three": same_error,
+    "a missing header gets a fixed text": same_error,
+    "an unknown version gets the newest three": same_error,
     "a burst meets 429 with Retry-After": limited("soon", after=50),
     "an equal tag gets 304": status_bent(is_get, 200),
-    "other tags mean nothing": status_bent(
+    "other tags have no effect": status_bent(
         lambda _m, _t, h, _b: ("If-None-Match", "*") in h, 304
     ),
-    "a VM learns its own name": status_bent(lambda _m, t, *_: "instance" in t, 404),
-    "a leaf is its bare text": status_bent(lambda _m, t, *_: "text" in t, 404),
+    "a VM can read its name": status_bent(lambda _m, t, *_: "instance" in t, 404),
+    "each value can be read as text": status_bent(lambda _m, t, *_: "text" in t, 404),
     "the instance has its own versions": status_bent(
         lambda _m, t, *_: t.endswith("instance"), 200
     ),
-    "a client may ask before its body": status_bent(lambda m, *_: m == "POST", 417),
+    "Expect: 100-continue gets 100": status_bent(lambda m, *_: m == "POST", 417),
     "nothing follows the refusal of a HEAD": after("HEAD"),
-    "a POST without the header is told so": headless,
+    "a POST without the header gets the error about it": headless,
     "nothing follows a 304": after("If-None-Match"),
-    "a connection goes on after each answer": after("POST"),
-    "a silence of seconds disables nothing": falling(),
+    "a connection stays usable after each answer": after("POST"),
+    "a pause of seconds does not disable events": falling(),
     "malformed bodies are 400": status_bent(named("POST", b"null"), 200),
     "unknown ids are 400": status_bent(named("POST", b"4000-8000"), 200),
     "one bad entry refuses all": first_only,
     "an id in a malformed body is 400": status_bent(named("POST", b"null]"), 200),
     "an approval is 200": status_bent(lambda m, *_: m == "POST", 409),
-    "an approval of a user's order is 200": status_bent(lambda m, *_: m == "POST", 409),
+    "an approval of a user's request is 200": status_bent(
+        lambda m, *_: m == "POST", 409
+    ),
     "an approval may come in chunks": status_bent(
         lambda _m, _t, h, _b: has(h, "transfer-encoding"), 411
     ),
-    "several events at once": status_bent(
+    "several events in one approval": status_bent(
         lambda _m, _t, _h, body: entries(body) > 2, 400
     ),
-    "old clients' members are tolerated": status_bent(named("POST", b"Incarn"), 400),
-    "an id is read in any case": status_bent(
+    "old clients' members are accepted": status_bent(named("POST", b"Incarn"), 400),
+    "an id is accepted in any case": status_bent(
         lambda _m, _t, _h, body: re.search(rb'"[0-9a-f]{8}-', body or b"") is not None,
         400,
     ),
     "repeats are 200": status_bent(approves(1), 409),
     "an approval of a Started event is 200": status_bent(approves(0), 409),
     "an approval of a removed event is 200": status_bent(approves(0), 404),
-    "a POST may be of any type": status_bent(
+    "a POST may have any type": status_bent(
         lambda _m, _t, h, _b: has(h, "content-type"), 415
     ),
     "a hidden event can be approved": status_bent(
@@ -276,7 +278,7 @@ def test_what_no_question_can_tell_apart_is_no_fault() -> None:
     """An endpoint with one sentence for everything keeps its order to itself."""
     world = everything()
     client = FaultyClient(WorldClient(world, "m_0"), same_error)
-    assert isinstance(ask("the first fault decides", client, world), Passed)
+    assert isinstance(ask("the first error decides", client, world), Passed)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +305,7 @@ def test_the_order_of_two_faults_is_told_by_their_sentences(
             return changed(answer, body=unversioned)
         return answer
 
-    verdict = ask("the first fault decides", FaultyClient(inner, order), world)
+    verdict = ask("the first error decides", FaultyClient(inner, order), world)
     assert isinstance(verdict, Failed)
     assert both in verdict.witness.complaint
 
@@ -341,10 +343,10 @@ def test_who_is_limited_all_the_time_can_try_nothing() -> None:
     kept = [title for title, each in verdicts.items() if isinstance(each, Passed)]
     assert kept == [
         "a burst meets 429 with Retry-After",
-        "a refusal is JSON with a sentence",
-        "JSON is typed as such, in UTF-8",
-        "nothing is compressed unasked",
-        "each answer goes on to its end",
+        "a refusal is JSON with a message",
+        "JSON has its content type, in UTF-8",
+        "no body is compressed without a request for it",
+        "each answer is complete",
         "each answer is well-formed",
     ]
     assert not any(isinstance(each, Failed) for each in verdicts.values())

@@ -69,25 +69,25 @@ def verdict_of(title: str, findings: list[Finding]) -> Verdict:
 
 
 KEPT_IDS = "an event keeps its id when it is Started"
-TIMELY = "nothing starts before its time"
+TIMELY = "an event does not start before its NotBefore"
 
 MOCK_DEFECTS = {
     "paths have no case": "scheduledEvents",
     "other verbs are 405": "HEAD: expected 405, got 200",
-    "anything else is no version": "expected 400, got 200",
-    "a member is shown from its version on": "at 2017-03-01: it shows Description",
+    "unknown versions are refused": "expected 400, got 200",
+    "older versions do not show later members": "at 2017-03-01: it shows Description",
     "the preview's names begin with _": "not ['_vmss_vm1']",
     "the header is required": "expected 400, got 200",
-    "the first fault decides": "expected 400, got 4",
+    "the first error decides": "expected 400, got 4",
     "forwarded requests are refused": "expected 400, got 200",
-    "a refusal is JSON with a sentence": "<!doctype html>",
-    "a missing header is told in fixed words": "expected b'{ \"error",
-    "a wrong version is told the newest three": "does not say so",
+    "a refusal is JSON with a message": "<!doctype html>",
+    "a missing header gets a fixed text": "expected b'{ \"error",
+    "an unknown version gets the newest three": "does not say so",
     "the ETag is the incarnation": "as ETag, got None",
     "an equal tag gets 304": "expected 304, got 200",
-    "a VM learns its own name": "expected 200, got 404",
+    "a VM can read its name": "expected 200, got 404",
     "the instance has its own versions": "expected 200, got 404",
-    "JSON is typed as such, in UTF-8": "got 'application/json'",
+    "JSON has its content type, in UTF-8": "got 'application/json'",
     "an event's members and their order": "'Description', 'DurationInSeconds'",
     "ids are GUIDs in upper case": "is not a GUID in upper case",
     "NotBefore of a Scheduled event is RFC 1123": "2030-11-20T20:56:40Z",
@@ -96,7 +96,7 @@ MOCK_DEFECTS = {
     "unknown ids are 400": "expected 400, got 200",
     "one bad entry refuses all": "expected 400, got 200",
     "an approval has an empty answer": "is answered with 200 b'{",
-    "a POST without the header is told so": "got 400",
+    "a POST without the header gets the error about it": "got 400",
     "an approval needs a version": "expected 400, got 200",
     "an approval needs the header": "expected 400, got 200",
     "no approval is forwarded": "expected 400, got 200",
@@ -192,7 +192,7 @@ def test_states_set_backwards_are_found(mock: tuple[Mock, str]) -> None:
         server.event = {**event, "EventStatus": statuses.pop(0)}
 
     findings = findings_of(HttpClient(url), approve=False, polls=2, pause=go_on)
-    assert "is Scheduled" in broken(findings)["nothing goes backwards"]
+    assert "is Scheduled" in broken(findings)["a status never goes back"]
 
 
 def test_what_is_watched_is_judged_like_what_was_asked_for() -> None:
@@ -238,7 +238,9 @@ def test_a_cancelling_approval_is_found() -> None:
 
     with served(mock) as url:
         found = broken(findings_of(HttpClient(url), polls=2, pause=go_on))
-    assert "without being shown Started" in found["what is approved is shown Started"]
+    assert (
+        "without being shown Started" in found["an approved event is shown as Started"]
+    )
 
 
 def whole_life(world: World, *, approve: bool) -> list[Finding]:

@@ -156,5 +156,5 @@ def test_what_is_no_url_is_told_with_what_to_do(
 
 def test_nobody_there_is_status_3(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conform", "http://127.0.0.1:9"]) == 3
-    assert "cannot be reached" in capsys.readouterr().err
+    assert "cannot reach the endpoint" in capsys.readouterr().err
     assert main(["conform", "http://127.0.0.1:9", "--watch", "soon"]) == 2

@@ -21,7 +21,7 @@ from tests.support.planted_runs import broken, examined
 
 pytestmark = pytest.mark.slow
 
-GOES_ON = "a connection goes on after each answer"
+GOES_ON = "a connection stays usable after each answer"
 
 ON_ONE_CONNECTION = {
     "head-with-body": "nothing follows the refusal of a HEAD",

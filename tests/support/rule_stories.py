@@ -83,7 +83,7 @@ def cut(where: str, answer: Answer) -> Answer:
 def malformed(where: str, answer: Answer) -> Answer:
     """Send a chunk of a negative size."""
     if where == OLD:
-        what = "the size of a chunk is none"
+        what = "the size of a chunk is invalid"
         raise BrokenAnswerError(How.MALFORMED, what, quoted=b"-5\r\n")
     return answer
 
@@ -141,15 +141,15 @@ def life_with(status: str) -> Story:
 
 KEPT: dict[str, Told] = {
     "each GET of the document is answered": life,
-    "a refusal is JSON with a sentence": refused,
+    "a refusal is JSON with a message": refused,
     "the ETag is the incarnation": life,
-    "without a tag the document is whole": life,
+    "a GET without a tag gets the whole document": life,
     "an earlier tag gets the new document": life,
-    "JSON is typed as such, in UTF-8": life,
+    "JSON has its content type, in UTF-8": life,
     "an approval has an empty answer": approved,
-    "the instance has the name that events have": life,
-    "nothing is compressed unasked": life,
-    "each answer goes on to its end": life,
+    "instance and events have the same name": life,
+    "no body is compressed without a request for it": life,
+    "each answer is complete": life,
     "each answer is well-formed": life,
     "the first request gets a document": life,
     "an approval needs a version": lambda: posted("/metadata/scheduledevents"),
@@ -166,14 +166,14 @@ KEPT: dict[str, Told] = {
     "an approval has an effect": lambda: (
         Story().show(event(**ORDER)).approve(1).show(event(1, "Started", **ORDER))
     ),
-    "what a user ordered starts at its NotBefore": lambda: life(**ORDER),
-    "a deletion is announced 15 minutes ahead at most": lambda: life(**TERMINATE),
+    "a user's request starts at its NotBefore": lambda: life(**ORDER),
+    "a deletion is announced at most 15 minutes ahead": lambda: life(**TERMINATE),
     "a failure has no notice: it is Started at once": lambda: Story().show(
         event(status="Started", Description=FAILED)
     ),
     "the text fits the type and the source": lambda: life(**ORDER),
     "every version is served": life,
-    "a member is shown from its version on": life,
+    "older versions do not show later members": life,
     "the preview's names begin with _": life,
     "everything else is the same in each version": life,
     "Preempt is hidden before 2017-11-01": lambda: life(**PREEMPT),
@@ -181,7 +181,7 @@ KEPT: dict[str, Told] = {
     "a version hides nothing else": life,
     "two members: DocumentIncarnation, Events": life,
     "Events is an array, empty without events": life,
-    "compact: no blanks outside of strings": life,
+    "compact: no blanks outside strings": life,
     "an event's members and their order": life,
     "ids are GUIDs in upper case": life,
     "two events have two ids": lambda: Story().show(event(1), event(2)),
@@ -199,25 +199,25 @@ KEPT: dict[str, Told] = {
     "all versions have one incarnation": life,
     "the source fits the type": lambda: life(**PREEMPT),
     "a refusal approves nothing": refused,
-    "an approval counts for all named": lambda: (
+    "an approval covers every named VM": lambda: (
         Story()
         .show(event(Resources=["vm_0", "vm_1"]))
         .approve(1)
         .show(event(status="Started", Resources=["vm_0", "vm_1"]))
     ),
     "an approval postpones nothing": lambda: approved().wait(),
-    "what is approved is shown Started": lambda: approved(event(status="Started")),
+    "an approved event is shown as Started": lambda: approved(event(status="Started")),
     "an event keeps its id when it is Started": life,
-    "no id returns": life,
+    "the id of a removed event is not shown again": life,
     "NotBefore is never moved to an earlier time": lambda: (
         Story().show(event(1)).show(event(1), event(2))
     ),
     "the incarnation rises with a change, and only then": life,
     "the incarnation never falls": life,
     "an event begins Scheduled": life,
-    "nothing goes backwards": life,
-    "nothing starts before its time": life,
-    "an event stays what it is": life,
+    "a status never goes back": life,
+    "an event does not start before its NotBefore": life,
+    "an event keeps its type and source": life,
     "the notice is long enough": lambda: (
         Story().show(event(1)).show(event(1), event(2, due=902))
     ),

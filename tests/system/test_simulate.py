@@ -354,7 +354,7 @@ def test_the_real_address_is_served_and_given_back(start: Start, netns: str) -> 
         check=False,
     )
     assert second.returncode == 1
-    assert f"process {found.process.pid} serves {SERVICE} already" in second.stderr
+    assert f"process {found.process.pid} already serves {SERVICE}" in second.stderr
     found.process.send_signal(signal.SIGTERM)
     assert found.ended() == 0
     assert SERVICE not in loopback(netns)

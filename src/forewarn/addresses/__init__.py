@@ -1,5 +1,5 @@
-"""How guests of one host reach 169.254.169.254, and are known by where they are.
+"""Plans that let the guests of one host reach 169.254.169.254 and identify them.
 
-Pure, like `fleet`: a plan is values, and what comes out is text for `nft` and
-words for `ip`. Who runs them, and with which right, is the command line's work.
+It has no side effects, like `fleet`: from a plan, it makes text for `nft` and arguments
+for `ip`. The command line runs these programs.
 """

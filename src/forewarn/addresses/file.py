@@ -1,7 +1,7 @@
-"""The file of a plan: TOML text in, a plan out.
+"""Parser of plan files: TOML text in, a plan out.
 
-It says what no fleet file knows, the interfaces of one host; addresses and
-listeners that it leaves out are the fleet's. All problems are told together.
+A plan file has the interfaces of one host, which a fleet file does not have. Missing
+addresses and listeners come from the fleet. The parser reports all problems at once.
 """
 
 import ipaddress
@@ -26,26 +26,26 @@ from forewarn.settings.forms import Form, Forms, Option, from_toml
 from forewarn.settings.tables import FileError, Tables
 
 TABLE_MAX = 0x7FFF_0000
-"""Of a routing table; the last ones are the kernel's own."""
+"""Maximum number of a routing table: the kernel reserves the highest numbers."""
 
-# What `nft` and `ip` take without quoting, and no wildcard.
+# Names that `nft` and `ip` accept without quotes, and no wildcards.
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}", re.ASCII)
 _MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.ASCII)
 _ANY = ipaddress.IPv4Address(0)
 
 
 class AddressFileError(FileError):
-    """The file of a plan cannot be used, and nothing was changed."""
+    """The plan file has problems, and nothing was changed."""
 
 
 def _listener(option: Option, value: object) -> Listener:
     text = forms.line(option, value)
     split = split_listener(text)
-    # A packet of a guest is never for loopback, and a reply must come from the
-    # address that was asked.
+    # A guest's packets cannot reach loopback, and a reply must come from the address of
+    # the request.
     if split is None or not split[1] or split[0] not in {SERVICE, str(_ANY), "::"}:
         raise ValueError(
-            f"{quoted(text)} is no listener that guests can be led to: "
+            f"{quoted(text)} is not a listener that guests can reach: "
             f"write {SERVICE}:PORT or 0.0.0.0:PORT"
         )
     return Listener(*split)
@@ -54,14 +54,14 @@ def _listener(option: Option, value: object) -> Listener:
 def _interface(option: Option, value: object) -> str:
     text = forms.line(option, value)
     if text and not _INTERFACE.fullmatch(text):
-        raise ValueError(f"{quoted(text)} is no name of an interface")
+        raise ValueError(f"{quoted(text)} is not the name of an interface")
     return text
 
 
 def _mac(option: Option, value: object) -> str:
     text = forms.line(option, value).lower()
     if text and not _MAC.fullmatch(text):
-        raise ValueError(f"{quoted(text)} is no MAC such as 52:54:00:12:34:56")
+        raise ValueError(f"{quoted(text)} is not a MAC such as 52:54:00:12:34:56")
     return text
 
 
@@ -104,9 +104,9 @@ _PORT = {
 
 
 def read_plan(text: str, *, name: str, vms: Mapping[str, Vm] | None = None) -> Plan:
-    """Return the plan of `text`; `vms` are the fleet's, where there is one.
+    """Return the plan of `text`; `vms` are the VMs of the fleet, if there is one.
 
-    Raises AddressFileError with everything that is wrong.
+    Raises AddressFileError with all problems.
     """
     tables = Tables(name)
     root = tables.take("", tables.parse(text) or {}, _ROOT)
@@ -145,7 +145,7 @@ def _port(
     vms: Mapping[str, Vm] | None,
     shared: Listener | None,
 ) -> Port | None:
-    """Return the port of an entry; None, and problems, where it cannot be used."""
+    """Return the port of an entry, or None after reporting its problems."""
     told = len(tables.problems)
     values = tables.take(where, entry, _PORT)
     name = values.get("vm", "")
@@ -160,14 +160,14 @@ def _port(
         except ValueError as error:
             missing = f'is missing, such as "{SERVICE}:8301"'
             tables.blame(f"{where}.listen", str(error) if vm and vm.listen else missing)
-    # The service has an IPv4 address only, so only those come from the fleet.
+    # The service has only an IPv4 address, so IPv6 addresses of the fleet are ignored.
     usual = tuple(each for each in vm.addresses if ":" not in each) if vm else ()
     values.setdefault("address", usual)
     is_known = shared is None and "bridge" not in values
     if not values["address"] and not is_known and len(tables.problems) == told:
         tables.blame(
             f"{where}.address",
-            "is missing: an IPv4 address is how this guest is known"
+            "is missing: the service identifies this guest by its IPv4 address"
             if shared
             else "is missing: on a bridge, replies need the guest's IPv4 address",
         )
@@ -180,7 +180,7 @@ def _port(
 
 
 def _clashes(plan: Plan) -> Iterator[tuple[Port, str, str]]:
-    """Yield what two ports cannot both have."""
+    """Yield conflicts between ports: the port, the key, and the message."""
     bridges = {port.bridge for port in plan.bridged}
     taken: dict[tuple[str, str, str], Port] = {}
     for port in plan.ports:
@@ -189,15 +189,15 @@ def _clashes(plan: Plan) -> Iterator[tuple[Port, str, str]]:
         for key, where, what in _claims(port, plan.way):
             other = taken.setdefault((key, where, what), port)
             if other is not port:
-                yield port, key, f"{what} is already {other.vm}'s"
+                yield port, key, f"{what} is already used by {other.vm}"
 
 
 def _claims(port: Port, way: Way) -> Iterator[tuple[str, str, str]]:
-    """Yield what is one port's alone: the key, where, and what."""
+    """Yield the unique values of a port: the key, the bridge if it matters, the value."""
     yield "interface", "", port.interface
     if way is Way.LISTENER:
         yield "listen", "", f"port {port.listener.port}"
-    # Taps are told apart by themselves; on one bridge nothing else is left.
+    # Separate taps distinguish guests; on one bridge only the address does.
     if way is Way.SOURCE or port.bridge:
         where = port.bridge if way is Way.LISTENER else ""
         for address in port.addresses:

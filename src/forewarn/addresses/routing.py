@@ -1,10 +1,10 @@
-"""The routes of a plan: how replies of the service find their guest.
+"""The routes of a plan, which lead replies of the service to the guests.
 
-Every route and rule carries a protocol number of its own, so the kernel itself
-records what is ours: `changes` compares it with what is wanted, and `undo` wants
-nothing. No file can be lost or disagree.
+All routes and rules of forewarn have a special protocol number, so the kernel records
+which ones belong to forewarn. `changes` compares them with the plan, and `undo` removes
+them all. No separate file is needed.
 
-These only make the service reachable. What keeps guests apart is the ruleset.
+Routes only make the service reachable. The ruleset isolates guests from each other.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,29 +14,29 @@ from typing import Any, NamedTuple, TypeAlias
 from forewarn.addresses.model import SERVICE, Plan, Port, Way
 
 PROTOCOL = 169
-"""Of our routes and rules, in `ip route show proto 169`: nobody else's number in
-iproute2's list, and the one that is easily remembered here."""
+"""Protocol number of forewarn's routes and rules, as in `ip route show proto 169`. No
+other program has it in iproute2's list, and it is easy to remember."""
 
 LOCAL = "local"
-"""The kernel's table of addresses that are the host's own."""
+"""The kernel's table of the host's addresses."""
 
 Command: TypeAlias = tuple[str, ...]
-"""The words of a call of `ip`."""
+"""The arguments of a call of `ip`."""
 
 
 class Route(NamedTuple):
-    """A route."""
+    """One route."""
 
     table: str
     destination: str
     devices: Command
-    """Where it leads; several where several guests have one address."""
+    """Its devices; several if several guests have the same address."""
     kind: str = ""
-    """`local`, or empty for one that leads to a guest."""
+    """`local`, or empty for a route to a guest."""
 
     @property
     def words(self) -> Command:
-        """Return it as `ip route` takes it."""
+        """Return the arguments for `ip route`."""
         kind = (self.kind,) if self.kind else ()
         ours = ("table", self.table, "proto", str(PROTOCOL))
         first, *others = self.devices
@@ -52,11 +52,11 @@ class Rule(NamedTuple):
     priority: int
     table: str
     sport: int = 0
-    """The listener whose replies are meant; 0: every one's."""
+    """Port of the listener whose replies it applies to; 0 for all."""
 
     @property
     def words(self) -> Command:
-        """Return it as `ip rule` takes it."""
+        """Return the arguments for `ip rule`."""
         port = ("ipproto", "tcp", "sport", str(self.sport)) if self.sport else ()
         words = ("pref", str(self.priority), "from", SERVICE, *port)
         return (*words, "lookup", self.table, "protocol", str(PROTOCOL))
@@ -64,16 +64,16 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """All that is ours, or should be."""
+    """The routes and rules of forewarn: the current or the desired ones."""
 
     routes: tuple[Route, ...] = ()
     rules: tuple[Rule, ...] = ()
 
 
 def wanted(plan: Plan, *, devices: Collection[str] | None = None) -> Routing:
-    """Return the routing of a plan, for the devices that are there (None: all)."""
-    # A local route makes the address the host's own, as an address on `lo` would,
-    # and can be told from others' by its protocol.
+    """Return the routing of a plan, for the existing devices (None: all)."""
+    # A local route makes the address one of the host's, like an address on `lo`, and
+    # its protocol number shows that it belongs to forewarn.
     routes = [Route(LOCAL, SERVICE, ("lo",), LOCAL)]
     rules: list[Rule] = []
     ports = [port for port in plan.ports if devices is None or port.device in devices]
@@ -84,8 +84,8 @@ def wanted(plan: Plan, *, devices: Collection[str] | None = None) -> Routing:
             if port in ports:
                 routes += _to_guests([port], str(number))
         last += len(plan.ports)
-    # With listeners of their own this leads no reply. But a host that filters by
-    # reverse path answers a guest's ARP only where some route leads back to it.
+    # With separate listeners, no reply uses this. But a host with a reverse path filter
+    # answers a guest's ARP request only if some route leads to the guest.
     rules.append(Rule(last, str(last)))
     routes += _to_guests(ports, str(last))
     return Routing(routes=tuple(routes), rules=tuple(rules))
@@ -101,7 +101,7 @@ def _to_guests(ports: Iterable[Port], table: str) -> Iterator[Route]:
 
 
 def changes(present: Routing, wish: Routing) -> tuple[Command, ...]:
-    """Return the calls of `ip` that make what is present what is wished."""
+    """Return the calls of `ip` that change the current routing to the desired one."""
     return (
         *(
             ("rule", "del", *rule.words)
@@ -129,9 +129,9 @@ def changes(present: Routing, wish: Routing) -> tuple[Command, ...]:
 def read_routing(
     routes: Sequence[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]]
 ) -> Routing:
-    """Return what is ours of the JSON of `ip route` and `ip rule`.
+    """Return forewarn's routing from the JSON of `ip route` and `ip rule`.
 
-    The routes are of `ip -j route show table all proto 169`; the rules are all.
+    `routes`: from `ip -j route show table all proto 169`; `rules`: all rules.
     """
     return Routing(
         routes=tuple(

@@ -1,12 +1,12 @@
 """The nftables rules of a plan, as text for one `nft -f`.
 
-Rules name interfaces, never what they are at the moment: a tap may come and go
-with its guest. What is not listed is refused, so a gap in a plan is silence and
-never somebody else's document.
+Rules refer to interfaces by name, not by number, because a tap may come and go with its
+guest. The rules drop everything that is not listed: a guest that is missing in a plan
+gets no answer, and never the document of another guest.
 
-Ports are rewritten without connection tracking: each packet is judged by the
-rules of now, two guests with one address cannot be mixed up in a table of
-connections, and nothing is left behind by `undo`.
+The rules rewrite ports without connection tracking. So the current rules apply to each
+packet, a connection table cannot confuse two guests with the same address, and `undo`
+leaves nothing behind.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,55 +20,55 @@ from forewarn.addresses.model import (
 )
 
 TABLE = "forewarn"
-"""The name of our tables; whoever finds it knows whose they are."""
+"""The name of forewarn's tables."""
 
 FAMILIES = ("inet", "bridge")
 
 STRANGERS = "strangers"
-"""The counter of what came to the service from no guest of the plan."""
+"""The counter of packets to the service from callers that are not in the plan."""
 
 _RAW = -310
-"""Before connection tracking (-200) and the usual raw tables (-300)."""
+"""Priority before connection tracking (-200) and the usual raw tables (-300)."""
 _LAST = 300
-"""After everybody who may look at a reply."""
+"""Priority after all other rules that may inspect a reply."""
 _BRIDGE_FIRST = -300
 _BRIDGE_FILTER = -200
 _BRIDGE_OUT = 100
 
 _BROADCAST = "ff:ff:ff:ff:ff:ff"
 _HANDED_UP = f"ether daddr {_BROADCAST} meta pkttype host"
-"""How a frame looks that the bridge table has handed to the host, and no other: the
-kernel calls what comes as a broadcast one. So what a guest hides from the bridge
-table, as inside two VLAN tags, gets no further."""
+"""A match for frames that the bridge table has passed to the host, and for no others: the
+kernel marks a received broadcast as one. So a frame that a guest hides from the bridge
+table, such as in two VLAN tags, is dropped."""
 
 
 def asked(port: Port) -> str:
-    """Return the counter of packets that were let through to the service."""
+    """Return the counter of packets that were passed to the service."""
     return f"asked_{port.interface}"
 
 
 def forged(port: Port) -> str:
-    """Return the counter of packets from an address or MAC that is not the guest's.
+    """Return the counter of packets with an address or MAC that is not the guest's.
 
-    From an address outside the file, only packets into the link-local network count:
-    no other traffic of such an address is looked at.
+    If the address is not in the file, only packets to the link-local network count: the
+    rules do not inspect other traffic with such addresses.
     """
     return f"forged_{port.interface}"
 
 
 def refused(port: Port) -> str:
-    """Return the counter of what went elsewhere in the link-local network."""
+    """Return the counter of packets to other link-local addresses."""
     return f"refused_{port.interface}"
 
 
 def ruleset(plan: Plan) -> str:
-    """Return the whole text; it replaces what an earlier plan has left."""
+    """Return the whole text; it replaces the rules of an earlier plan."""
     return removal(FAMILIES) + _text([*_inet(plan), *_bridge(plan)])
 
 
 def removal(families: Iterable[str]) -> str:
-    """Return the text that removes our tables of these families."""
-    # Named first, so that it may be removed where there is none.
+    """Return the text that removes forewarn's tables of these families."""
+    # The first line creates the table if it is missing, so that `delete` succeeds.
     return "".join(
         f"table {family} {TABLE}\ndelete table {family} {TABLE}\n"
         for family in families
@@ -80,7 +80,7 @@ def _text(lines: Iterable[str]) -> str:
 
 
 def _inet(plan: Plan) -> Iterator[str]:
-    """Routed taps, the host's own stack, and what guards the listeners."""
+    """Yield the table for routed taps and the host itself, which guards the listeners."""
     bridges = _quoted(port.bridge for port in plan.bridged)
     listeners = _set(str(port.listener.port) for port in plan.ports)
     wild = _set(
@@ -121,7 +121,7 @@ def _inet(plan: Plan) -> Iterator[str]:
 
 
 def _bridge(plan: Plan) -> Iterator[str]:
-    """Ports of bridges, before the bridge forgets which one a frame came from."""
+    """Yield the table for ports of bridges, where a frame's port is still known."""
     if not plan.bridged:
         return
     interfaces = _quoted(port.interface for port in plan.bridged)
@@ -166,7 +166,7 @@ def _objects(plan: Plan, ports: tuple[Port, ...]) -> Iterator[str]:
 
 
 def _hook(hook: str, priority: int, *rules: object) -> Iterator[str]:
-    """Yield the chain of a hook; a rule that is empty is left out."""
+    """Yield the chain of a hook, without empty rules."""
     what = f"type filter hook {hook} priority {priority}; policy accept;"
     return _block(f"chain {hook}", what, *rules)
 
@@ -179,7 +179,7 @@ def _block(name: str, *lines: object) -> Iterator[str]:
 
 
 def _from(port: Port) -> Iterator[str]:
-    """What a guest may send: the chain of one interface."""
+    """Yield the chain for packets that a guest sends."""
     own = _set(port.addresses)
     liar = f'counter name "{forged(port)}" drop'
     astray = f'counter name "{refused(port)}" drop'
@@ -197,7 +197,7 @@ def _from(port: Port) -> Iterator[str]:
         own and f"{not_own}ip saddr @guests {liar}",
         f"{is_own}ip daddr {SERVICE} tcp dport {SERVICE_PORT} "
         f'counter name "{asked(port)}" {_handing_over(port)} accept',
-        # No guest of the file has this address, but the packet is spoofed all the same.
+        # No guest of the file has this address, but the packet is spoofed anyway.
         own and f"{not_own}ip saddr != {LINK_LOCAL} ip daddr {LINK_LOCAL} {liar}",
         f"ip daddr {LINK_LOCAL} {astray}",
         f"{not_own}ip saddr {LINK_LOCAL} {astray}",
@@ -205,18 +205,17 @@ def _from(port: Port) -> Iterator[str]:
 
 
 def _handing_over(port: Port) -> str:
-    """Return what makes a packet one for the guest's listener."""
+    """Return the statements that redirect a packet to the guest's listener."""
     to_listener = f"tcp dport set {port.listener.port}"
     if not port.bridge:
         return f"notrack {to_listener}"
-    # The guest may have sent it to its router's MAC. A broadcast is the one frame
-    # that a bridge hands to its host whatever the bridge's own MAC is; `forward`
-    # drops the copies for others.
+    # The guest may have sent it to its router's MAC. A bridge passes a broadcast to its
+    # host regardless of the bridge's MAC; `forward` drops the copies for others.
     return f"ether daddr set {_BROADCAST} meta pkttype set host {to_listener}"
 
 
 def _to(port: Port) -> Iterator[str]:
-    """What the service may send to a guest: replies of its listener alone."""
+    """Yield the chain for packets to a guest: only replies of its listener."""
     own = f"ip daddr {_set(port.addresses)} " if port.addresses else ""
     sport = f"tcp sport {port.listener.port} tcp sport set {SERVICE_PORT}"
     return _block(f"chain to_{port.interface}", f"{own}{sport} accept", "drop")
@@ -239,6 +238,6 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def _set(elements: Iterable[str]) -> str:
-    """Return a set of nftables, each element once; nothing where there is none."""
+    """Return a set of nftables without duplicates; empty if there are no elements."""
     shown = ", ".join(dict.fromkeys(elements))
     return f"{{ {shown} }}" if shown else ""

@@ -1,8 +1,8 @@
-"""`addresses`: the files, the programs and the right that a plan needs.
+"""The commands `addresses`: read a plan file and run `nft` and `ip` as root.
 
-What is ours on a host carries our name (nftables) or number (routes and rules),
-so the kernel is the only record. Rules are made first and removed last: what is
-reachable is always guarded.
+forewarn's tables have its name, and its routes and rules have its protocol number. So
+the kernel is the only record. Rules are added first and removed last, so that the
+service is never reachable without them.
 """
 
 import json
@@ -21,13 +21,13 @@ from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
 
 PROGRAM_SECONDS_MAX = 30
-"""For a call of `nft` or `ip`: each takes milliseconds, unless something is stuck."""
+"""Timeout for a call of `nft` or `ip`, in seconds: each usually takes milliseconds."""
 
 _PACKAGES = {"nft": "nftables", "ip": "iproute2"}
 """The Debian package of each program."""
 
 _SBIN = ":/usr/sbin:/sbin"
-"""Where they are, which a user's PATH need not name."""
+"""Their directories, which may be missing in a user's PATH."""
 
 
 def plan(call: Call) -> int:
@@ -43,7 +43,7 @@ def plan(call: Call) -> int:
 
 
 def apply(call: Call) -> int:
-    """Make this host as the file says."""
+    """Apply the plan file to this host."""
     wanted = _plan(call)
     host = _Host(call)
     links = host.links()
@@ -63,7 +63,7 @@ def apply(call: Call) -> int:
 
 
 def undo(call: Call) -> int:
-    """Remove what is ours."""
+    """Remove forewarn's tables, routes and rules."""
     host = _Host(call)
     families = host.families()
     text = ruleset.removal(families)
@@ -79,7 +79,7 @@ def undo(call: Call) -> int:
 
 
 def show(call: Call) -> int:
-    """Show each guest of the file as it is."""
+    """Show the state of each guest of the file."""
     wanted = _plan(call)
     host = _Host(call)
     rows = [*_rows(wanted, host)]
@@ -116,17 +116,17 @@ def _rows(wanted: model.Plan, host: "_Host") -> Iterator[dict[str, Any]]:
 
 
 def _complaint(port: model.Port, links: Mapping[str, str]) -> str:
-    """Return why a guest cannot be reached now; nothing if it can."""
+    """Return why a guest cannot be reached now; empty if it can."""
     if port.device not in links:
-        return f"{port.device} is not there: apply again when it is"
+        return f"{port.device} does not exist: apply again when it does"
     if port.interface not in links:
-        return f"{port.interface} is not there yet"
+        return f"{port.interface} does not exist yet"
     master = links[port.interface]
-    # The VLAN of a bridge has its own name, `vmbr0.10`.
+    # A VLAN of a bridge has a separate name, such as `vmbr0.10`.
     if port.bridge and master not in {port.bridge, port.bridge.partition(".")[0]}:
         return f"{port.interface} is not a port of {port.bridge}"
     if not port.bridge and master:
-        return f"{port.interface} is a port of {master}: write `bridge`"
+        return f"{port.interface} is a port of {master}: set `bridge`"
     return ""
 
 
@@ -153,10 +153,10 @@ def _print_script(text: str, commands: Sequence[routing.Command]) -> None:
 
 
 class _Host:
-    """This host's network, by the programs that change it."""
+    """The network of this host, through `nft` and `ip`."""
 
     def __init__(self, call: Call) -> None:
-        """Look whether it may be changed; raises CommandError."""
+        """Check that the user is root; raises CommandError."""
         if os.geteuid():
             name = call.command.name
             raise CommandError(Exit.FAILED, f"`forewarn {name}` needs root")
@@ -164,14 +164,14 @@ class _Host:
         self._environ = {**call.environ, "PATH": path + _SBIN, "LC_ALL": "C"}
 
     def links(self) -> dict[str, str]:
-        """Return every interface, and the bridge that it is a port of."""
+        """Return every interface with its bridge, which may be empty."""
         return {
             link["ifname"]: link.get("master", "")
             for link in self._ask("ip", "-j", "link", "show")
         }
 
     def ours(self) -> routing.Routing:
-        """Return what is ours of the routes and rules."""
+        """Return forewarn's routes and rules."""
         number = str(routing.PROTOCOL)
         return routing.read_routing(
             self._ask(
@@ -181,7 +181,7 @@ class _Host:
         )
 
     def families(self) -> list[str]:
-        """Return the families in which there is a table of ours."""
+        """Return the families in which forewarn has a table."""
         listed = [each.get("table", {}) for each in self._nft("list", "tables")]
         return [
             family
@@ -193,7 +193,7 @@ class _Host:
         ]
 
     def counters(self) -> dict[str, int]:
-        """Return the packets of each of our counters."""
+        """Return the number of packets of each counter of forewarn."""
         counters = [each.get("counter", {}) for each in self._nft("list", "counters")]
         return {
             counter["name"]: counter["packets"]
@@ -202,11 +202,11 @@ class _Host:
         }
 
     def load(self, text: str) -> None:
-        """Load a ruleset, all of it or nothing."""
+        """Load a ruleset in one transaction."""
         self._run("nft", "-f", "-", given=text)
 
     def change(self, commands: Sequence[routing.Command]) -> None:
-        """Change routes and rules, in this order."""
+        """Run the changes of routes and rules in this order."""
         for words in commands:
             self._run("ip", "-4", *words)
 
@@ -214,7 +214,7 @@ class _Host:
         return self._ask("nft", "-j", *words)["nftables"]
 
     def _ask(self, *words: str) -> Any:
-        # `ip` prints nothing at all where there is nothing to list.
+        # `ip` prints nothing if there is nothing to list.
         return json.loads(self._run(*words) or "[]")
 
     def _run(self, *words: str, given: str = "") -> str:
@@ -236,13 +236,13 @@ class _Host:
             ) from error
         except subprocess.TimeoutExpired as error:
             raise CommandError(
-                Exit.FAILED, f"`{shlex.join(words)}` did not end"
+                Exit.FAILED, f"`{shlex.join(words)}` timed out"
             ) from error
         if done.returncode:
             raise CommandError(
                 Exit.FAILED,
                 f"`{shlex.join(words)}` failed",
-                hint="`forewarn addresses undo` removes what was done",
+                hint="Run `forewarn addresses undo` to remove the changes.",
                 lines=done.stderr.splitlines(),
             )
         return done.stdout

@@ -1,6 +1,6 @@
-"""`conform`: the report on an endpoint, for people, programs and files.
+"""The command `conform`: a report on an endpoint, as text, JSON or a file.
 
-It needs no extra, since it runs where the endpoint is: inside a VM.
+It needs no extra packages, so that it can run inside a VM.
 """
 
 import json
@@ -31,19 +31,19 @@ from forewarn.testing.conformance.report import (
 from forewarn.texts import json_text, printable
 
 POLL_SECONDS = 1.0
-"""Between two reads of a watch: what a good client does."""
+"""Interval between two reads of a watch, in seconds: that of a good client."""
 
 SPEED_MAX = 1e6
 """Maximum of --speed: it makes a notice of 15 minutes a millisecond."""
 
-_WHERE = "name the host and port of a metadata endpoint, as in http://127.0.0.1:8301"
+_WHERE = "Use the host and port of a metadata endpoint, as in http://127.0.0.1:8301."
 
 _STYLES = {"pass": "\x1b[32m", "fail": "\x1b[1;31m", "not tried": "\x1b[2m"}
 _PLAIN = "\x1b[0m"
 
 
 def conform(call: Call) -> int:
-    """Check an endpoint; return 1 if a clause is broken, or no document was seen."""
+    """Check an endpoint; return 1 if a check failed or no document was seen."""
     url = call.text("endpoint")
     polls = _polls(call.text("watch"))
     speed = _speed(call.text("speed"))
@@ -76,7 +76,7 @@ def conform(call: Call) -> int:
     except OSError as error:
         raise CommandError(
             Exit.UNREACHABLE,
-            f"the endpoint at {url} cannot be reached: {error}",
+            f"cannot reach the endpoint at {url}: {error}",
             hint=_WHERE,
         ) from error
     found = report(url, findings, _watched(examination))
@@ -101,21 +101,21 @@ def _speed(text: str) -> float:
         speed = float(text)
     except ValueError:
         speed = 0.0
-    # Not a number is not between them either.
+    # A NaN fails this comparison too.
     if not 1 / SPEED_MAX <= speed <= SPEED_MAX:
         raise CommandError(
             Exit.USAGE,
             f"--speed: {text!r} is not a number above 0",
-            hint="it is what the endpoint divides its notices by, as in --speed 60",
+            hint="Use the factor by which notices are shortened, as in --speed 60.",
         )
     return speed
 
 
 class _Watch:
-    """The pauses of a watch. Ctrl-C ends it, so that the report is made.
+    """The pauses of a watch. Ctrl-C ends the watch, and the report follows.
 
-    So do SIGTERM, and SIGHUP of a terminal that is closed. Before the watch, and if a
-    request hangs and Ctrl-C is given twice, they end all.
+    SIGTERM does the same, and so does SIGHUP when a terminal is closed. Before the
+    watch, and on a second Ctrl-C, they end the program.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class _Watch:
         self._stopped.wait(POLL_SECONDS)
 
     def pause(self) -> bool:
-        """Wait for the next read; tell whether there is to be none."""
+        """Wait for the next read; return whether the watch must end."""
         if not self._before:
             self._before = {
                 number: signal.signal(number, self._hear) for number in ending_signals()

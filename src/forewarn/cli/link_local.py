@@ -1,8 +1,8 @@
-"""The real address on this machine: 169.254.169.254 on the loopback device, for a while.
+"""The real address 169.254.169.254 on this machine's loopback device, temporarily.
 
-What was added is written down first, in a file for each network namespace, so that
-it is taken away at the end, or, where the end came without a warning, by the next
-simulator that starts. An address that was there before is left alone.
+Before it adds the address, the simulator writes a file for the network namespace. It
+removes the address at its end. After a crash, the next simulator finds the file and
+removes the address. An address that existed before is not changed.
 """
 
 import contextlib
@@ -23,20 +23,20 @@ ADDRESS: Address = (HOST, 80)
 DEVICE = "lo"
 
 FOLDER = Path("/run/forewarn")
-"""Where it is written down; it is empty after a restart, as the address is gone."""
+"""Directory of these files. A reboot empties it and removes the address."""
 
 NAMESPACE = Path("/proc/self/ns/net")
-"""The network namespace of this process: its number tells it from others."""
+"""The network namespace of this process, identified by its inode number."""
 
 PROGRAM_SECONDS_MAX = 30
-"""For a call of `ip`: it takes milliseconds."""
+"""Timeout for a call of `ip`, in seconds: it usually takes milliseconds."""
 
 _SBIN = ":/usr/sbin:/sbin"
-"""Where `ip` is, which a user's PATH need not name."""
+"""Directories of `ip`, which may be missing in a user's PATH."""
 
 
 def enter(name: str, words: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    """Begin the same command again inside a network namespace; raises CommandError."""
+    """Execute the same command inside a network namespace; raises CommandError."""
     _need_root("--netns")
     rest = _without_netns(words)
     path = environ.get("PATH", os.defpath) + _SBIN
@@ -44,7 +44,7 @@ def enter(name: str, words: Sequence[str], environ: Mapping[str, str]) -> NoRetu
         raise CommandError(
             Exit.USAGE,
             f"there is no network namespace {name!r}",
-            hint=f"ip netns add {shlex.quote(name)}",
+            hint=f"Run `ip netns add {shlex.quote(name)}`.",
         )
     words = ["ip", "netns", "exec", name, sys.executable, "-m", "forewarn", *rest]
     try:
@@ -68,9 +68,9 @@ def _without_netns(words: Sequence[str]) -> list[str]:
 
 @contextlib.contextmanager
 def served(environ: Mapping[str, str]) -> Generator[None]:
-    """Have the address on the loopback device while the context lasts.
+    """Add the address to the loopback device during the context.
 
-    Raises CommandError where that cannot be.
+    Raises CommandError if that is not possible.
     """
     _need_root("--link-local")
     note = _note()
@@ -78,18 +78,18 @@ def served(environ: Mapping[str, str]) -> Generator[None]:
     if process:
         raise CommandError(
             Exit.FAILED,
-            f"process {process} serves {HOST} already",
-            hint="end it, or run this one in another network namespace: --netns",
+            f"process {process} already serves {HOST}",
+            hint="End it, or use --netns to run in another network namespace.",
         )
     links = _links(environ)
     if "UP" not in links.get("flags", ()):
         raise CommandError(
             Exit.FAILED,
-            f"the device {DEVICE} is down here, so nothing would reach {HOST}",
-            hint=f"ip link set {DEVICE} up",
+            f"the device {DEVICE} is down, so no client would reach {HOST}",
+            hint=f"Run `ip link set {DEVICE} up`.",
         )
     if _has_address(links):
-        # Somebody else's, who may want to keep it.
+        # Another program has added it and may need it.
         yield
         return
     _write_down(note)
@@ -102,7 +102,7 @@ def served(environ: Mapping[str, str]) -> Generator[None]:
 
 
 def tidy(environ: Mapping[str, str]) -> None:
-    """Take away what a simulator left that was killed, where there is the right to."""
+    """Remove the address of a killed simulator, if this process is root."""
     note = _note()
     if not os.geteuid() and note.exists():
         _heal(note, environ)
@@ -113,14 +113,14 @@ def _note() -> Path:
 
 
 def _heal(note: Path, environ: Mapping[str, str]) -> int:
-    """Take away what was left; return the process that still serves, else 0."""
+    """Remove the address of a dead process; return a process that still serves, or 0."""
     try:
         noted = json.loads(note.read_text(encoding="utf-8"))
         process, began = int(noted["process"]), str(noted["began"])
     except FileNotFoundError:
         return 0
     except (OSError, ValueError, KeyError, TypeError):
-        # Half a note is of one that was killed while it wrote: nothing was added.
+        # An incomplete file is from a process that died before it added the address.
         process, began = 0, ""
     if process and _began(process) == began:
         return process
@@ -141,17 +141,17 @@ def _write_down(note: Path) -> None:
             os.fsync(opened.fileno())
     except OSError as error:
         raise CommandError(
-            Exit.FAILED, f"{note} cannot be written: {error.strerror}"
+            Exit.FAILED, f"cannot write {note}: {error.strerror}"
         ) from error
 
 
 def _began(process: int) -> str:
-    """Return when a process began, which tells it from a later one of its number."""
+    """Return the start time of a process, which distinguishes it from a later one."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
     except OSError:
         return ""
-    # Its name, in parentheses, may have anything in it.
+    # The name in parentheses can contain any character.
     return stat.rpartition(")")[2].split()[19]
 
 
@@ -176,7 +176,7 @@ def _need_root(option: str) -> None:
         raise CommandError(
             Exit.FAILED,
             f"`forewarn simulate {option}` needs root, to change the network",
-            hint="without it, give your program the printed FOREWARN_ENDPOINT instead",
+            hint="Run it as root, or use the printed FOREWARN_ENDPOINT.",
         )
 
 
@@ -200,7 +200,7 @@ def _ip(environ: Mapping[str, str], *words: str) -> str:
     except FileNotFoundError as error:
         raise _no_ip() from error
     except subprocess.TimeoutExpired as error:
-        raise CommandError(Exit.FAILED, "`ip` did not end") from error
+        raise CommandError(Exit.FAILED, "`ip` timed out") from error
     if done.returncode:
         raise CommandError(
             Exit.FAILED,

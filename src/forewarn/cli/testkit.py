@@ -1,4 +1,4 @@
-"""`testkit`: the channel of the test kit on standard input and output."""
+"""The command `testkit`: the channel of the test kit on standard input and output."""
 
 import sys
 
@@ -8,13 +8,13 @@ from forewarn.testing.channel import serve
 
 
 def testkit(call: Call) -> int:
-    """Answer each line until there are no more.
+    """Answer each line until the end of the input.
 
-    A world that is open then is judged as one that is closed: there is no answer that
-    could tell it, so the status does.
+    Worlds that are still open are then judged. There is no answer for the result, so the
+    status reports it.
     """
     del call
-    # A line at a time: who waits for an answer has sent nothing after it.
+    # Read single lines: a program that waits for an answer sends nothing more.
     unseen = serve(iter(sys.stdin.readline, ""), _say)
     for sentence in unseen:
         print(sentence, file=sys.stderr)

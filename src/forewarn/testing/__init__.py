@@ -1,10 +1,10 @@
-"""The public test kit: for those who test an application, or another server.
+"""The public test kit, for tests of applications and of other servers.
 
-`ScheduledEvents` is a world of VMs that are told of maintenance, for tests of what
-runs in them; the pytest plugin gives it as a fixture. `checks` asks any metadata
-endpoint whether it keeps the protocol.
+`ScheduledEvents` is a world of simulated VMs that receive events, for tests of the
+programs in them. The pytest plugin provides it as a fixture. `conformance` checks
+whether a metadata endpoint follows the protocol.
 
-Nothing is imported before it is used: pytest loads the plugin in every run.
+Modules are imported on first use, because pytest loads the plugin in every run.
 """
 
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import what is asked for; raises ImportError that names a missing extra."""
+    """Import a name on first use; raises ImportError that names a missing extra."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

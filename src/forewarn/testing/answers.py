@@ -1,9 +1,8 @@
-"""Reads one HTTP/1.1 answer of an endpoint that nobody trusts: bytes in, an answer out.
+"""A parser for one HTTP/1.1 answer from an untrusted endpoint.
 
-Numbers and lines that say where an answer ends are read as RFC 9112 writes them, and
-nothing else is taken for them: two readers of `+5` or of two lengths may see two
-different answers. Headers are taken as they come, since checks judge them. It knows
-no socket and no time. Standard library only.
+It parses lengths and chunk sizes strictly as in RFC 9112: two parsers that accept `+5`
+or two lengths may see two different answers. It passes headers on unchanged, because
+checks judge them. It uses no sockets and no clock, and only the standard library.
 """
 
 import enum
@@ -15,11 +14,11 @@ from typing import Any
 
 BODY_BYTES_MAX = 1 << 20
 """Maximum length of an answer's body, in bytes: sixteen times the largest useful
-document. What is longer is no answer, and would fill memory or disk."""
+document. A longer body would fill memory or disk."""
 
 HEAD_BYTES_MAX = 65_536
-"""Maximum length of an answer's lines before and after the body, in bytes, those of
-interim answers too: three hundred times the usual head."""
+"""Maximum total length of head lines and trailers, in bytes, including those of interim
+answers: three hundred times the usual head."""
 
 HEADERS_MAX = 100
 """Maximum number of headers and trailers of an answer: ten times the usual number."""
@@ -31,19 +30,19 @@ CHUNK_LINE_BYTES_MAX = 4096
 """Maximum length of the line before a chunk, in bytes: a size and an extension."""
 
 CHUNK_LINES_BYTES_MAX = BODY_BYTES_MAX
-"""Maximum length of all these lines together, in bytes: enough for chunks of one byte
-in a document that is three times the largest useful one."""
+"""Maximum total length of these lines, in bytes: enough for chunks of one byte in a
+document that is three times the largest useful one."""
 
 RECEIVED_BYTES_MAX = 4096
-"""Maximum length of the beginning that is kept of a broken answer, in bytes, and of a
-line that is quoted: as much as a report shows of a body."""
+"""Maximum number of first bytes that are kept of a broken answer: as much as a report
+shows of a body."""
 
 _QUOTED_BYTES = 100
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9][0-9])(?: (.*))?", re.DOTALL)
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):(.*)", re.DOTALL)
 _DANGEROUS = re.compile(rb"[\r\x00]")
-"""What no reader may take for a part of a header (RFC 9110, 5.5)."""
+"""Bytes that a parser must not accept in a header (RFC 9110, 5.5)."""
 _LENGTH = re.compile(r"[0-9]+")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]+)(?:[ \t]*;[^\x00-\x08\x0a-\x1f\x7f]*)?\r\n")
 _BEGINNING = b"HTTP/1."
@@ -52,27 +51,27 @@ _BODILESS = frozenset({204, 304})
 _SWITCHING = 101
 _FINAL = 200
 _DIGITS_MAX = 18
-"""Digits of a number that is read; Python refuses to read thousands."""
+"""Maximum number of digits of a number: Python refuses to convert thousands of them."""
 
 
 class How(enum.Enum):
-    """How an answer that began can be none."""
+    """The defects of an answer that has begun."""
 
     CUT = "cut"
     """The connection ended before the answer did."""
     MALFORMED = "malformed"
-    """A line of it is against RFC 9112."""
+    """A line violates RFC 9112."""
     TOO_LONG = "too long"
-    """It has more bytes than are read."""
+    """It exceeds a maximum length."""
     TOO_SLOW = "too slow"
-    """It did not end in its time."""
+    """It did not end within the time limit."""
 
 
 class BrokenAnswerError(ConnectionError):
-    """An answer began, and is no whole answer of HTTP."""
+    """An answer began but is not a complete HTTP answer."""
 
     def __init__(self, how: How, what: str, *, quoted: bytes | None = None) -> None:
-        """Say how and what; `quoted` are the bytes that are wrong."""
+        """Store the defect and its description; `quoted`: the wrong bytes."""
         said = what
         if quoted is not None:
             shown = repr(quoted[:_QUOTED_BYTES])
@@ -82,23 +81,23 @@ class BrokenAnswerError(ConnectionError):
         self.how = how
         self.what = what
         self.received = b""
-        """The beginning of what came."""
+        """The first bytes of the answer."""
 
 
 class NotHttpError(ConnectionError):
-    """What came does not begin as an answer of HTTP/1.1."""
+    """The first bytes are not the beginning of an HTTP/1.1 answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back, taken apart no further than HTTP does."""
+    """A parsed HTTP answer; its body is not parsed."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
-    """As they came, but that the lines of a folded value are joined by blanks."""
+    """Headers in their order. Blanks join the lines of a folded value."""
     body: bytes
     reason: str = ""
-    """The words after the status."""
+    """The text after the status."""
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header, or None."""
@@ -114,10 +113,10 @@ class Answer:
 
 
 class Reader:
-    """Takes an answer piece by piece, however it is cut."""
+    """An incremental parser of one answer, which accepts pieces of any size."""
 
     def __init__(self, *, method: str = "GET") -> None:
-        """Wait for the answer to a request."""
+        """Expect the answer to a request with this method."""
         self._is_bare = method == "HEAD"
         self._buffer = bytearray()
         self._received = bytearray()
@@ -132,25 +131,25 @@ class Reader:
         self._trailers: list[tuple[str, str]] = []
         self._length: int | None = None
         self._left = 0
-        """Bytes of the present chunk that are to come."""
+        """Number of missing bytes of the current chunk."""
         self.interims: list[int] = []
         """The statuses of the interim answers so far."""
         self.answer: Answer | None = None
         self.keeps = False
-        """The connection may be used again; known with the answer."""
+        """Whether the connection can be used again; set together with `answer`."""
 
     @property
     def has_begun(self) -> bool:
-        """Tell whether anything of the answer has come."""
+        """Tell whether the answer has begun."""
         return bool(self._received)
 
     @property
     def rest(self) -> bytes:
-        """Return what came behind the answer."""
+        """Return the bytes after the answer."""
         return bytes(self._buffer)
 
     def feed(self, piece: bytes) -> None:
-        """Take a piece; `answer` is there once it is whole.
+        """Parse a piece; `answer` is set as soon as the answer is complete.
 
         Raises BrokenAnswerError or NotHttpError.
         """
@@ -164,7 +163,7 @@ class Reader:
             raise
 
     def end(self) -> None:
-        """Take the connection's end; raises ConnectionError where something lacks."""
+        """Handle the end of the connection; raises ConnectionError for a cut answer."""
         if self.answer is not None:
             return
         if not self.has_begun:
@@ -176,20 +175,20 @@ class Reader:
 
     @property
     def where(self) -> str:
-        """Return how far an answer has come that is not whole."""
+        """Return the position in an incomplete answer, for a message."""
         if self._step in (self._take_status, self._take_header):
             return "in its head"
         wanted = "" if self._length is None else f" of {self._length}"
         return f"after {len(self._body)}{wanted} bytes of its body"
 
     def broken(self, how: How, what: str) -> BrokenAnswerError:
-        """Return an error with what has come."""
+        """Return an error with the first bytes of the answer."""
         error = BrokenAnswerError(how, what)
         error.received = bytes(self._received)
         return error
 
     def _take_line(self) -> bytes | None:
-        """Return the next line with its end, if it is there."""
+        """Return the next line with its end, or None if it is not complete."""
         at = self._buffer.find(b"\n")
         size = len(self._buffer) if at < 0 else at + 1
         if self._line_bytes + size > HEAD_BYTES_MAX:
@@ -240,7 +239,7 @@ class Reader:
         found = _HEADER.fullmatch(bare)
         if (found is None and not is_folded) or _DANGEROUS.search(bare):
             raise BrokenAnswerError(
-                How.MALFORMED, "a line of its head is no header", quoted=line
+                How.MALFORMED, "a line of its head is not a header", quoted=line
             )
         if found is None or is_folded:
             name, value = to.pop()
@@ -256,17 +255,17 @@ class Reader:
             return
         if self._status == _SWITCHING:
             raise BrokenAnswerError(
-                How.MALFORMED, "it switches to another protocol, unasked (101)"
+                How.MALFORMED, "it switches to another protocol without a request (101)"
             )
         self.interims.append(self._status)
         if len(self.interims) > INTERIM_MAX:
             raise BrokenAnswerError(
-                How.TOO_LONG, f"more than {INTERIM_MAX} interim answers come before it"
+                How.TOO_LONG, f"more than {INTERIM_MAX} interim answers precede it"
             )
         self._step = self._take_status
 
     def _frame(self) -> None:
-        """Find out where the body ends (RFC 9112, 6.3)."""
+        """Determine the end of the body (RFC 9112, 6.3)."""
         if self._is_bare or self._status in _BODILESS:
             self._finish(keeps=True)
             return
@@ -296,7 +295,7 @@ class Reader:
         if len(values) > 1 or not _LENGTH.fullmatch(values[0]):
             quoted = ", ".join(values).encode("latin-1")
             raise BrokenAnswerError(
-                How.MALFORMED, "its Content-Length is no number", quoted=quoted
+                How.MALFORMED, "its Content-Length is not a number", quoted=quoted
             )
         digits = values[0].lstrip("0") or "0"
         if len(digits) > _DIGITS_MAX or int(digits) > BODY_BYTES_MAX:
@@ -321,7 +320,7 @@ class Reader:
         return False
 
     def _add(self, size: int) -> None:
-        """Move so many bytes to the body."""
+        """Move `size` bytes from the buffer to the body."""
         self._bound_body(size)
         self._body += self._buffer[:size]
         del self._buffer[:size]
@@ -339,8 +338,8 @@ class Reader:
         if size > most:
             raise BrokenAnswerError(
                 How.TOO_LONG,
-                f"the line of a chunk has more than {CHUNK_LINE_BYTES_MAX} bytes, or all "
-                f"of them more than {CHUNK_LINES_BYTES_MAX}",
+                f"the line of a chunk has more than {CHUNK_LINE_BYTES_MAX} bytes, or "
+                f"all of them together more than {CHUNK_LINES_BYTES_MAX}",
                 quoted=bytes(self._buffer[:size]),
             )
         if at < 0:
@@ -351,13 +350,13 @@ class Reader:
         found = _CHUNK.fullmatch(line)
         if found is None:
             raise BrokenAnswerError(
-                How.MALFORMED, "the size of a chunk is none", quoted=line
+                How.MALFORMED, "the size of a chunk is invalid", quoted=line
             )
         digits = found[1].lstrip(b"0") or b"0"
         if len(digits) > _DIGITS_MAX:
             raise BrokenAnswerError(
                 How.TOO_LONG,
-                f"its body has more than {BODY_BYTES_MAX} bytes, as a chunk says",
+                f"its body has more than {BODY_BYTES_MAX} bytes: see a chunk's size",
                 quoted=line,
             )
         self._left = int(digits, 16)
@@ -377,7 +376,7 @@ class Reader:
         if not b"\r\n".startswith(self._buffer[:2]):
             raise BrokenAnswerError(
                 How.MALFORMED,
-                "a chunk is longer than it says",
+                "a chunk is longer than its size",
                 quoted=bytes(self._buffer[:2]),
             )
         if len(self._buffer) < len(b"\r\n"):

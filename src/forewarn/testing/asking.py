@@ -1,7 +1,7 @@
-"""Asks an endpoint once, and turns whatever happens into a value.
+"""Sends one request to an endpoint and returns every outcome as a value.
 
-A recorder must outlive everything that an endpoint can do: say nothing, drip, stop
-in the middle, send what is no HTTP, send without end. Standard library only.
+A recorder must survive every behavior of an endpoint: no answer, single bytes, a stop
+in the middle, other protocols, endless data. It uses only the standard library.
 """
 
 import errno
@@ -25,7 +25,7 @@ from forewarn.testing.wire import CLOCK, Headers, Wire, connect, head, host_head
 
 NAME_TARGET = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 NAME_MAX = 100
-"""Characters of a VM's name; Azure's have 64 at most."""
+"""Maximum length of a VM's name, in characters: Azure's have at most 64."""
 
 HEADERS = frozenset(
     {
@@ -38,8 +38,8 @@ HEADERS = frozenset(
         "server",
     }
 )
-"""What is kept of an answer's head: what clients look at, and who answered. Others
-differ from answer to answer (Date), or belong to the connection."""
+"""Headers that a recording keeps: those that clients read, and the name of the server.
+Other headers differ from answer to answer (Date) or belong to the connection."""
 
 _UNREACHABLE = frozenset(
     {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN}
@@ -47,15 +47,15 @@ _UNREACHABLE = frozenset(
 
 
 class Asker:
-    """Asks the endpoint at a URL for the document; each time on a new connection."""
+    """Requests the document of the endpoint at a URL, each time on a new connection."""
 
     def __init__(self, url: str, *, api_version: str) -> None:
-        """Ask at the host and port of `url`; raises ValueError."""
+        """Use the host and port of `url`; raises ValueError."""
         self._host, self._port = host_and_port(url)
         self._target = f"{EVENTS_PATH}?api-version={api_version}"
 
     def name(self, *, timeout_seconds: float) -> str:
-        """Return what the instance endpoint calls this VM; empty: it does not say."""
+        """Return the VM's name from the instance endpoint; empty if it has none."""
         outcome = self._ask(NAME_TARGET, {}, timeout_seconds)
         if not isinstance(outcome, Answer) or outcome.status != HTTPStatus.OK:
             return ""
@@ -63,7 +63,7 @@ class Asker:
         return name if name.isprintable() and len(name) <= NAME_MAX else ""
 
     def ask(self, *, etag: str | None, timeout_seconds: float) -> Outcome:
-        """Ask once. With `etag`, a 304 is one of the possible answers."""
+        """Send one request. With `etag`, the answer can be 304."""
         headers = {} if etag is None else {"If-None-Match": etag}
         return self._ask(self._target, headers, timeout_seconds)
 
@@ -114,7 +114,7 @@ _BROKEN = {
 
 
 def _detail(error: BrokenAnswerError) -> str:
-    """Return what is wrong, in the same words each time: a recording tells changes."""
+    """Return a constant description of a defect: a recording shows changes only."""
     cause = error.__cause__
     if isinstance(cause, OSError):
         return cause.strerror or ""
@@ -122,7 +122,7 @@ def _detail(error: BrokenAnswerError) -> str:
 
 
 def _told(answer: HttpAnswer) -> Outcome:
-    """Return an answer as far as it is recorded."""
+    """Return the parts of an answer that a recording keeps."""
     if not STATUS_MIN <= answer.status <= STATUS_MAX:
         return Failed(failure=Failure.STRANGE, detail=f"status {answer.status}")
     reason = answer.reason
@@ -146,5 +146,5 @@ def _unreachable(error: OSError) -> Failed:
 
 
 def is_unchanged(outcome: Outcome) -> bool:
-    """Tell whether an answer says that nothing has changed since a tag."""
+    """Tell whether an answer is 304 (Not Modified)."""
     return isinstance(outcome, Answer) and outcome.status == HTTPStatus.NOT_MODIFIED

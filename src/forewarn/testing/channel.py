@@ -1,8 +1,8 @@
 """Worlds for programs in any language: JSON Lines in, JSON Lines out.
 
-Each line on standard input is one order, each line on standard output its answer, in
-the same order. An answer has `ok`; what went wrong is a value in it, and never ends
-the channel. The end of the input does, and with it every world, which is judged then.
+Each line on standard input is a request. Each line on standard output is the answer to
+one request, in the same sequence. An answer has `ok`; errors are values in it and never
+end the channel. The end of the input judges and closes every open world.
 """
 
 import json
@@ -22,9 +22,9 @@ logger = logging.getLogger("forewarn.testing.channel")
 
 
 def serve(lines: Iterable[str], write: Callable[[str], object]) -> list[str]:
-    """Answer each line, until there are no more; then end every world.
+    """Answer each line until the end of the input; then judge and close every world.
 
-    Return what worlds that nobody closed expected and was not seen.
+    Return the unmet expectations of worlds that were still open.
     """
     worlds = Worlds()
     try:
@@ -51,9 +51,9 @@ def answer(worlds: Worlds, line: str) -> dict[str, Any]:
         if notes := getattr(error, "__notes__", []):
             found["hint"] = " ".join(notes).removeprefix("hint: ")
     except Exception as error:
-        # The last resort: the other worlds of the channel must live on.
-        logger.exception("a line could not be answered by a fault of ours")
-        told = f"this is a fault of forewarn: {error!r}"
+        # The last resort: the other worlds of the channel must stay open.
+        logger.exception("could not answer a line because of a bug in forewarn")
+        told = f"this is a bug in forewarn: {error!r}"
         found = {"ok": False, "kind": "bug", "error": told}
     if number is not None:
         found["id"] = number
@@ -72,7 +72,7 @@ def _carry_out(worlds: Worlds, message: Message) -> dict[str, Any]:
 
 
 def _kind(error: ForewarnError) -> str:
-    """Return whose fault it is: the program's under test, the machine's, the line's."""
+    """Return the kind of an error: caused by the program, the machine or the line."""
     if isinstance(error, NotSeenError):
         return "failed"
     if isinstance(error, StartError):

@@ -1,4 +1,4 @@
-"""The verbs of the channel: each is one method of a world, by the same name."""
+"""The verbs of the channel: each calls one method of the kit with the same name."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from forewarn.testing.kit.world import ScheduledEvents
 from forewarn.testing.messages import LENGTH, TEXTS, Json, Message, MessageError
 
 WORLDS_MAX = 1_000
-"""Worlds of one channel at once: more is a program that closes none."""
+"""Maximum number of open worlds in one channel: a program with more closes none."""
 
-REPLACED = "it was the world before; none has its name now, so begin this one again"
-"""Where a world did not end well that another one was to replace."""
+REPLACED = "This is about the world before. It is closed now; begin the new one again."
+"""Hint for an unmet expectation of the world that another one was to replace."""
 
 WISHES = ("notice", "duration", "description")
 
@@ -29,24 +29,24 @@ WORLD = (
 
 
 class Worlds:
-    """The worlds of one channel, by their names; the usual one has none."""
+    """The worlds of one channel by name; the name of the default world is empty."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without worlds."""
         self._worlds: dict[str, ScheduledEvents] = {}
 
     def begin(self, message: Message) -> ScheduledEvents:
-        """Begin the world that a message names, instead of one of that name.
+        """Begin the world of a message, and close one with the same name.
 
-        Where it cannot begin, the other one goes on. Raises NotSeenError for what that
-        one expected; then the name has no world.
+        If it cannot begin, the old world continues. Raises NotSeenError for an unmet
+        expectation of the old world; then no world has the name.
         """
         if len(self._worlds.keys() - {message.world}) >= WORLDS_MAX:
-            raise MessageError(f"{WORLDS_MAX} worlds are open", hint="close some")
+            raise MessageError(f"{WORLDS_MAX} worlds are open", hint="Close some.")
         given = message.given(*WORLD)
         for key in ("fleet", "faults"):
             text = given.get(key)
-            # A text of several lines is what a file would say.
+            # A text with several lines is the content of a file.
             if isinstance(text, str) and text.endswith(".toml") and "\n" not in text:
                 given[key] = Path(text)
         world = ScheduledEvents(**given)
@@ -63,25 +63,25 @@ class Worlds:
         return world
 
     def of(self, message: Message) -> ScheduledEvents:
-        """Return the world that a message is about."""
+        """Return the world of a message."""
         world = self._worlds.get(message.world)
         if world is None:
             meant = did_you_mean(message.world, self._worlds)
             raise MessageError(
                 f"there is no world {message.world!r}{meant}",
-                hint='{"do":"world"} comes first',
+                hint='Send {"do":"world"} first.',
             )
         return world
 
     def end(self, message: Message) -> None:
-        """End the world that a message is about; raises NotSeenError, see `judge`."""
+        """Judge and close the world of a message; raises NotSeenError."""
         judge = message.value("judge")
         world = self.of(message)
         del self._worlds[message.world]
         world.close(judge=judge is not False)
 
     def close(self, *, judge: bool = True) -> list[str]:
-        """End every world; return what they expected and was not seen."""
+        """Close every world; return their unmet expectations."""
         unseen: list[str] = []
         while self._worlds:
             name = next(iter(self._worlds))
@@ -104,9 +104,7 @@ class Verb:
     run: Run
 
 
-# What is told
-
-
+# Parts of answers
 def _told(vm: Vm) -> Json:
     return {
         "name": vm.name,
@@ -132,15 +130,13 @@ def _nothing(_found: object) -> Json:
     return {}
 
 
-# What a verb is about
-
-
+# Kinds of verbs
 def _of_world(act: Callable[[ScheduledEvents, Message], Json | None]) -> Run:
     return lambda worlds, message: act(worlds.of(message), message) or {}
 
 
 def _of_event(act: Callable[[Event, Message], Json | None]) -> Run:
-    """Return the verb of an event: the answer tells how it stands afterwards."""
+    """Return the verb of an event; its answer has the event's new state."""
 
     def run(worlds: Worlds, message: Message) -> Json:
         event = worlds.of(message).event(message.needed("event"))
@@ -189,7 +185,7 @@ def _the_event(name: str, *keys: str, needs: tuple[str, ...] = ()) -> Verb:
 def _one_or_several(
     name: str, several: str, *keys: str, needs: tuple[str, ...] = ()
 ) -> Verb:
-    """Return the verb of a VM, or of several by the method of the world."""
+    """Return the verb of one VM, or of several VMs by a method of the world."""
 
     def act(world: ScheduledEvents, message: Message) -> Json:
         message.check_one_of("vm", "vms")
@@ -203,12 +199,10 @@ def _one_or_several(
     return Verb(keys=("vm", "vms", *keys), run=_of_world(act))
 
 
-# The verbs that are more than one call
-
-
+# Verbs with more than one call
 def _world(worlds: Worlds, message: Message) -> Json:
     world = worlds.begin(message)
-    # A recording knows of no hosts.
+    # A recording has no hosts.
     hosts = [] if message.has("replay") else list(world.hosts)
     return {"vms": [_told(vm) for vm in world.vms], "hosts": hosts}
 
@@ -228,7 +222,7 @@ def _maintain(world: ScheduledEvents, message: Message) -> Json:
     if message.has("vm"):
         return _event(world.vm(message.needed("vm")).maintain(**said))
     if "notice" in said:
-        raise MessageError("'notice' belongs to a vm: hosts have that of the rules")
+        raise MessageError("'notice' needs 'vm': hosts get the notice of the rules")
     more = message.given("at_once")
     return _events(world.maintain(message.value("hosts") or (), **said, **more))
 
@@ -346,4 +340,4 @@ VERBS: Mapping[str, Verb] = {
     "wait_for_replay": _the_world("wait_for_replay", "timeout", tell=_events),
     "api_url": Verb(keys=(), run=_of_world(lambda w, _: {"url": w.api_url})),
 }
-"""Every verb, with the keys that it takes beside `do`, `id` and `world`."""
+"""Every verb, with its keys in addition to `do`, `id` and `world`."""

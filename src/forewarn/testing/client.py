@@ -1,7 +1,7 @@
-"""A client of a metadata endpoint, as small as can be: for checks only.
+"""A minimal client of a metadata endpoint, for checks only.
 
-It sends exactly what it is told, headers in any number and case, and hides
-nothing of the answer. Standard library only.
+It sends exactly the given request, with headers in any number and case, and returns the
+whole answer. It uses only the standard library.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,26 +32,27 @@ METADATA = (("Metadata", "true"),)
 """The header that nearly every request needs (clause 1.6)."""
 
 PATIENCE = 10
-"""How often a patient client asks the same before it takes 429 for the answer."""
+"""Maximum number of repetitions of a request that gets 429."""
 
 
 PAUSE_SECONDS = 1.0
-"""Between two such tries: what a limit for each second needs."""
+"""Pause between two repetitions, in seconds: the period of usual limits."""
 
 TIMEOUT_SECONDS = 130.0
-"""A first answer may take two minutes (clause 7.1)."""
+"""Maximum time until an answer begins, in seconds: the first one may take two minutes
+(clause 7.1)."""
 
 LATER_SECONDS = 30.0
-"""So long an answer may wait before it begins, in seconds, once another was 200: three
-times what clients have. Only the first answer may take longer (clause 7.1)."""
+"""The same after the first answer with status 200, in seconds: three times the timeout
+of usual clients. Only the first answer may take longer (clause 7.1)."""
 
 INVITED_SECONDS = 5.0
-"""So long a client waits for a 100 before it sends its body without."""
+"""Maximum wait for a 100, in seconds. Then the client sends the body anyway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A request, as it is sent."""
+    """One request."""
 
     method: str = "GET"
     target: str
@@ -60,7 +61,7 @@ class Sent:
 
 
 class Client(Protocol):
-    """One VM's way to its metadata endpoint."""
+    """A client of the metadata endpoint of one VM."""
 
     def ask(
         self,
@@ -73,48 +74,49 @@ class Client(Protocol):
     ) -> Answer:
         """Send a request and return its answer; raises OSError.
 
-        Patient is who waits and asks again after 429, if the client can wait.
+        `patient`: repeat the request after 429, with pauses, if the client can wait.
         """
         ...
 
     def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
-        """POST with `Expect: 100-continue`; the body follows a 100 only.
+        """POST with `Expect: 100-continue` and send the body after a 100.
 
-        Return whether the 100 came, and the answer.
+        Return whether the server sent 100, and the answer.
         """
         ...
 
     def ask_in_turn(
         self, requests: Sequence[Sent]
     ) -> tuple[tuple[Answer, ...], OSError | None]:
-        """Send requests on one connection, each when the answer before is there.
+        """Send requests on one connection, each after the answer to the one before.
 
-        Return the answers, and why the next one did not come. Where they are fewer
-        without a reason, an answer said that it was the last of its connection.
+        Return the answers, and the error that ended the connection. Without an error,
+        there are fewer answers than requests if an answer announced the end of the
+        connection.
         """
         ...
 
 
 def host_and_port(url: str) -> tuple[str, int]:
-    """Return where the endpoint at a URL is; raises ValueError with a sentence."""
+    """Return the host and port of a URL; raises ValueError with a message."""
     wrong = f"{url!r} is not a URL such as http://169.254.169.254"
     try:
         parts = urlsplit(url)
         port = parts.port
         host = parts.hostname or ""
     except ValueError as error:
-        # A bracket that is not closed, or a port that there is not.
+        # An unclosed bracket, or an invalid port.
         raise ValueError(f"{wrong}: {error}") from None
     if parts.scheme != "http" or not host:
         raise ValueError(wrong)
     if not _is_name(host):
-        raise ValueError(f"{wrong}: no host has such a name")
+        raise ValueError(f"{wrong}: the host name is not valid")
     return host, 80 if port is None else port
 
 
 def _is_name(host: str) -> bool:
     try:
-        # As the resolver does, which refuses labels that are empty or too long.
+        # The resolver also refuses labels that are empty or too long.
         host.encode("idna")
     except UnicodeError:
         return False
@@ -122,11 +124,11 @@ def _is_name(host: str) -> bool:
 
 
 class HttpClient:
-    """A client of the endpoint at a URL; each request has its own connection.
+    """A client of the endpoint at a URL, with a new connection for each request.
 
-    No answer holds it for long: it begins within `timeout_seconds`, after the first 200
-    within 30 s, and ends 10 s later at most. What is longer than the bounds of
-    `answers`, or is no whole HTTP, is a BrokenAnswerError.
+    Every wait is limited. An answer must begin within `timeout_seconds`, or within 30 s
+    after the first 200, and must end within 10 s after that. An answer that exceeds the
+    limits of `answers`, or is not complete HTTP, raises BrokenAnswerError.
     """
 
     def __init__(
@@ -136,9 +138,9 @@ class HttpClient:
         timeout_seconds: float = TIMEOUT_SECONDS,
         pause: Callable[[float], object] | None = None,
     ) -> None:
-        """Ask at `url`, whose host and port count; raises ValueError.
+        """Send requests to the host and port of `url`; raises ValueError.
 
-        `pause` waits for so many seconds; without it nothing is asked again.
+        `pause` waits for a number of seconds. Without it, no request is repeated.
         """
         self._host, self._port = host_and_port(url)
         self._begin_seconds = timeout_seconds
@@ -167,7 +169,7 @@ class HttpClient:
     def _patiently(
         self, once: Callable[[], T], answers: Callable[[T], Iterable[Answer]]
     ) -> T:
-        """Do something again and again, with pauses, until none of its answers is 429."""
+        """Repeat `once`, with pauses, until none of its answers is 429."""
         found, pause = once(), self._pause
         for _ in range(PATIENCE):
             is_limited = any(
@@ -195,7 +197,7 @@ class HttpClient:
         return head(sent.method, sent.target, host, sent.headers, sent.body)
 
     def ask_first(self, target: str, body: bytes) -> tuple[bool, Answer]:
-        """POST with `Expect: 100-continue`; the body follows a 100 only."""
+        """POST with `Expect: 100-continue` and send the body after a 100."""
         headers = (*METADATA, ("Expect", "100-continue"))
         sent = Sent(method="POST", target=target, headers=headers, body=body)
 
@@ -203,7 +205,7 @@ class HttpClient:
             with closing(Wire(self.connect())) as wire:
                 wire.send(self._head(sent), seconds=self._begin_seconds)
                 reader = wire.reader("POST")
-                # The pieces of a line may come one after the other.
+                # A line may arrive in several pieces.
                 came = True
                 ends = CLOCK.monotonic() + min(INVITED_SECONDS, self._begin_seconds)
                 while (
@@ -214,7 +216,7 @@ class HttpClient:
                     came = wire.hear(reader, seconds=ends - CLOCK.monotonic())
                 goes_on = HTTPStatus.CONTINUE in reader.interims
                 if goes_on or not reader.has_begun:
-                    # Who was not invited may send it too, after a while.
+                    # Without a 100, the client may send the body after a while.
                     wire.send(body, seconds=self._begin_seconds)
                 return goes_on, self._receive(wire, reader)
 
@@ -223,7 +225,7 @@ class HttpClient:
     def ask_in_turn(
         self, requests: Sequence[Sent]
     ) -> tuple[tuple[Answer, ...], OSError | None]:
-        """Send requests on one connection, each when the answer before is there."""
+        """Send requests on one connection, each after the answer to the one before."""
 
         def once() -> tuple[tuple[Answer, ...], OSError | None]:
             answers: list[Answer] = []
@@ -231,7 +233,7 @@ class HttpClient:
                 with closing(Wire(self.connect())) as wire:
                     for sent in requests:
                         if not wire.keeps:
-                            # The answer before said that it is the last one.
+                            # The last answer announced the end of the connection.
                             break
                         answers.append(self._exchange(wire, sent))
             except OSError as error:
@@ -241,5 +243,5 @@ class HttpClient:
         return self._patiently(once, lambda found: found[0])
 
     def connect(self) -> Socket:
-        """Return a connection for one exchange; raises OSError."""
+        """Open a connection for one exchange; raises OSError."""
         return connect(self._host, self._port, self._begin_seconds)

@@ -1,4 +1,4 @@
-"""One line of the channel, taken apart: which verb, with what, checked by name.
+"""Parse and check one line of the channel.
 
 A message is a JSON object such as `{"do":"reboot","vm":"web_0","notice":"2s"}`.
 """
@@ -23,10 +23,10 @@ from forewarn.testing.kit.forms import (
 Json: TypeAlias = dict[str, Any]
 
 LINE_MAX = 1 << 20
-"""Characters of a line: a fleet file of a thousand VMs."""
+"""Maximum length of a line, in characters: a fleet file with a thousand VMs."""
 
 VALUE_TOLD_MAX = 40
-"""Characters of a wrong value that an answer repeats."""
+"""Maximum length of a wrong value in an answer, in characters: enough to know it."""
 
 TEXT = Form(is_text, "a text")
 TEXTS = Form(is_names, "a list of texts")
@@ -52,20 +52,20 @@ FORMS: Mapping[str, Form] = {
 
 
 class MessageError(ForewarnError):
-    """A line that the channel cannot take: whoever wrote it must mend it."""
+    """An invalid line: its author must fix it."""
 
 
 class Message:
-    """The keys of one line."""
+    """The keys and values of one line."""
 
     def __init__(self, members: Json) -> None:
-        """Take the keys of `members`."""
+        """Check the keys of every message: `do`, `id` and `world`."""
         self._members = members
         self.id: Any = members.get("id")
-        """Given back with the answer; None: there is none."""
+        """Identifier that the answer repeats; None if there is none."""
         self.verb: str = self.needed("do")
         self.world: str = self.value("world") or ""
-        """Which world it is about: several may be open, each by a name."""
+        """Name of the world; several can be open."""
 
     @classmethod
     def read(cls, line: str) -> "Message":
@@ -74,15 +74,15 @@ class Message:
             raise MessageError(f"a line has at most {LINE_MAX} characters")
         if not line.strip():
             raise MessageError(
-                "an empty line is no order", hint='such as {"do":"world"}'
+                "an empty line is not a request", hint='Example: {"do":"world"}'
             )
         try:
             members: object = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise MessageError(f"this is no JSON: {error}") from error
+            raise MessageError(f"the line is not JSON: {error}") from error
         if not isinstance(members, dict):
             raise MessageError(
-                "a line is one JSON object", hint='such as {"do":"world"}'
+                "a line must be one JSON object", hint='Example: {"do":"world"}'
             )
         return cls(cast("Json", members))
 
@@ -93,15 +93,15 @@ class Message:
             name = min(strange)
             raise MessageError(
                 f"{self.verb} has no {name!r}{did_you_mean(name, known)}",
-                hint=f"it takes {', '.join(known) or 'nothing'}",
+                hint=f"Its keys are: {', '.join(known) or 'none'}.",
             )
 
     def has(self, key: str) -> bool:
-        """Tell whether a key is there."""
+        """Tell whether a key has a value."""
         return self._members.get(key) is not None
 
     def check_one_of(self, *keys: str) -> None:
-        """Raise MessageError where several keys are there that exclude each other."""
+        """Raise MessageError for several keys that exclude each other."""
         said = [key for key in keys if self.has(key)]
         if len(said) > 1:
             raise MessageError(
@@ -109,7 +109,7 @@ class Message:
             )
 
     def value(self, key: str, form: Form | None = None) -> Any:
-        """Return a value of a form, usually that of its key; None: it is not there."""
+        """Return a value after a check of its form; None if it is missing."""
         value: object = self._members.get(key)
         form = form or FORMS.get(key, TEXT)
         if value is not None and not form.is_right(value):
@@ -117,20 +117,20 @@ class Message:
         return value
 
     def needed(self, key: str, form: Form | None = None) -> Any:
-        """Return a value as `value`; raises MessageError where it is missing."""
+        """Return a value as `value` does; raises MessageError if it is missing."""
         value: object = self.value(key, form)
         if value in (None, ""):
             raise self._wrong(key, form or FORMS.get(key, TEXT))
         return value
 
     def given(self, *keys: str, needs: Sequence[str] = ()) -> Json:
-        """Return the values of the keys that are there; some are needed."""
+        """Return the given values of some keys; raises if one of `needs` is missing."""
         for key in needs:
             self.needed(key)
         return {key: self.value(key) for key in keys if self.has(key)}
 
     def _wrong(self, key: str, form: Form) -> MessageError:
-        """Return the error for a value of another form, or for none."""
+        """Return the error for a wrong or missing value."""
         if self._members.get(key) is None:
             return MessageError(f"{key!r} is missing: it must be {form.told}")
         text = json.dumps(self._members[key])

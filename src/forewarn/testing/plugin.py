@@ -1,8 +1,7 @@
-"""The pytest plugin: the fixture `scheduled_events`, and its mark.
+"""The pytest plugin: the fixture `scheduled_events` and its mark.
 
-pytest finds it by itself, in every run of everybody who has forewarn installed. So
-it imports nothing of forewarn, and only looks who has its mark, until a test asks for
-the fixture.
+pytest loads it in every run if forewarn is installed. So it imports nothing of forewarn
+and only looks for its mark until a test requests the fixture.
 """
 
 import inspect
@@ -27,21 +26,21 @@ _HELP = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known."""
+    """Register the mark."""
     config.addinivalue_line("markers", _HELP)
 
 
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Have tests watched that have the mark and do not request the fixture."""
+    """Watch tests that have the mark but do not request the fixture."""
     manager = config.pluginmanager
     if not manager.has_plugin(GUARD) and any(map(_is_idle, items)):
         manager.register(_Guard(), GUARD)
 
 
 def _is_idle(item: pytest.Item) -> bool:
-    """Tell whether a mark says something of a world that its test does not name."""
+    """Tell whether a test has the mark without requesting the fixture."""
     if item.get_closest_marker(MARK) is None:
         return False
     return MARK not in getattr(item, "fixturenames", ())
@@ -63,11 +62,11 @@ def scheduled_events(
     monkeypatch: pytest.MonkeyPatch,
     _forewarn_loop: None,
 ) -> "Iterator[ScheduledEvents]":
-    """Return a world of VMs that are told of maintenance, for this test alone.
+    """Return a world of simulated VMs, for this test only.
 
-    `FOREWARN_ENDPOINT` names the address of its first VM meanwhile. The mark
-    `scheduled_events` says what the world is like, and so does a dictionary of the
-    same names with `parametrize(..., indirect=True)`.
+    During the test, `FOREWARN_ENDPOINT` is the address of its first VM. The mark
+    `scheduled_events` configures the world. A dictionary with the same names does that
+    too, with `parametrize(..., indirect=True)`.
     """
     config = request.config
     if not config.pluginmanager.has_plugin(REPORTER):
@@ -81,14 +80,14 @@ def scheduled_events(
             monkeypatch.setenv(name, value)
         yield world
         del stash[_WORLD]
-        # What has failed is told once: more would hide why.
+        # A failed test reports its own failure only: more would hide the cause.
         _close(world, judge=stash[_HAS_PASSED])
     finally:
         world.close(judge=False)
 
 
 def _begun(request: pytest.FixtureRequest) -> "ScheduledEvents":
-    """Begin the world of a test; fail in a sentence, since the fault is in its mark."""
+    """Begin the world of a test; an error is in the mark, so fail without traceback."""
     from forewarn.protocol.errors import ForewarnError  # noqa: PLC0415
     from forewarn.testing.kit.world import ScheduledEvents  # noqa: PLC0415
 
@@ -100,13 +99,13 @@ def _begun(request: pytest.FixtureRequest) -> "ScheduledEvents":
         sentence = str(error)
     except OSError as error:
         notes = getattr(error, "__notes__", [])
-        sentence = f"a file of the mark {MARK} cannot be read: {error}"
+        sentence = f"cannot read a file of the mark {MARK}: {error}"
         sentence = "\n".join([sentence, *notes])
     return _fail(sentence)
 
 
 def _check_names(wanted: dict[str, Any]) -> None:
-    """Fail for a name that worlds do not have."""
+    """Fail if worlds do not have an argument of this name."""
     from forewarn.problems import did_you_mean  # noqa: PLC0415
     from forewarn.testing.kit.world import ScheduledEvents  # noqa: PLC0415
 
@@ -119,7 +118,7 @@ def _check_names(wanted: dict[str, Any]) -> None:
 
 
 def _close(world: "ScheduledEvents", *, judge: bool) -> None:
-    """Close the world, and fail for what it expects; a test may have closed it."""
+    """Close the world and fail for unmet expectations; it may be closed already."""
     from forewarn.testing.kit.failure_report import NotSeenError  # noqa: PLC0415
 
     try:
@@ -132,7 +131,7 @@ def _close(world: "ScheduledEvents", *, judge: bool) -> None:
 
 
 def _fail(sentence: str) -> NoReturn:
-    """Fail without lines of ours, which would tell a tester nothing."""
+    """Fail without a traceback of forewarn's code, which would not help."""
     pytest.fail(sentence, pytrace=False)
 
 
@@ -141,9 +140,9 @@ _HAS_PASSED = pytest.StashKey[bool]()
 
 
 def _wanted(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Return what a parameter and the marks say.
+    """Return the configuration from the parameter and the marks.
 
-    A parameter goes before a test's own mark, and that before those of its module.
+    A parameter overrides the test's mark, which overrides those of its module.
     """
     param: Any = getattr(request, "param", {})
     if not isinstance(param, dict):
@@ -156,7 +155,7 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
     for mark in item.iter_markers(MARK):
         said = dict(mark.kwargs)
         if len(mark.args) > 1 or (mark.args and "vms" in said):
-            _fail(f"the mark {MARK} takes names such as vms=5, and vms alone without")
+            _fail(f"the mark {MARK} takes names such as vms=5; only vms needs no name")
         if mark.args:
             said["vms"] = mark.args[0]
         wanted = {**said, **wanted}
@@ -164,21 +163,21 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
 
 
 class _Reporter:
-    """Adds to the report of a failed test what had happened in its world.
+    """Adds the events and requests of a failed test's world to its report.
 
-    It is there as soon as a test of the run has asked for a world.
+    It is registered when the first test of a run requests a world.
     """
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Add the story of the world, and note whether the test has passed."""
+        """Add the events and requests, and store whether the test has passed."""
         if call.when == "call":
             item.stash[_HAS_PASSED] = call.excinfo is None
         report = yield
         world = item.stash.get(_WORLD, None)
-        # An expectation of ours that was not met tells it by itself.
+        # The message of an unmet expectation already has them.
         is_told = call.excinfo is not None and call.excinfo.typename == "NotSeenError"
         if world is None or not world.is_open or is_told:
             return report
@@ -188,27 +187,27 @@ class _Reporter:
 
 
 class _Guard:
-    """Fails tests whose mark says something and has no effect.
+    """Fails tests whose mark has no effect.
 
-    It is there as soon as a test of the run has the mark and does not name the fixture.
+    It is registered if a test of the run has the mark without requesting the fixture.
     """
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Fail for a mark that cannot be, also one of a class or module."""
+        """Fail for an invalid mark, even if it is on a class or module."""
         if _is_idle(item):
             _check_names(_marked(item))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Fail a test of a mark of its own that has passed without a world.
+        """Fail a test that has its own mark but passed without a world.
 
-        A mark of a class or module is the rule for those that want a world. A test
-        may ask for the fixture while it runs.
+        A mark on a class or module applies to those of its tests that use a world. A
+        test can also request the fixture while it runs.
         """
         yield
         is_own = any(mark.name == MARK for mark in item.own_markers)
         if is_own and _is_idle(item) and _HAS_PASSED not in item.stash:
             _fail(
-                f"the mark {MARK} needs the fixture {MARK}: without it there is no "
-                f"world\nhint: def {getattr(item, 'originalname', item.name)}({MARK})"
+                f"the mark {MARK} has no effect without the fixture {MARK}\n"
+                f"hint: def {getattr(item, 'originalname', item.name)}({MARK})"
             )

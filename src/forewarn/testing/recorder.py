@@ -1,7 +1,7 @@
-"""Watches an endpoint and tells what changes, as lines of a recording.
+"""Polls an endpoint and writes changes as lines of a recording.
 
-It only reads: nothing is ever approved. It takes whatever comes, failures too, and
-polls on. Who holds it waits between polls and keeps the lines; the clock is given.
+It only reads and never approves an event. It records failures too, and continues to
+poll. The caller waits between polls and stores the lines; the clock is an argument.
 """
 
 import re
@@ -16,47 +16,49 @@ from forewarn.sim.recording import Answer, Header, Moment, Outcome, Writer
 from forewarn.testing.asking import is_unchanged
 
 HEARTBEAT: Micros = MINUTE
-"""How often a line says that nothing has changed: a longer gap is a gap."""
+"""Maximum time between two lines if nothing changes. A longer gap means that the
+recorder did not run."""
 
 TIMEOUT: Micros = 10 * SECOND
-"""For an answer, unless somebody says otherwise: what clients have."""
+"""Default timeout of an answer: that of usual clients."""
 
 FIRST_TIMEOUT: Micros = 130 * SECOND
-"""For answers until there was one: the first may take two minutes (clause 7.1)."""
+"""Minimum timeout until the first answer, which may take two minutes (clause 7.1)."""
 
 RETRY_AFTER_MAX: Micros = 5 * MINUTE
-"""Nobody waits longer because an endpoint says so: it would miss an event."""
+"""Maximum wait that an endpoint can demand: the recorder must not miss an event."""
 
 STANDSTILL_MIN: Micros = SECOND // 2
 STANDSTILL_MAX: Micros = 15 * MINUTE
-"""How far the wall clock must and may be ahead of the monotonic one to be believed. A
-VM that was frozen finds it so; a clock that is set for the first time is further."""
+"""Minimum and maximum by which the wall clock must be ahead of the monotonic clock to
+be used. After a freeze of the VM it is ahead by that much. A clock that is set for the
+first time is further ahead."""
 
 _DELAY = re.compile(r"\s*(\d{1,9})\s*")
 
 
 class Endpoint(Protocol):
-    """Who is asked."""
+    """An endpoint to record."""
 
     def ask(self, *, etag: str | None, timeout_seconds: float) -> Outcome:
-        """Ask once for the document; whatever happens is an outcome."""
+        """Request the document once; every result is an outcome."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
-    """What one poll gave."""
+    """The result of one poll."""
 
     moment: Moment | None
-    """As it was written; None: nothing new."""
+    """The moment that was written; None if nothing changed."""
     polls: int
-    """How often the endpoint was asked in all."""
+    """Number of polls so far."""
     pause_seconds: float
-    """Until the next poll is due."""
+    """Time until the next poll is due."""
 
 
 class Recorder:
-    """Records one endpoint."""
+    """A recorder of one endpoint."""
 
     def __init__(
         self,
@@ -68,9 +70,9 @@ class Recorder:
         timeout: Micros = TIMEOUT,
         hide: Callable[[Outcome], Outcome] | None = None,
     ) -> None:
-        """Write the first line now; `hide` rewrites outcomes before they are kept.
+        """Write the first line now; `hide` rewrites outcomes before they are recorded.
 
-        `write` makes a line lasting; what it raises ends a poll.
+        `write` stores a line durably. An exception from it ends a poll.
         """
         self._endpoint = endpoint
         self._clock = clock
@@ -84,7 +86,7 @@ class Recorder:
         self._at: Micros = 0
         self._etag: str | None = None
         self._tagged: Answer | None = None
-        """The last answer that had a tag."""
+        """The last answer with an ETag."""
         self._trusts_tags = True
         self._last: Outcome | None = None
         self._same = 0
@@ -92,18 +94,18 @@ class Recorder:
         self._line_at: Micros = 0
         self.polls = 0
         self.different = 0
-        """Lines of an outcome that was not the one before."""
+        """Number of lines whose outcome differs from the one before."""
         self.answers = 0
-        """Polls that were answered, in whatever way."""
+        """Number of polls that got an answer with any status."""
         write(self._writer.header(header))
 
     @property
     def at(self) -> Micros:
-        """Return how long it has been recording."""
+        """Return the length of the recording so far."""
         return self._at
 
     def poll(self) -> Polled:
-        """Ask once, and write what is to be written."""
+        """Poll once and write a line if the outcome is new."""
         begins = self._pass_time()
         timeout = self._timeout if self.answers else max(self._timeout, FIRST_TIMEOUT)
         outcome = self._endpoint.ask(etag=self._etag, timeout_seconds=timeout / SECOND)
@@ -136,7 +138,7 @@ class Recorder:
         self._tell_same()
         self._last = outcome
         if not isinstance(outcome, Answer) or outcome.status != HTTPStatus.OK:
-            # What it says next is wanted in full, even if it is what was there.
+            # The next answer is wanted in full, even if the document did not change.
             self._etag = None
         shown = outcome if self._hide is None else self._hide(outcome)
         moment = Moment(at=at, outcome=shown, took=took)
@@ -146,9 +148,9 @@ class Recorder:
         return moment
 
     def _tag(self, answer: Answer) -> str | None:
-        """Return the tag to ask with next, if tags can be trusted.
+        """Return the ETag for the next request, if ETags can be trusted.
 
-        An endpoint that has given two contents one tag may answer 304 for either.
+        If an endpoint has used one ETag for two contents, its 304 has no clear meaning.
         """
         etag = answer.header("etag")
         before = self._tagged
@@ -173,8 +175,8 @@ class Recorder:
     def _pass_time(self) -> Micros:
         """Return the time since the start, which never goes back.
 
-        The monotonic clock may stand still while the VM does, and then the wall
-        clock is right. Otherwise the wall clock may be set by anybody.
+        While the VM is frozen, the monotonic clock may stop; then the wall clock is
+        right. In all other cases the wall clock may have been set and is not used.
         """
         wall, monotonic = self._clock.now(), self._clock.monotonic()
         passed = round((monotonic - self._monotonic) * SECOND)
@@ -187,7 +189,7 @@ class Recorder:
 
 
 def _asked_to_wait(outcome: Outcome) -> Micros:
-    """Return how long the endpoint wants to be left alone."""
+    """Return the wait that Retry-After demands."""
     if not isinstance(outcome, Answer):
         return 0
     found = _DELAY.fullmatch(outcome.header("retry-after") or "")

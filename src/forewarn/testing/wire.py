@@ -1,7 +1,7 @@
-"""One connection to an endpoint: requests as they are meant, answers within bounds.
+"""One connection to an endpoint: sends requests unchanged, and limits every answer.
 
-Every wait has an end: a socket's time-out is for each read, and an endpoint that
-drips would hold its reader for ever. Standard library only.
+Every wait is limited. The timeout of a socket applies to each read, so an endpoint that
+sends single bytes could block a reader without end. It uses only the standard library.
 """
 
 import math
@@ -13,8 +13,8 @@ from forewarn.clock import SystemClock
 from forewarn.testing.answers import Answer, How, Reader
 
 ANSWER_SECONDS = 10.0
-"""Maximum time from the first byte of an answer to its last, in seconds: what clients
-wait for a document of some kilobytes."""
+"""Maximum time from the first byte of an answer to its last, in seconds: as long as
+usual clients wait for a document of some kilobytes."""
 
 _PIECE_BYTES = 65_536
 
@@ -24,27 +24,27 @@ CLOCK = SystemClock()
 
 
 class Socket(Protocol):
-    """What is needed of a socket."""
+    """The methods of a socket that a connection uses."""
 
     def sendall(self, data: bytes, /) -> None:
-        """Send all of it; raises OSError."""
+        """Send all bytes; raises OSError."""
         ...
 
     def recv(self, size: int, /) -> bytes:
-        """Return what has come, or nothing at the end; raises OSError."""
+        """Return received bytes, or none at the end; raises OSError."""
         ...
 
     def settimeout(self, seconds: float | None, /) -> None:
-        """Have the next call wait so long."""
+        """Set the maximum wait of the next call."""
         ...
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         ...
 
 
 def connect(host: str, port: int, seconds: float) -> socket.socket:
-    """Return a connection; raises OSError."""
+    """Open a connection; raises OSError."""
     wire = socket.create_connection(
         (host, port), None if math.isinf(seconds) else seconds
     )
@@ -55,36 +55,36 @@ def connect(host: str, port: int, seconds: float) -> socket.socket:
 def host_header(host: str, port: int) -> str:
     """Return the value of Host (RFC 9112, 3.2)."""
     shown = f"[{host}]" if ":" in host else host.encode("idna").decode("ascii")
-    return shown if port == 80 else f"{shown}:{port}"  # noqa: PLR2004 - that of HTTP
+    return shown if port == 80 else f"{shown}:{port}"  # noqa: PLR2004 - HTTP's port
 
 
 def is_chunked(headers: Headers) -> bool:
-    """Tell whether a request's body is sent in chunks."""
+    """Tell whether the body of a request is sent in chunks."""
     return any(name.lower() == "transfer-encoding" for name, _ in headers)
 
 
 def head(
     method: str, target: str, host: str, headers: Headers, body: bytes | None
 ) -> bytes:
-    """Return the head of a request; raises ValueError for what cannot be sent."""
+    """Return the head of a request; raises ValueError if it cannot be sent."""
     lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
     lines += [f"{name}: {value}" for name, value in headers]
     if body is not None and not is_chunked(headers):
         lines.append(f"Content-Length: {len(body)}")
     if any("\r" in line or "\n" in line for line in lines):
-        raise ValueError(f"a line end within the head of a request: {lines}")
+        raise ValueError(f"a line break in the head of a request: {lines}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
 def framed(headers: Headers, body: bytes | None) -> bytes:
-    """Return a body as it is sent: in one chunk, or as it is."""
+    """Return a body in its transfer coding: one chunk, or unchanged."""
     if not body or not is_chunked(headers):
         return body or b""
     return b"%X\r\n%s\r\n0\r\n\r\n" % (len(body), body)
 
 
 class Wire:
-    """A connection on which answers are read one after the other."""
+    """A connection on which answers are read in sequence."""
 
     def __init__(
         self,
@@ -93,27 +93,26 @@ class Wire:
         answer_seconds: float | None = None,
         ends: float = math.inf,
     ) -> None:
-        """Take a connection; an answer that begins has ten seconds to end.
+        """Use an open connection.
 
-        `answer_seconds` is another bound for that.
-
-        At `ends`, a time of the monotonic clock, everything is over.
+        `answer_seconds`: maximum time from the beginning of an answer to its end,
+        usually ten seconds. `ends`: deadline for everything, by the monotonic clock.
         """
         self._wire = wire
         self._answer_seconds = answer_seconds or ANSWER_SECONDS
         self._ends = ends
         self._rest = b""
-        """What came behind the last answer."""
+        """Bytes after the last answer."""
         self.keeps = True
-        """The last answer did not say that it is the last one."""
+        """Whether the last answer leaves the connection open."""
 
     def send(self, data: bytes, *, seconds: float) -> None:
-        """Send within so many seconds; raises OSError."""
+        """Send all bytes within a time limit; raises OSError."""
         self._wire.settimeout(None if math.isinf(seconds) else seconds)
         self._wire.sendall(data)
 
     def reader(self, method: str) -> Reader:
-        """Return a reader for the next answer, with what is there already.
+        """Return a reader for the next answer, with the bytes received so far.
 
         Raises as `Reader.feed`.
         """
@@ -124,7 +123,7 @@ class Wire:
         return reader
 
     def hear(self, reader: Reader, *, seconds: float) -> bool:
-        """Take what comes next; tell whether anything came in time.
+        """Receive the next bytes; return whether any came in time.
 
         Raises OSError.
         """
@@ -146,9 +145,9 @@ class Wire:
         return True
 
     def receive(self, reader: Reader, *, seconds: float) -> Answer:
-        """Return the answer, which begins within so many seconds; raises OSError.
+        """Return the answer, which must begin within `seconds`; raises OSError.
 
-        Raises BrokenAnswerError where it began and is no whole answer.
+        Raises BrokenAnswerError if it began but is not complete.
         """
         began = CLOCK.monotonic()
         ends = began + seconds
@@ -164,12 +163,12 @@ class Wire:
                 took = self._answer_seconds
                 raise reader.broken(
                     How.TOO_SLOW,
-                    f"the answer did not end in {took:g} s: it came {reader.where}",
+                    f"the answer did not end in {took:g} s: it stopped {reader.where}",
                 )
         self._rest = reader.rest
         self.keeps = reader.keeps
         return reader.answer
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._wire.close()

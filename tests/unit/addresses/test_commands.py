@@ -123,7 +123,7 @@ def test_apply_loads_the_rules_before_the_routes(host: Host, forewarn: Run) -> N
     host.install("nft", "ip")
     status, out, err = forewarn("apply")
     assert (status, out) == (0, "applied: ports 3, way source\n")
-    assert err == "forewarn: web_0: tap0 is not there: apply again when it is\n"
+    assert err == "forewarn: web_0: tap0 does not exist: apply again when it does\n"
     assert host.log() == [
         "nft -f -",
         "ip -4 route replace local 169.254.169.254 dev lo table local proto 169",
@@ -194,8 +194,8 @@ def test_show_tells_who_is_reached_and_who_lies(host: Host, forewarn: Run) -> No
 @pytest.mark.parametrize(
     ("links", "state"),
     [
-        ([{"ifname": "tap0"}], "vmbr0 is not there: apply again when it is"),
-        ([{"ifname": "vmbr0"}], "tap1 is not there yet"),
+        ([{"ifname": "tap0"}], "vmbr0 does not exist: apply again when it does"),
+        ([{"ifname": "vmbr0"}], "tap1 does not exist yet"),
         (
             [{"ifname": "vmbr0"}, {"ifname": "tap1", "master": "br9"}],
             "tap1 is not a port of vmbr0",
@@ -219,7 +219,7 @@ def test_show_says_when_a_tap_is_in_a_bridge_or_a_route_is_gone(
     host.links = [{"ifname": "tap0", "master": "br9"}, *LINKS[2:]]
     host.install("nft", "ip")
     rows = {row["vm"]: row for row in json.loads(forewarn("show", "--json")[1])}
-    assert rows["web_0"]["state"] == "tap0 is a port of br9: write `bridge`"
+    assert rows["web_0"]["state"] == "tap0 is a port of br9: set `bridge`"
     assert rows["db_0"]["state"] == "routes differ: apply again"
 
 
@@ -261,7 +261,7 @@ def test_a_program_that_hangs_is_given_up(
     host.failing = "while :; do :; done"
     host.install("nft", "ip")
     status, _, err = forewarn("apply")
-    assert (status, err) == (1, "forewarn: `nft -f -` did not end\n")
+    assert (status, err) == (1, "forewarn: `nft -f -` timed out\n")
 
 
 def test_a_file_that_is_wrong_changes_nothing(host: Host, forewarn: Run) -> None:

@@ -88,7 +88,7 @@ def test_a_listener_of_both_families_leads_guests_too() -> None:
 
 def test_all_that_is_wrong_is_told_in_the_order_of_the_lines() -> None:
     assert problems(PORT + 'mac = "1"\naddress = 7\nvlan = 1\n') == [
-        'a:4: port.mac: "1" is no MAC such as 52:54:00:12:34:56',
+        'a:4: port.mac: "1" is not a MAC such as 52:54:00:12:34:56',
         'a:5: port.address: must be an IPv4 address such as "192.0.2.4", or a list, not 7',
         "a:6: port.vlan: there is no such key",
     ]
@@ -106,7 +106,9 @@ def test_taps_may_share_an_address_where_listeners_tell_them_apart() -> None:
         both += f'{port}address = "192.0.2.4"\nlisten = "0.0.0.0:{number}"\n'
     assert len(read_plan(both, name="a").ports) == 2
     on_a_bridge = both.replace("address", 'bridge = "br0"\naddress')
-    assert "port.address: 192.0.2.4 is already web_0's" in problems(on_a_bridge)[0]
+    assert (
+        "port.address: 192.0.2.4 is already used by web_0" in problems(on_a_bridge)[0]
+    )
     # Each bridge is another network, so an address may be there once on each.
     on_two = on_a_bridge.replace('"br0"', '"br1"', 1)
     assert len(read_plan(on_two, name="a").ports) == 2
@@ -117,4 +119,4 @@ def test_an_address_is_one_guests_where_it_is_all_that_tells_them_apart() -> Non
         f'{port}address = "192.0.2.4"\nbridge = "{bridge}"\n'
         for port, bridge in ((PORT, "br0"), (OTHER, "br1"))
     )
-    assert "port.address: 192.0.2.4 is already web_0's" in problems(both)[0]
+    assert "port.address: 192.0.2.4 is already used by web_0" in problems(both)[0]

@@ -149,7 +149,9 @@ def test_a_fork_is_told_that_the_world_is_its_parents() -> None:
     for sentence, hint in (lines[0:2], lines[2:4], lines[4:6]):
         assert sentence.startswith("this world belongs to process ")
         assert sentence.endswith(", a fork of it")
-        assert hint == "hint: begin another world here, or reach its VMs by their URLs"
+        assert (
+            hint == "hint: Begin another world here, or use its VMs through their URLs."
+        )
     assert lines[6:] == ["Scheduled", "Scheduled 1"]
 
 
@@ -214,7 +216,7 @@ def test_a_world_that_is_closed_in_its_with_is_judged_once() -> None:
             world.close()
         except NotSeenError as error:
             seen.append(error.message)
-    assert "the protocol was not kept" in seen[0]
+    assert "clients deviated from the protocol" in seen[0]
 
 
 def test_what_fails_by_itself_is_told_and_nothing_else() -> None:

@@ -103,8 +103,8 @@ def test_it(scheduled_events: ScheduledEvents) -> None:
     wanted = {
         "vms=0": "1 to 10000 VMs",
         "'5'": "vms must be a whole number, not '5'",
-        "5, 6": "and vms alone without",
-        "5, vms=6": "and vms alone without",
+        "5, 6": "only vms needs no name",
+        "5, vms=6": "only vms needs no name",
         "nothing=1": "the mark scheduled_events has no 'nothing'; it has vms, *",
         "clock='sun'": "clock must be *, not 'sun'",
     }
@@ -220,8 +220,8 @@ def test_a_wrong_mark_is_told_without_lines_of_ours(pytester: pytest.Pytester) -
             "hint: *--list*",
             "fleet must be the text of a fleet file, or a Path, not 3",
             "settings must be a dictionary of texts, such as *",
-            "a file of the mark scheduled_events cannot be read: *No such file*",
-            "spot-preemption brings its own fleet, so vms says nothing",
+            "cannot read a file of the mark scheduled_events: *No such file*",
+            "spot-preemption has its own fleet, so vms has no effect",
             "hint: *",
         ]
     )
@@ -365,7 +365,7 @@ def test_the_mark_and_the_fixture_are_documented(pytester: pytest.Pytester) -> N
         ["@pytest.mark.scheduled_events(vms=3, [*], together=False, *"]
     )
     fixtures = pytester.runpytest_inprocess("--fixtures")
-    fixtures.stdout.fnmatch_lines(["*Return a world of VMs*"])
+    fixtures.stdout.fnmatch_lines(["*Return a world of simulated VMs*"])
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def test_a_strict_world_fails_only_what_has_passed(pytester: pytest.Pytester) ->
     done.stdout.fnmatch_lines(
         [
             "*ERROR at teardown of test_that_hurries*",
-            "the protocol was not kept:",
+            "clients deviated from the protocol:",
             "  web_0: More than 5 requests within a second (1.9)",
             "*ERROR at teardown of test_that_may_not_do_this*",
             "  web_0: api-version is missing, repeated or unknown (1.3)",
@@ -79,9 +79,9 @@ def test_a_file(scheduled_events: ScheduledEvents) -> None:
     done.stdout.fnmatch_lines(
         [
             "E *RefusedError: this world is closed",
-            "E *hint: ask before its `with` or its test ends",
+            "E *hint: Use the world before its `with` block or its test ends.",
             "E *FileNotFoundError: * No such file or directory: 'faults.toml'",
-            "E *hint: 'faults.toml' is looked for in *",
+            "E *hint: 'faults.toml' is relative to *",
         ]
     )
 
@@ -136,7 +136,7 @@ class TestOfARuleThatCannotBe:
     done.assert_outcomes(failed=1, errors=2, passed=3)
     done.stdout.fnmatch_lines_random(
         [
-            "*the mark scheduled_events needs the fixture scheduled_events*",
+            "*the mark scheduled_events has no effect without the fixture scheduled_events*",
             "hint: def test_that_forgot(scheduled_events)",
             "*the mark scheduled_events has no 'scenaro'*",
             "*the mark scheduled_events has no 'vsm'*",
@@ -147,10 +147,10 @@ class TestOfARuleThatCannotBe:
 @pytest.mark.parametrize(
     ("mark", "said"),
     [
-        ("expect='approved'", "expect says nothing without a scenario or a replay"),
-        ("expect='scenario'", "expect says nothing without a scenario or a replay"),
-        ("scenario=''", "scenario is empty, and nothing would be judged"),
-        ("replay='', expect='asked'", "replay is empty, and nothing would be judged"),
+        ("expect='approved'", "expect has no effect without a scenario or a replay"),
+        ("expect='scenario'", "expect has no effect without a scenario or a replay"),
+        ("scenario=''", "scenario is empty, so nothing would be judged"),
+        ("replay='', expect='asked'", "replay is empty, so nothing would be judged"),
     ],
 )
 def test_a_mark_that_judges_nothing_is_refused(

@@ -52,7 +52,7 @@ def test_it(scheduled_events: ScheduledEvents) -> None:
     done.assert_outcomes(passed=1, errors=1)
     done.stdout.fnmatch_lines(
         [
-            "scenario duty failed, and was not over:",
+            "scenario duty failed before its end:",
             "  web_0 did not approve * within 0.1 s (duty.toml:5)",
         ]
     )
@@ -94,14 +94,14 @@ def test_a_scenario_passes_only_by_what_was_seen(pytester: pytest.Pytester) -> N
     done.assert_outcomes(passed=6, errors=3)
     done.stdout.fnmatch_lines(
         [
-            "scenario user-reboot was not over, and this was not seen yet:",
+            "scenario user-reboot is not finished and still expects:",
             "  a client asks for its events",
-            "hint: give the client its VM's address, or say expect='none'",
-            "scenario user-reboot was not over, and this was not seen yet:",
+            "hint: Give the client its VM's address or use expect='none'.",
+            "scenario user-reboot is not finished and still expects:",
             "  client web_0 approves each event that names it before NotBefore",
             "  client web_0 asks again after its events",
             "hint: *wait_for_scenario*",
-            "scenario user-reboot was not over, and this was not seen yet:",
+            "scenario user-reboot is not finished and still expects:",
             "  client web_0 approves each event that names it before NotBefore",
         ]
     )

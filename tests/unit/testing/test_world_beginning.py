@@ -58,7 +58,10 @@ def test_where_files_run_out_a_world_says_so() -> None:
     with ScheduledEvents() as world:
         with open_files.no_more_files(), pytest.raises(StartError) as told:
             ScheduledEvents()
-        assert told.value.message == "vm web_0 cannot listen: Too many open files"
+        assert (
+            told.value.message
+            == "cannot open a listener for VM web_0: Too many open files"
+        )
         assert "`ulimit -n`" in told.value.hint
         # What was begun of it is gone, and the others live on.
         assert Program(world.vm("web_0").url).events() == []

@@ -78,12 +78,12 @@ def test_only_an_answered_question_for_events_is_asking() -> None:
         assert _ask(vm, "/metadata/instance?api-version=2021-02-01") == 200
         vm.fault("500 x1")
         assert _ask(vm, EVENTS) == 500
-        with pytest.raises(NotSeenError, match=r"events 0 times.*\(3 requests were"):
+        with pytest.raises(NotSeenError, match=r"polled 0 times.*\(3 requests were"):
             vm.assert_asked()
         assert len(vm.requests) == 3
         assert _ask(vm, EVENTS) == 200
         vm.assert_asked()
-        with pytest.raises(NotSeenError, match="events 1 times; expected 4"):
+        with pytest.raises(NotSeenError, match="polled 1 times; expected 4"):
             vm.assert_asked(4)
 
 

@@ -107,7 +107,7 @@ def test_every_step_that_was_due_is_done_when_time_has_passed(tmp_path: Path) ->
         program = Program(world.vm("web_0").url)
         program.look()
         [event] = world.events
-        with pytest.raises(NotSeenError, match=r"time stands still until world\.adv"):
+        with pytest.raises(NotSeenError, match=r"Use world\.advance\(\), since"):
             world.judge()
         program.look()
         event.wait_for_approval(timeout=1)
@@ -196,7 +196,7 @@ expect = { event = "second", approved_by = "web_1", within = "1h" }
 def test_what_a_scenario_has_decided_counts_before_it_is_over(tmp_path: Path) -> None:
     file = tmp_path / "duty.toml"
     file.write_text(DUTY, encoding="utf-8")
-    wanted = r"duty failed, and was not over:\n  web_0 did not .*duty.toml:7\)\nevents"
+    wanted = r"duty failed before its end:\n  web_0 did not .*duty.toml:7\)\nevents"
     with ScheduledEvents(scenario=file) as world:
         Program(world.vm("web_0").url).events()
         # The second order follows the first expectation.
@@ -212,11 +212,11 @@ def test_what_a_scenario_has_yet_to_decide_is_no_success(tmp_path: Path) -> None
     with ScheduledEvents(scenario=file) as world:
         Program(world.vm("web_0").url).events()
         eventually(lambda: world.vm("web_0").events, bool)
-        with pytest.raises(NotSeenError, match="was not over, and this was not seen"):
+        with pytest.raises(NotSeenError, match="is not finished and still expects"):
             world.judge()
         world.close(judge=False)
     with ScheduledEvents(scenario=file, expect="asked") as world:
-        with pytest.raises(NotSeenError, match="not seen yet:\n  a client asks"):
+        with pytest.raises(NotSeenError, match="still expects:\n  a client asks"):
             world.judge()
         Program(world.vm("web_0").url).events()
         eventually(lambda: world.vm("web_0").events, bool)
@@ -249,7 +249,7 @@ def test_a_scenario_is_waited_for_as_long_as_it_takes(
     with ScheduledEvents(scenario=file, speed=200) as world:
         programs = [Program(vm.url, vm.name).running() for vm in world.vms]
         with programs[0], programs[1]:
-            with pytest.raises(NotSeenError, match=r"duty was not over within 0 s"):
+            with pytest.raises(NotSeenError, match=r"duty did not end within 0 s"):
                 world.wait_for_scenario(timeout=0)
             assert world.wait_for_scenario().passed
             assert world.run_scenario(file).passed
@@ -291,7 +291,7 @@ def test_names_are_for_worlds_without_a_scenario_too() -> None:
         ({"names": ["a", "a"]}, "the name 'a' is given twice"),
         ({"names": ["a b"]}, "must not contain blanks"),
         ({"names": ["a", "b"], "vms": 1}, "there are 2 names for 1 VMs"),
-        ({"names": ["a"], "fleet": SOLO}, "names say nothing beside a fleet"),
+        ({"names": ["a"], "fleet": SOLO}, "names have no effect with a fleet"),
         (
             {"names": ["a"], "fleet": SOLO, "scenario": "user-reboot"},
             "there is no VM 'a' in the fleet",
@@ -316,7 +316,7 @@ def test_a_scenario_that_is_not_over_in_time_says_what_it_waits_for() -> None:
         with pytest.raises(NotSeenError) as unseen:
             world.wait_for_scenario(timeout=0.2)
         said = str(unseen.value)
-        assert "user-reboot was not over within 0.2 s, and waited for: " in said
+        assert "user-reboot did not end within 0.2 s; it waited for: " in said
         assert "web_0 approves each event that names it" in said
         assert "reboot of vm web_0 is Announced" in said
         world.close(judge=False)

@@ -8,17 +8,17 @@ _INPUT = (
         metavar="FILE",
         is_optional=True,
         default="addresses.toml",
-        help="Which guest is behind which interface; addresses.toml if it is not "
-        "named, - for standard input.",
+        help="Plan file with the guest behind each interface; - for standard input. "
+        "Default: addresses.toml.",
     ),
     Option(
         name="--fleet",
         metavar="FILE",
-        help="A fleet file: the VMs' addresses and listeners that FILE leaves out.",
+        help="Fleet file with the VMs' addresses and listeners that FILE omits.",
     ),
 )
 _DRY_RUN = Option(
-    name="--dry-run", is_flag=True, help="Print what would be done, and do nothing."
+    name="--dry-run", is_flag=True, help="Print the changes without making them."
 )
 
 GROUP = {"addresses": "let the guests of this host reach 169.254.169.254"}
@@ -27,9 +27,9 @@ ADDRESSES = (
     Command(
         path=("addresses", "plan"),
         summary="print how guests would reach 169.254.169.254",
-        text="Print the nftables rules and routes by which each guest of this host "
-        "reaches the service, as a shell script. Nothing is changed, and root is not "
-        "needed.",
+        text="Print a shell script with the nftables rules and routes that let each "
+        "guest of this host reach the service. This changes nothing and does not need "
+        "root.",
         run="forewarn.cli.addresses:plan",
         options=(*_INPUT, JSON),
         examples=(
@@ -40,10 +40,10 @@ ADDRESSES = (
     Command(
         path=("addresses", "apply"),
         summary="let the guests of this host reach 169.254.169.254",
-        text="Make this host's rules and routes those of the file: the rules in one "
-        "transaction, in tables of our own. What an earlier file wanted and this one "
-        "does not is removed. It may be repeated at any time, and is to be when a "
-        "routed tap has come back.",
+        text="Apply the rules and routes of the file to this host. The rules are "
+        "loaded in one transaction, in separate tables. Rules and routes of an earlier "
+        "file are removed if this file does not need them. You can run this at any "
+        "time. Run it again when a routed tap has been recreated.",
         run="forewarn.cli.addresses:apply",
         options=(*_INPUT, _DRY_RUN),
         examples=(
@@ -53,19 +53,19 @@ ADDRESSES = (
     ),
     Command(
         path=("addresses", "show"),
-        summary="show which guests reach 169.254.169.254, and who forges",
-        text="Show each guest of the file: whether its interface is there and its "
-        "rules are in force, how many packets it has sent to the service, and how "
-        "many were dropped because they claimed to be another's.",
+        summary="show which guests reach 169.254.169.254 and which send spoofed packets",
+        text="Show each guest of the file: whether its interface exists and its rules "
+        "are active, how many packets it has sent to the service, and how many were "
+        "dropped because their source address was spoofed.",
         run="forewarn.cli.addresses:show",
         options=(*_INPUT, JSON),
         examples=("forewarn addresses show addresses.toml",),
     ),
     Command(
         path=("addresses", "undo"),
-        summary="remove all that `addresses apply` has made",
-        text="Remove our nftables tables, routes and rules from this host, and nothing "
-        "else. No file is needed: they carry our name and number.",
+        summary="remove all changes of `addresses apply`",
+        text="Remove forewarn's nftables tables, routes and rules from this host, and "
+        "nothing else. This needs no file: they have forewarn's name and number.",
         run="forewarn.cli.addresses:undo",
         options=(_DRY_RUN,),
         examples=("forewarn addresses undo",),

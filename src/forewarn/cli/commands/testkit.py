@@ -1,4 +1,4 @@
-"""The commands of the test kit: what other servers and clients are held to."""
+"""The commands of the test kit: checks, recordings and worlds for tests."""
 
 from forewarn.cli.command_table import JSON, Command, Option
 from forewarn.protocol.versions import NEWEST, VERSIONS
@@ -6,10 +6,10 @@ from forewarn.protocol.versions import NEWEST, VERSIONS
 CONFORM = Command(
     path=("conform",),
     summary="check any endpoint against the protocol",
-    text="Ask the endpoint at URL as a VM would, clause by clause, and report what was "
-    "expected and what was seen. A clause is kept, or broken, only by what was seen of "
-    "it; otherwise it is not tried, and the report says what it needs. Nothing is "
-    "approved unless --approve is given. The status is 1 if a clause is broken, or if "
+    text="Send requests to the endpoint at URL as a VM does, and report for each "
+    "clause what was expected and what was seen. A check passes or fails only if the "
+    "answers show it. Otherwise it is not tried, and the report says what it needs. "
+    "Without --approve, no event is approved. The status is 1 if a check failed, or if "
     "no document was seen.",
     run="forewarn.cli.conform:conform",
     options=(
@@ -21,39 +21,41 @@ CONFORM = Command(
         Option(
             name="--approve",
             is_flag=True,
-            help="Approve events too: at a real platform this starts their impact.",
+            help="Approve events too. On a real platform, this starts their impact.",
         ),
         Option(
             name="--watch",
             metavar="DURATION",
             default="0s",
-            help="Go on reading the document for so long, once a second, judge each "
-            "document and how they change, and try what needs an event when there is "
-            "one. Ctrl-C ends the watch and makes the report. 0s if it is not given.",
+            help="After the checks, read the document once a second for this long, "
+            "judge the documents and their changes, and run checks that need an event "
+            "when there is one. Ctrl-C ends the watch and prints the report. Default: "
+            "0s.",
         ),
         Option(
             name="--others-approve",
             is_flag=True,
-            help="Others approve events meanwhile, such as an agent in this VM: what "
-            "starts before its NotBefore is then no fault.",
+            help="Other clients approve events meanwhile, such as an agent in this VM. "
+            "An event that starts before its NotBefore is then not a failure.",
         ),
         Option(
             name="--speed",
             metavar="NUMBER",
             default="1",
-            help="What the endpoint divides its notices by, as `simulate --speed` "
-            "does; 1 if it is not given.",
+            help="Factor by which the endpoint shortens its notices, as with `simulate "
+            "--speed`. Default: 1.",
         ),
         Option(
             name="--evidence",
             is_flag=True,
-            help="Show the requests and answers that each verdict rests on, with their "
-            "times; JSON always has them.",
+            help="Show the requests and answers behind each verdict, with their times. "
+            "JSON always has them.",
         ),
         Option(
             name="--report",
             metavar="FILE",
-            help="Also write the report: as JSON if FILE ends in .json, else Markdown.",
+            help="Also write the report to FILE: as JSON if it ends in .json, else as "
+            "Markdown.",
         ),
         JSON,
     ),
@@ -66,54 +68,54 @@ CONFORM = Command(
 
 RECORD = Command(
     path=("record",),
-    summary="watch an endpoint and keep what it answers",
-    text="Poll the endpoint at URL as a VM would and write each different answer, and "
-    "each failure, to FILE, until Ctrl-C or the end of --for. Nothing is ever approved. "
-    "`forewarn simulate --replay FILE` serves the file again. The status is 3 if "
-    "nobody ever answered.",
+    summary="poll an endpoint and record its answers",
+    text="Poll the endpoint as a VM does, and write each new answer and each failure "
+    "to FILE, until Ctrl-C or the end of --for. No event is approved. `forewarn "
+    "simulate --replay FILE` replays the recording. The status is 3 if the endpoint "
+    "never answered.",
     run="forewarn.cli.record:record",
     options=(
         Option(
             name="-o",
             metavar="FILE",
             is_needed=True,
-            help="Where to write, as JSON Lines; - is standard output. A file that is "
-            "there and not empty is left alone.",
+            help="File for the recording, as JSON Lines; - for standard output. A file "
+            "that is not empty is never overwritten.",
         ),
         Option(
             name="--endpoint",
             metavar="URL",
-            help="The endpoint; else FOREWARN_ENDPOINT, else http://169.254.169.254.",
+            help="The endpoint. Default: FOREWARN_ENDPOINT, or http://169.254.169.254.",
         ),
         Option(
             name="--pseudonyms",
             is_flag=True,
-            help="Replace names of VMs, ids of events and all else that could name "
-            "anybody, before it is written.",
+            help="Replace names of VMs, IDs of events and all other identifying values "
+            "in the recording.",
         ),
         Option(
             name="--poll",
             metavar="DURATION",
             default="1s",
-            help="How often to ask; 1s if it is not given.",
+            help="Interval between two polls. Default: 1s.",
         ),
         Option(
             name="--for",
             metavar="DURATION",
-            help="How long to record; else until Ctrl-C.",
+            help="Length of the recording. Default: until Ctrl-C.",
         ),
         Option(
             name="--version",
             choices=tuple(version.name for version in VERSIONS),
             default=NEWEST.name,
-            help=f"The api-version to ask with; {NEWEST.name} if it is not given.",
+            help=f"The api-version of the requests. Default: {NEWEST.name}.",
         ),
         Option(
             name="--timeout",
             metavar="DURATION",
             default="10s",
-            help="How long to wait for an answer; the first one has 130s at least. 10s "
-            "if it is not given.",
+            help="Timeout of an answer; at least 130s until the first answer. Default: "
+            "10s.",
         ),
     ),
     examples=(
@@ -125,12 +127,12 @@ RECORD = Command(
 
 CHANNEL = Command(
     path=("testkit",),
-    summary="worlds for tests in any language, by JSON Lines",
-    text="Each line on standard input orders something of a simulated world: VMs with "
-    "addresses of their own, maintenance, waits and assertions. Each line on standard "
-    "output is the answer. The end of the input ends it, with "
-    "status 1 where a world that was open then has not seen what it expects of clients. "
-    "The page 'Test kit channel' has the verbs.",
+    summary="provide worlds for tests in any language, through JSON Lines",
+    text="Each line on standard input is a request to a simulated world: for VMs with "
+    "addresses, maintenance, waits or assertions. Each line on standard output is the "
+    "answer. The program ends with its input. The status is 1 if clients have not met "
+    "the expectations of a world that was still open. The page 'Test kit channel' lists "
+    "the verbs.",
     run="forewarn.cli.testkit:testkit",
     examples=("forewarn testkit",),
 )

@@ -1,5 +1,6 @@
-"""Does an endpoint keep the protocol? Checks, what they saw, and the report.
+"""Checks whether an endpoint follows the protocol, with evidence and a report.
 
-`inquiry` asks and remembers, `checks` has every check, `examination` runs them, and
-`verdicts` says what may come of one: no clause is kept, or broken, without a witness.
+`inquiry` sends requests and records the answers. `checks` lists every check, and
+`examination` runs them. `verdicts` defines the results: no clause passes or fails
+without evidence.
 """

@@ -1,4 +1,4 @@
-"""Rules for every answer: that there is one, its errors, its type and its tag."""
+"""Rules for every answer: its status, error body, content type and ETag."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ AN_APPROVAL = "--approve, and an event"
 
 
 IDENTITY = "identity"
-"""The Content-Encoding of a body that is not compressed."""
+"""The Content-Encoding of an uncompressed body."""
 
 
 def _read(seen: Transcript) -> Iterator[Witness]:
@@ -41,7 +41,7 @@ def _refusals(seen: Transcript) -> Iterator[Witness]:
         except ValueError as error:
             yield against(f"{what}: {error}: {exchange.outcome}", exchange)
         else:
-            wrong = f"{what}: no sentence in `error`: {exchange.outcome}"
+            wrong = f"{what}: `error` has no message: {exchange.outcome}"
             yield Witness(
                 saw=f"{what}: {exchange.status}",
                 exchanges=(exchange,),
@@ -85,7 +85,7 @@ def _whole_bodies(seen: Transcript) -> Iterator[Witness]:
         if exchange.broken and exchange.broken is not How.MALFORMED:
             yield against(f"{what}: {exchange.failure}", exchange)
         elif exchange.payload:
-            saw = f"{what}: {len(exchange.payload)} bytes, as it says"
+            saw = f"{what}: {len(exchange.payload)} bytes, as announced"
             yield Witness(saw=saw, exchanges=(exchange,))
 
 
@@ -109,13 +109,14 @@ def _first_answer(seen: Transcript) -> Iterator[Witness]:
     if shown is first:
         yield Witness(saw=saw, exchanges=(first,))
     else:
-        yield against(f"{saw}, and request {shown.number} a document", first, shown)
+        yield against(f"{saw}; request {shown.number} got a document", first, shown)
 
 
 def _own_resources(seen: Transcript) -> Iterator[Witness]:
-    """Compare compute.name with Resources: the name of a guest's host is none of them.
+    """Compare compute.name with Resources, which must not have the guest's host name.
 
-    Others' names say nothing, so only one that looks like it is a complaint.
+    Names of other VMs prove nothing, so only a name that resembles compute.name is a
+    violation.
     """
 
     asked = [
@@ -131,14 +132,14 @@ def _own_resources(seen: Transcript) -> Iterator[Witness]:
             for name in texts(event.get("Resources")) or []:
                 named.setdefault(name, shown.document.exchange)
     if seen.name in named:
-        saw = f"compute.name and Resources say {seen.name}"
+        saw = f"compute.name and Resources both have {seen.name}"
         yield Witness(saw=saw, exchanges=(asked[0], named[seen.name]))
         return
     for name, exchange in named.items():
         if _letters(name) == _letters(seen.name.partition(".")[0]):
             yield against(
-                f"compute.name is {brief(seen.name)}, and Resources has {brief(name)}: "
-                "one VM, two names",
+                f"compute.name is {brief(seen.name)}, but Resources has {brief(name)}: "
+                "one VM has two names",
                 asked[0],
                 exchange,
             )
@@ -151,7 +152,7 @@ def _letters(name: str) -> str:
 def _empty_answers(seen: Transcript) -> Iterator[Witness]:
     for event_id, exchanges in seen.approved.items():
         for exchange in exchanges:
-            wrong = f"an approval of {event_id} is answered with {exchange.outcome}"
+            wrong = f"an approval of {event_id} was answered with {exchange.outcome}"
             yield Witness(
                 saw=f"an approval of {event_id}: 200 and no body",
                 exchanges=(exchange,),
@@ -179,7 +180,7 @@ def _whole(seen: Transcript) -> Iterator[Witness]:
     for each in seen.newest:
         if each.reads > 1:
             yield Witness(
-                saw=f"{each.reads} reads of one document, each with all of it",
+                saw=f"{each.reads} reads of one document, each complete",
                 exchanges=(each.document.exchange, each.last),
             )
 
@@ -190,7 +191,7 @@ def _old_tags(seen: Transcript) -> Iterator[Witness]:
         what = f"If-None-Match: {tag}, the tag of an earlier document"
         events = ", ".join(map(describe, each.new.events)) or "no events"
         wrong = (
-            f"{what}: the document has {events}, and the answer is "
+            f"{what}: the document has {events}, but the answer is "
             f"{each.exchange.outcome}"
         )
         is_right = each.exchange.status == each.new.exchange.status
@@ -206,11 +207,11 @@ RULES = (
         "1.1",
         "each GET of the document is answered",
         _read,
-        needs="an endpoint that takes so many requests",
+        needs="an endpoint that accepts this many requests",
     ),
     Rule(
         "1.8",
-        "a refusal is JSON with a sentence",
+        "a refusal is JSON with a message",
         _refusals,
         needs="a request that is refused",
     ),
@@ -222,7 +223,7 @@ RULES = (
     ),
     Rule(
         "1.10",
-        "without a tag the document is whole",
+        "a GET without a tag gets the whole document",
         _whole,
         needs="two reads of one document",
     ),
@@ -234,25 +235,25 @@ RULES = (
     ),
     Rule(
         "1.11",
-        "the instance has the name that events have",
+        "instance and events have the same name",
         _own_resources,
         needs="an event that names this VM",
     ),
     Rule(
         "1.12",
-        "JSON is typed as such, in UTF-8",
+        "JSON has its content type, in UTF-8",
         _content_types,
         needs="an answer that is JSON",
     ),
     Rule(
         "1.12",
-        "nothing is compressed unasked",
+        "no body is compressed without a request for it",
         _as_they_are,
         needs="an answer with a body",
     ),
     Rule(
         "1.12",
-        "each answer goes on to its end",
+        "each answer is complete",
         _whole_bodies,
         needs="an answer with a body",
     ),

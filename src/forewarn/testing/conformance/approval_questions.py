@@ -1,7 +1,7 @@
-"""Questions of section 3 that are sent as approvals.
+"""Questions of section 3 that send approvals.
 
-Those that name an event of the document need leave to approve, even where they must be
-refused: an endpoint with a fault would approve the event because of them.
+If a request names an event of the document, it needs the user's consent, even if the
+endpoint must refuse it: a faulty endpoint could approve the event anyway.
 """
 
 import json
@@ -27,7 +27,7 @@ from forewarn.testing.conformance.request_questions import FORWARDED
 from forewarn.testing.conformance.verdicts import Witness, has_status
 
 STRANGE_ID = "00000000-0000-4000-8000-000000000000"
-"""A GUID that no event has."""
+"""A GUID that is not the ID of any event."""
 
 MALFORMED = (
     b"",
@@ -70,7 +70,7 @@ def _unknown(inquiry: Inquiry) -> Iterator[Witness]:
         exchange = inquiry.post(start_requests(strange))
         what = f"POST of the unknown EventId {strange}"
         told.append(exchange.payload.replace(strange.encode(), b""))
-        wrong = f"{what}: not told as another unknown one: {exchange.outcome}"
+        wrong = f"{what}: the answer differs from the first one: {exchange.outcome}"
         yield has_status(exchange, 400, what)
         yield Witness(
             saw=what,
@@ -79,11 +79,11 @@ def _unknown(inquiry: Inquiry) -> Iterator[Witness]:
         )
 
 
-# What names an event.
+# Approvals that name an event.
 
 
 def _is_free(inquiry: Inquiry, event: Members) -> bool:
-    """Tell whether an event is Scheduled, and was not approved from here."""
+    """Tell whether an event is Scheduled and not yet approved by this client."""
     is_scheduled = event.get("EventStatus") == "Scheduled"
     return is_scheduled and event_id(event) not in inquiry.seen.approved
 
@@ -99,11 +99,11 @@ def _approved_id(inquiry: Inquiry) -> str:
     for event in inquiry.events():
         if event_id(event) and event_id(event) in inquiry.seen.approved:
             return event["EventId"]
-    raise UntriedError("an event that was approved from here")
+    raise UntriedError("an event that this client has approved")
 
 
 def _any_id(inquiry: Inquiry) -> str:
-    """Return the id of an event, rather one that an approval does not harm any more."""
+    """Return the ID of an event, preferably of one that is approved or Started."""
     approved = inquiry.seen.approved
     found = [event for event in inquiry.events() if event_id(event)]
     if not found:
@@ -124,7 +124,7 @@ def _bad_entry(inquiry: Inquiry) -> Iterator[Witness]:
         (target(), (*METADATA, FORWARDED)),
         (target("latest"), METADATA),
     ):
-        # Rules of 1.3, 1.6 and 1.7 judge these statuses: here it counts that nothing starts.
+        # Rules of 1.3, 1.6 and 1.7 judge these statuses. Here, no event may start.
         inquiry.ask("POST", where, headers=headers, body=start_requests(key))
     for ids in ((key, STRANGE_ID), (STRANGE_ID, key), (key, "x"), (key, None)):
         exchange = inquiry.post(start_requests(*ids))
@@ -159,7 +159,7 @@ def _approve(
 def _first(
     wanted: Callable[[Inquiry, Members], bool], *, version: ApiVersion = NEWEST
 ) -> Callable[[Inquiry], Iterator[Witness]]:
-    """Return what approves the first event that is wanted."""
+    """Return a question that approves the first event that `wanted` selects."""
 
     def ask(inquiry: Inquiry) -> Iterator[Witness]:
         for event in inquiry.events():
@@ -239,8 +239,8 @@ def _is_for_several(_inquiry: Inquiry, event: Members) -> bool:
 def _for_others(inquiry: Inquiry) -> Iterator[Witness]:
     name = inquiry.seen.name
     if not name:
-        raise UntriedError("an endpoint that says what its VM is called")
-    # The last one, rather than one that other questions have approved together.
+        raise UntriedError("an endpoint that reports its VM's name")
+    # The last event, since other questions approve the first ones together.
     for event in reversed(inquiry.events()):
         names = texts(event.get("Resources"))
         if names and name not in names and event_id(event):
@@ -251,7 +251,7 @@ def _for_others(inquiry: Inquiry) -> Iterator[Witness]:
 QUESTIONS = (
     Question("3.3", "malformed bodies are 400", _malformed),
     Question("3.3", "unknown ids are 400", _unknown),
-    # What is approved later must not be approved yet.
+    # These need an event that is not approved yet.
     Question("3.3", "one bad entry refuses all", _bad_entry, approves=True, waits=True),
     Question(
         "3.3", "an id in a malformed body is 400", _bad_forms, approves=True, waits=True
@@ -265,20 +265,20 @@ QUESTIONS = (
     ),
     Question(
         "3.2",
-        "an approval of a user's order is 200",
+        "an approval of a user's request is 200",
         _first(lambda inquiry, event: _is_free(inquiry, event) and is_order(event)),
-        needs="a Reboot or Redeploy of one VM that a user ordered",
+        needs="a Reboot or Redeploy of one VM that a user requested",
         approves=True,
     ),
     Question(
         "3.1",
-        "several events at once",
+        "several events in one approval",
         _several,
         needs="two events in one document",
         approves=True,
     ),
-    Question("3.1", "old clients' members are tolerated", _forms, approves=True),
-    Question("2.3", "an id is read in any case", _lower_case, approves=True),
+    Question("3.1", "old clients' members are accepted", _forms, approves=True),
+    Question("2.3", "an id is accepted in any case", _lower_case, approves=True),
     Question("3.2", "repeats are 200", _repeats, approves=True),
     Question(
         "3.2",
@@ -294,7 +294,7 @@ QUESTIONS = (
         needs="an event that is removed while it is watched",
         approves=True,
     ),
-    Question("1.12", "a POST may be of any type", _content_types, approves=True),
+    Question("1.12", "a POST may have any type", _content_types, approves=True),
     Question(
         "3.3",
         "a hidden event can be approved",
@@ -316,6 +316,6 @@ QUESTIONS = (
         needs="an event that names other VMs only",
         approves=True,
     ),
-    # Something is approved by now.
+    # The questions before have approved an event.
     Question("1.12", "an approval may come in chunks", _chunked, approves=True),
 )

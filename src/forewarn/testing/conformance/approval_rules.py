@@ -1,4 +1,4 @@
-"""Rules of what follows from an approval, and from one that was refused."""
+"""Rules for the effects of approvals, and of refused ones."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,36 +24,37 @@ from forewarn.testing.conformance.transcript import Shown, Step, Transcript
 from forewarn.testing.conformance.verdicts import Witness, against, has_status
 
 CANCELLED_WITHIN: Micros = MINUTE
-"""An event that is removed so soon after its approval was cancelled by it. Later the
-platform may have cancelled it for another reason, as it may at any time (4.5)."""
+"""If an event is removed within this time after its approval, the approval cancelled
+it. Later, the platform may have cancelled it for another reason (4.5)."""
 
 
 START_WITHIN: Micros = 2 * MINUTE
-"""So soon what nobody else holds is Started: all approvals are in, or it is due."""
+"""Maximum time until an event is Started, once it has all approvals or is due and
+nothing delays it."""
 
 AN_EVENT = "--approve, and a Scheduled event"
 AN_ORDER = (
     "--approve, a longer --watch, and a Reboot or Redeploy of one VM that a user "
-    "ordered"
+    "requested"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approved:
-    """An event that was Scheduled when it was approved from here."""
+    """An event that was Scheduled when this client approved it."""
 
     key: str
     event: Members
-    """As it was shown before."""
+    """The event before the approval."""
     post: Exchange
     """The first approval."""
     before: Shown
     """The last document before it."""
     after: tuple[Shown, ...]
-    """Documents that were read after it; the first may be the same as before."""
+    """Documents that were read after it; the first may equal `before`."""
 
     def events_after(self) -> Iterator[tuple[Shown, Members]]:
-        """Yield the event as it was shown afterwards."""
+        """Yield the event in each document after the approval."""
         for shown in self.after:
             event = shown.document.by_id.get(self.key)
             if event is not None:
@@ -61,7 +62,7 @@ class Approved:
 
     @property
     def started(self) -> tuple[Shown, Members] | None:
-        """Return where it was shown Started first, or None."""
+        """Return the first document that shows it as Started, or None."""
         for shown, event in self.events_after():
             if event.get("EventStatus") == "Started":
                 return shown, event
@@ -88,18 +89,18 @@ def _approved(seen: Transcript) -> Iterator[Approved]:
 
 
 def _approved_starts(seen: Transcript) -> Iterator[Witness]:
-    """Judge what becomes of approved events.
+    """Judge whether approved events are shown as Started.
 
-    One that goes without being Started may have been cancelled in this very moment, as
-    it may at any time (4.5). Two of different causes, and none that is Started, are no
-    chance.
+    The platform may cancel an event at any time (4.5), also right after its approval.
+    So one event that disappears proves nothing. Two events with different causes, while
+    no event is shown as Started, are a violation.
     """
     gone: list[tuple[Approved, Step]] = []
     approved = list(_approved(seen))
     for each in approved:
         if each.started is not None:
             yield Witness(
-                saw=f"{each.key} was approved, and is Started",
+                saw=f"{each.key} was approved and is Started",
                 exchanges=(each.post, each.started[0].document.exchange),
             )
         elif (step := _vanished(each)) is not None:
@@ -109,14 +110,14 @@ def _approved_starts(seen: Transcript) -> Iterator[Witness]:
     for (one, step), (other, its) in combinations(gone, 2):
         if not starts.is_same_cause(one.event, other.event):
             yield against(
-                f"{one.key} and {other.key} were approved, and removed without being "
-                "shown Started",
+                f"{one.key} and {other.key} were approved and then removed, but never "
+                "shown as Started",
                 *(one.post, *step.exchanges, other.post, *its.exchanges),
             )
 
 
 def _vanished(approved: Approved) -> Step | None:
-    """Return the step that removed an event because it was approved, or None."""
+    """Return the step in which the approval of an event removed it, or None."""
     before = approved.before
     for shown in approved.after:
         if approved.key in shown.document.by_id:
@@ -124,7 +125,7 @@ def _vanished(approved: Approved) -> Step | None:
             continue
         event = before.document.by_id[approved.key]
         if any(starts.is_begun(event, each) for each in shown.document.events):
-            # It goes on under another id, which is for a rule of 2.3 to say.
+            # It continues with another ID; a rule of 2.3 judges that.
             return None
         step = Step(before=before, after=shown)
         soon = shown.document.exchange.at - approved.post.at <= CANCELLED_WITHIN
@@ -133,9 +134,10 @@ def _vanished(approved: Approved) -> Step | None:
 
 
 def _takes_effect(seen: Transcript, *, together: bool) -> Iterator[Witness]:
-    """Judge approvals of what a user ordered for one VM: nobody else holds it.
+    """Judge approvals of events that a user requested for one VM.
 
-    What else is done to that VM does, for as long as it is Started. Of several events in one approval each is judged, also those after the first.
+    Only another Started event of that VM may delay such an event. If one approval has
+    several events, each of them is judged.
     """
     for each in _approved(seen):
         due = not_before(each.event)
@@ -154,14 +156,14 @@ def _takes_effect(seen: Transcript, *, together: bool) -> Iterator[Witness]:
         waited = waits[-1].at - max([each.post.at, *busy]) if waits else 0
         if waited > START_WITHIN:
             yield against(
-                f"{describe(each.event)} was approved{how}, and still waits "
-                f"{describe_duration(waited)} later, or after the last Started event "
-                "of its VM",
+                f"{describe(each.event)} was approved{how} and is still waiting "
+                f"{describe_duration(waited)} after the approval, or after the last "
+                "Started event of its VM",
                 *(each.post, waits[-1]),
             )
         elif each.started and each.started[0].document.at < due - DATES_APART:
             yield Witness(
-                saw=f"{each.key} was approved{how}, and is Started before NotBefore",
+                saw=f"{each.key} was approved{how} and is Started before NotBefore",
                 exchanges=(each.post, each.started[0].document.exchange),
             )
 
@@ -174,17 +176,17 @@ def _covers_all(seen: Transcript) -> Iterator[Witness]:
         shown, event = each.started
         found = texts(event.get("Resources")) or []
         left = {*names} - {*found} - _leaving(seen, each.key, before=shown)
-        wrong = f"{each.key} named {names} when it was approved, and is Started for "
+        wrong = f"{each.key} named {names} when it was approved, but is Started for "
         if left or len(found) > 1:
             yield Witness(
-                saw=f"{each.key} was approved, and is Started for {', '.join(found)}",
+                saw=f"{each.key} was approved and is Started for {', '.join(found)}",
                 exchanges=(each.post, shown.document.exchange),
                 complaint=f"{wrong}{found}" if left else "",
             )
 
 
 def _leaving(seen: Transcript, key: str, *, before: Shown) -> set[str]:
-    """Return VMs that other events name: these may delete them, or move them away."""
+    """Return the VMs of other events, which may delete these VMs or move them away."""
     found: set[str] = set()
     for shown in seen.newest:
         if shown.document.exchange.number < before.document.exchange.number:
@@ -204,7 +206,7 @@ def _postpones_nothing(seen: Transcript) -> Iterator[Witness]:
             if later is not None and later > due:
                 yield against(
                     f"NotBefore of {each.key} was {format_http_date(due)} when it was "
-                    f"approved, and is {format_http_date(later)}",
+                    f"approved; now it is {format_http_date(later)}",
                     *(each.post, shown.last),
                 )
             saw = f"{each.key} is {event.get('EventStatus')} after its approval"
@@ -228,11 +230,11 @@ def _refusals_approve_nothing(seen: Transcript) -> Iterator[Witness]:
         for start in starts.early(seen, step):
             key = event_id(start.event)
             posts = seen.refusals(key, before=step.after.document.exchange)
-            # Nothing else can have started it.
+            # Only the refused requests can have started it.
             if posts and starts.names_only_this_vm(seen, start.event):
                 yield against(
                     f"{key} was Started {describe_duration(start.early)} before its "
-                    f"NotBefore, and only refused requests named it: "
+                    f"NotBefore, but only refused requests named it: "
                     f"{posts[-1].body!r} got {posts[-1].outcome}",
                     *(posts[-1], *step.exchanges),
                 )
@@ -241,7 +243,7 @@ def _refusals_approve_nothing(seen: Transcript) -> Iterator[Witness]:
 def _heads(
     is_wrong: Callable[[Exchange], str],
 ) -> Callable[[Transcript], Iterator[Witness]]:
-    """Judge approvals of known events with something wrong in their heads."""
+    """Judge approvals of existing events with an error in the request's head."""
 
     def witnesses(seen: Transcript) -> Iterator[Witness]:
         for post in seen.exchanges:
@@ -298,7 +300,7 @@ RULES = (
     ),
     Rule(
         "3.4",
-        "an approval counts for all named",
+        "an approval covers every named VM",
         _covers_all,
         needs="--approve, and an event that names two VMs and is Started after its "
         "approval",
@@ -311,9 +313,9 @@ RULES = (
     ),
     Rule(
         "4.2",
-        "what is approved is shown Started",
+        "an approved event is shown as Started",
         _approved_starts,
-        needs="--approve, and an event that is Started after its approval (others may "
-        "have to approve it too), or two that are removed without",
+        needs="--approve, and an event that is Started after its approval (other VMs "
+        "may have to approve it too), or two events that are removed without a start",
     ),
 )

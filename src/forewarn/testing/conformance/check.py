@@ -1,4 +1,4 @@
-"""What a check is: a question that asks an endpoint, or a rule for what was seen."""
+"""The two kinds of checks: questions send requests, rules judge recorded answers."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,22 +11,27 @@ from forewarn.testing.conformance.verdicts import Verdict, Witness, judge
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """It sends requests, and judges what they get."""
+    """A check that sends requests and judges the answers."""
 
     clause: str
     title: str
-    """What an endpoint that keeps the clause does, in a few words."""
+    """Short description of an endpoint that follows the clause."""
     witnesses: Callable[[Inquiry], Iterable[Witness]]
-    """Sends the requests; raises UntriedError or NoAnswerError."""
+    """Sends the requests and yields witnesses; raises UntriedError or NoAnswerError."""
     needs: str = "nothing but an endpoint"
-    """What was not there if there are no witnesses."""
+    """Condition that was missing if the check yields no witness."""
     approves: bool = False
-    """It approves an event, or would at an endpoint with a fault: ask first."""
+    """Whether it approves an event, or could do so at a faulty endpoint. Such a check
+    needs the user's consent."""
     waits: bool = False
-    """What was refused may start an event a moment later: a rule looks for that."""
+    """Whether to read the document again after a pause. A faulty endpoint may start an
+    event although it refused the approval; a rule looks for that."""
 
     def ask(self, inquiry: Inquiry) -> Verdict:
-        """Return what comes of it; raises UntriedError or NoAnswerError."""
+        """Send the requests and return the verdict.
+
+        Raises UntriedError or NoAnswerError.
+        """
         verdict = judge(self.witnesses(inquiry), needs=self.needs)
         if self.waits:
             inquiry.wait()
@@ -36,7 +41,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """It judges everything that was seen, whoever asked for it."""
+    """A check that judges all recorded answers, whichever check requested them."""
 
     clause: str
     title: str
@@ -44,7 +49,7 @@ class Rule:
     needs: str
 
     def judge(self, seen: Transcript) -> Verdict:
-        """Return what comes of it."""
+        """Return the verdict on a transcript."""
         return judge(self.witnesses(seen), needs=self.needs)
 
 

@@ -1,4 +1,4 @@
-"""Every check of an endpoint, and what no question from one VM can find out."""
+"""All checks of an endpoint, and the clauses that one VM cannot check."""
 
 from forewarn.testing.conformance import (
     answer_rules,
@@ -17,8 +17,8 @@ QUESTIONS: tuple[Question, ...] = (
     *traffic_questions.QUESTIONS,
     *approval_questions.QUESTIONS,
 )
-"""In the order in which they are asked: those that approve come last, since they may
-use up the only event there is."""
+"""All questions, in the order in which they are asked. Those that approve come last,
+because they may use up the only event."""
 
 RULES: tuple[Rule, ...] = (
     *answer_rules.RULES,
@@ -30,19 +30,23 @@ RULES: tuple[Rule, ...] = (
 
 CHECKS: tuple[Check, ...] = (*QUESTIONS, *RULES)
 
-_ORDERS = "orders to the platform"
-_HYPERVISOR = "a hypervisor to look at"
+_ORDERS = "requests to the platform"
+_HYPERVISOR = "access to the hypervisor"
 _SCOPES = "VMs of several scopes and tenants"
-_SILENCE = "VMs that never asked, or a day of silence"
-_CLIENT = "a client to judge, not an endpoint"
-_AIDS = "aids for tests to judge, not an endpoint"
+_SILENCE = "VMs that never sent a request, or a day without requests"
+_CLIENT = "a client to check, not an endpoint"
+_AIDS = "test tools to check, not an endpoint"
 
 UNTRIED = (
     ("3.5", "Several events of one operation", _SCOPES),
-    ("3.6", "Deletions that belong together", "several VMs that are deleted together"),
+    (
+        "3.6",
+        "Deletions that belong together",
+        "several VMs that are deleted in one request",
+    ),
     ("4.3", "After the removal", _HYPERVISOR),
     ("4.5", "Rollouts that stop", _ORDERS),
-    ("4.6", "Usual times", "a rule to judge by: it tells what is usual"),
+    ("4.6", "Usual times", "a limit to measure: the clause describes usual times"),
     ("4.7", "Nothing without an event", _HYPERVISOR),
     ("5.2", "Maintenance by the platform", _ORDERS),
     ("5.3", "Orders of a user", _ORDERS),
@@ -68,7 +72,7 @@ UNTRIED = (
     ("9.3", "Events in one place", _AIDS),
     ("9.4", "The past", _AIDS),
 )
-"""The clause, its title, and what it needs."""
+"""Clauses without a check: the clause, its title, and what a check would need."""
 
 
 def checks_of(clause: str) -> tuple[Check, ...]:

@@ -1,7 +1,7 @@
 """Rules of section 2: the document, in every version.
 
-They ask nothing: they judge every document of every version that was shown, whoever
-asked for it, until the end of a watch.
+They send no requests. They judge every document of every version, whichever check
+requested it, until the end of a watch.
 """
 
 import re
@@ -41,11 +41,11 @@ MEMBERS = (
 )
 
 LATER_MEMBERS = ("Description", "EventSource", "DurationInSeconds")
-"""Those that not every version has."""
+"""Members that some versions do not have."""
 
 
 BLANK_CONTEXT = 20
-"""Bytes on each side of a blank that a complaint shows."""
+"""Number of bytes on each side of a blank that a complaint shows."""
 
 _GUID = re.compile(r"[0-9A-F]{8}(?:-[0-9A-F]{4}){3}-[0-9A-F]{12}")
 _HTTP_DATE = re.compile(
@@ -57,7 +57,7 @@ _HTTP_DATE = re.compile(
 
 
 def members_of(version: ApiVersion) -> tuple[str, ...]:
-    """Return the members of an event as a version shows it, in their order (2.2)."""
+    """Return the members of an event in a version, in their order (2.2)."""
     lacks = {
         "Description": not version.description,
         "EventSource": not version.source,
@@ -72,7 +72,7 @@ def members_of(version: ApiVersion) -> tuple[str, ...]:
 def of_document(
     document: Document, saw: str, complaint: str = "", *, remark: str = ""
 ) -> Witness:
-    """Return a witness of something in a document, with its version."""
+    """Return a witness about a document, with its version."""
     return Witness(
         saw=f"{saw} at {document.version.name}",
         exchanges=(document.exchange,),
@@ -97,7 +97,7 @@ def _empty(seen: Transcript) -> Iterator[Witness]:
         elif not document.fault and not document.events:
             yield of_document(document, "Events is []")
     for exchange in seen.unread:
-        # A 404 to each GET is an endpoint that there is not: see 1.1.
+        # If every GET gets 404, there is no endpoint: see 1.1.
         is_odd = exchange.status == HTTPStatus.NO_CONTENT
         if is_odd or (exchange.status == HTTPStatus.NOT_FOUND and seen.newest):
             wrong = f"expected a document with an empty array, got {exchange.outcome}"
@@ -113,9 +113,9 @@ def _compact(seen: Transcript) -> Iterator[Witness]:
             at = len(body) - len(ending)
         if at is not None:
             around = body[max(at - BLANK_CONTEXT, 0) : at + BLANK_CONTEXT]
-            wrong = f"byte {at} is a blank outside of strings: …{around!r}…"
+            wrong = f"byte {at} is a blank outside strings: …{around!r}…"
         elif ending:
-            remark = "it ends with a line break, which is no part of the document"
+            remark = "it ends with a line break, which is not part of the document"
         saw = f"{len(body)} bytes without a blank"
         yield of_document(document, saw, wrong, remark=remark)
 
@@ -159,7 +159,7 @@ def _one_content(seen: Transcript) -> Iterator[Witness]:
 def _members(seen: Transcript) -> Iterator[Witness]:
     for document in seen.documents:
         wanted = members_of(document.version)
-        # What an older version shows too much, or lacks, is for 1.4 to say.
+        # Rules of 1.4 judge which members an older version must have.
         passed = () if document.version is NEWEST else LATER_MEMBERS
         wanted = tuple(name for name in wanted if name not in passed)
         for event in document.events:
@@ -184,9 +184,9 @@ def _each(
     *,
     where: Callable[[Members], bool] = lambda _event: True,
 ) -> Callable[[Transcript], Iterator[Witness]]:
-    """Return the rule for each event of each document that is one of those.
+    """Return a rule for the events of all documents that `where` selects.
 
-    `complain` returns what is wrong with an event; empty: nothing.
+    `complain` returns a description of the violation, or an empty string.
     """
 
     def witnesses(seen: Transcript) -> Iterator[Witness]:
@@ -217,9 +217,9 @@ def _resources(event: Members) -> str:
     found: object = event.get("Resources")
     names = texts(found)
     if not names or "" in names or len({*names}) < len(names):
-        return f"Resources is {brief(found)}, not an array of different names"
+        return f"Resources is {brief(found)}, not an array of distinct names"
     path = next((name for name in names if "/" in name), "")
-    return f"Resources has {brief(path)}, which is no name of a VM" if path else ""
+    return f"Resources has {brief(path)}, which is not the name of a VM" if path else ""
 
 
 def _has(status: str) -> Callable[[Members], bool]:
@@ -233,8 +233,8 @@ def _scheduled_not_before(event: Members) -> str:
     try:
         right = format_http_date(parse_http_date(text))
     except (ValueError, OverflowError):
-        return f"NotBefore {text!r} is no date of the calendar"
-    return "" if text == right else f"NotBefore is {text!r}, which is {right!r}"
+        return f"NotBefore {text!r} is not a valid date"
+    return "" if text == right else f"NotBefore is {text!r}; expected {right!r}"
 
 
 def _started_not_before(event: Members) -> str:
@@ -244,7 +244,7 @@ def _started_not_before(event: Members) -> str:
 
 def _description(event: Members) -> str:
     text: object = event["Description"]
-    return "" if isinstance(text, str) else f"Description is {brief(text)}, no text"
+    return "" if isinstance(text, str) else f"Description is {brief(text)}, not a text"
 
 
 def _duration(event: Members) -> str:
@@ -258,7 +258,7 @@ SOURCES = {
     EventType.PREEMPT.value: EventSource.PLATFORM.value,
     EventType.TERMINATE.value: EventSource.USER.value,
 }
-"""Types that only one of the two causes (5.9)."""
+"""The only possible EventSource of some types (5.9)."""
 
 
 def _fitting_source(event: Members) -> str:
@@ -279,22 +279,22 @@ TEXTS = {
         EventSource.USER.value,
     ),
 }
-"""Known texts that say what happens, and who wants it: the type and the source (5.9)."""
+"""Known descriptions, with the only type and source that fit each of them (5.9)."""
 
 FAILURE = "Virtual machine has encountered a failure."
-"""The known text of an event without notice (5.5)."""
+"""The known description of an event without notice (5.5)."""
 
 
 def _fitting_text(event: Members) -> str:
     wanted = TEXTS[event["Description"]]
     found = (event.get("EventType"), event.get("EventSource", wanted[1]))
-    wrong = f"{event['Description']!r} is said of {brief(found)}, not of {wanted}"
+    wrong = f"{event['Description']!r} describes {brief(found)}; expected {wanted}"
     return "" if found == wanted else wrong
 
 
 def _failure(event: Members) -> str:
     is_started = event.get("EventStatus") == "Started"
-    return "" if is_started else f"it is announced: {describe(event)}, {FAILURE!r}"
+    return "" if is_started else f"it was announced: {describe(event)}, {FAILURE!r}"
 
 
 A_DOCUMENT = "a document that can be read"
@@ -313,7 +313,7 @@ RULES = (
         _empty,
         needs="a document without events",
     ),
-    Rule("2.1", "compact: no blanks outside of strings", _compact, needs=A_DOCUMENT),
+    Rule("2.1", "compact: no blanks outside strings", _compact, needs=A_DOCUMENT),
     Rule("2.2", "an event's members and their order", _members, needs=AN_EVENT),
     Rule("2.3", "ids are GUIDs in upper case", _each(_id), needs=AN_EVENT),
     Rule(
@@ -387,7 +387,7 @@ RULES = (
         "5.5",
         "a failure has no notice: it is Started at once",
         _each(_failure, where=lambda event: event.get("Description") == FAILURE),
-        needs="an event of a host that failed, with its known text",
+        needs="an event of a failed host, with its known description",
     ),
     Rule(
         "5.9",
@@ -408,6 +408,6 @@ RULES = (
             _fitting_text, where=lambda event: str(event.get("Description")) in TEXTS
         ),
         needs="an event of a live migration, or of a user's restart or redeploy, with "
-        "its known text",
+        "its known description",
     ),
 )

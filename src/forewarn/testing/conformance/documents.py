@@ -1,7 +1,7 @@
-"""A document as an endpoint gave it: what can be read of it, and what cannot.
+"""Parse documents that an endpoint sent, as far as they can be parsed.
 
-Endpoints with faults send anything, so nothing here trusts a type. Values in, values
-out.
+A faulty endpoint may send anything, so this module checks every type. It has no side
+effects.
 """
 
 import json
@@ -16,10 +16,11 @@ from forewarn.protocol.versions import ApiVersion
 from forewarn.testing.conformance.exchanges import Exchange, shown
 
 BRIEF_CHARACTERS = 60
-"""Maximum length of a member in a sentence about its event: an EventId has 36."""
+"""Maximum length of a value in a message, in characters: an EventId has 36."""
 
 ORDERED = (EventType.REBOOT.value, EventType.REDEPLOY.value)
-"""What a user may order for one VM, which waits for no other order (unlike 3.6)."""
+"""Types that a user can request for one VM. They do not wait for the requests of other
+users, unlike deletions (3.6)."""
 
 Members: TypeAlias = dict[str, Any]
 
@@ -28,35 +29,35 @@ _STRING_OR_BLANK = re.compile(rb'"(?:[^"\\]|\\.)*"|([ \t\r\n])', re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The answer to a plain GET of scheduledevents, which had the status 200."""
+    """The answer with status 200 to a plain GET of scheduledevents."""
 
     version: ApiVersion
     exchange: Exchange
-    """The first read that gave it."""
+    """The first read that returned it."""
     at: Micros
-    """When that was: by the server's clock where it tells it."""
+    """Time of that read: from the Date header if there is one, else the client's."""
     is_dated: bool
-    """The server told it."""
+    """Whether the time comes from the Date header."""
     members: Members = field(default_factory=dict[str, Any])
     events: tuple[Members, ...] = ()
-    """Those that are objects."""
+    """The elements of Events that are objects."""
     fault: str = ""
-    """Why it is no document, or not all of it could be read; empty: it is one."""
+    """Reason why it is no document, or why a part was not parsed; empty if it was."""
 
     @property
     def incarnation(self) -> int | None:
-        """Return its number; None where it is none."""
+        """Return DocumentIncarnation; None if it is not an integer."""
         number: Any = self.members.get("DocumentIncarnation")
         return number if is_integer(number) else None
 
     @property
     def by_id(self) -> dict[str, Members]:
-        """Return the events that have an id, by that id in upper case."""
+        """Return the events that have an ID, by this ID in upper case."""
         return {found: event for event in self.events if (found := event_id(event))}
 
 
 def read_document(exchange: Exchange, version: ApiVersion) -> Document:
-    """Return what can be read of an answer."""
+    """Return the document of an answer, as far as it can be parsed."""
     at, is_dated = told_time(exchange)
     members: Members = {}
     fault = ""
@@ -86,7 +87,7 @@ def read_document(exchange: Exchange, version: ApiVersion) -> Document:
 
 
 def told_time(exchange: Exchange) -> tuple[Micros, bool]:
-    """Return when an answer came, and whether that is by its server's clock."""
+    """Return the time of an answer, and whether it comes from the Date header."""
     try:
         return parse_http_date(exchange.header("Date") or ""), True
     except (ValueError, OverflowError):
@@ -94,10 +95,9 @@ def told_time(exchange: Exchange) -> tuple[Micros, bool]:
 
 
 def decode(body: bytes) -> Members:
-    """Return the JSON object of a body in UTF-8; raises ValueError with a sentence.
+    """Return the JSON object of a body in UTF-8; raises ValueError with a message.
 
-    The library would take UTF-16, a byte order mark, NaN and a member that is there
-    twice.
+    The library alone would accept UTF-16, a byte order mark, NaN and duplicate members.
     """
     try:
         value: object = json.loads(
@@ -110,20 +110,20 @@ def decode(body: bytes) -> Members:
     except (ValueError, RecursionError):
         raise ValueError("the body is not JSON") from None
     if not isinstance(value, dict):
-        # Nothing is wrong with a type of ours: bytes came that say something else.
+        # Not a TypeError: the bytes from the endpoint are wrong, not an argument.
         raise ValueError("the body is not a JSON object")  # noqa: TRY004
     return cast("Members", value)
 
 
 class _OddJsonError(ValueError):
-    """It can be read, and readers differ in what they make of it."""
+    """JSON that different parsers read differently."""
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members: dict[str, object] = {}
     for name, value in pairs:
         if name in members:
-            raise _OddJsonError(f"the member {brief(name)} is there twice")
+            raise _OddJsonError(f"the member {brief(name)} occurs twice")
         members[name] = value
     return members
 
@@ -133,9 +133,9 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def first_blank(body: bytes) -> int | None:
-    """Return the offset of the first blank outside of strings, or None.
+    """Return the offset of the first blank outside strings, or None.
 
-    Blanks after the last bracket do not count: see `tail`.
+    Blanks after the last bracket do not count; see `tail`.
     """
     for found in _STRING_OR_BLANK.finditer(body.rstrip(b" \t\r\n")):
         if found[1] is not None:
@@ -149,12 +149,12 @@ def tail(body: bytes) -> bytes:
 
 
 def is_integer(value: object) -> bool:
-    """Tell whether a value is a JSON integer, as neither true nor 1.0 is."""
+    """Tell whether a value is a JSON integer; true and 1.0 are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def texts(value: object) -> list[str] | None:
-    """Return the value if it is an array of texts, or None."""
+    """Return the value if it is an array of strings, else None."""
     if not isinstance(value, list):
         return None
     listed = cast("list[object]", value)
@@ -163,7 +163,7 @@ def texts(value: object) -> list[str] | None:
 
 
 def brief(value: object) -> str:
-    """Return a value for a sentence, cut where it is long."""
+    """Return a value for a message, truncated if it is long."""
     text = repr(value)
     if len(text) <= BRIEF_CHARACTERS:
         return text
@@ -171,15 +171,15 @@ def brief(value: object) -> str:
 
 
 def event_id(event: Mapping[str, object]) -> str:
-    """Return an event's id in upper case; empty where it has none."""
+    """Return an event's ID in upper case; empty if it has none."""
     value = event.get("EventId")
     return value.upper() if isinstance(value, str) else ""
 
 
 def approved_ids(body: bytes | None) -> list[str]:
-    """Return the ids of an approval, once each; none of a body that is none.
+    """Return the IDs of an approval, each once; an empty list for a malformed body.
 
-    Such bodies are sent too, and there are servers that answer them with 200.
+    The checks send malformed bodies too, and some servers answer them with 200.
     """
     try:
         requests: Any = json.loads(body or b"")["StartRequests"]
@@ -189,9 +189,10 @@ def approved_ids(body: bytes | None) -> list[str]:
 
 
 def is_order(event: Members) -> bool:
-    """Tell whether a user ordered it for one VM, so that no other approval is needed.
+    """Tell whether a user requested the event for one VM.
 
-    Nor is it held: the guard and the windows are for routine work (6.3, 4.8).
+    Such an event needs no other approval. Neither the guard nor a maintenance window
+    delays it: they apply to routine work only (6.3, 4.8).
     """
     return (
         event.get("EventSource") == EventSource.USER.value
@@ -201,7 +202,7 @@ def is_order(event: Members) -> bool:
 
 
 def is_busy(document: Document, event: Members) -> bool:
-    """Tell whether another event of a VM that it names is Started: it waits for that."""
+    """Tell whether an event must wait: another event of one of its VMs is Started."""
     names = set(texts(event.get("Resources")) or [])
     return any(
         other.get("EventStatus") == "Started"
@@ -212,7 +213,7 @@ def is_busy(document: Document, event: Members) -> bool:
 
 
 def describe(event: Mapping[str, object]) -> str:
-    """Return which event it is and how it stands, for a sentence."""
+    """Return an event's type, ID and status, for a message."""
     names = ("EventType", "EventId", "EventStatus")
     return " ".join(_plain(event.get(name)) for name in names)
 
@@ -224,7 +225,7 @@ def _plain(value: object) -> str:
 
 
 def not_before(event: Mapping[str, object]) -> Micros | None:
-    """Return NotBefore of a Scheduled event, even if it is not written as in 2.7."""
+    """Return NotBefore of a Scheduled event, even if its format violates 2.7."""
     text = event.get("NotBefore")
     if event.get("EventStatus") != "Scheduled" or not isinstance(text, str):
         return None

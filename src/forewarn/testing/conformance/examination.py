@@ -1,7 +1,7 @@
 """The whole examination of an endpoint: questions, a watch, and then the rules.
 
-A question that could not be tried, for want of an event mostly, is asked again
-whenever the document has changed.
+A question that could not be tried, usually because there was no event, is asked again
+each time the document changes.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,18 +23,18 @@ from forewarn.testing.conformance.transcript import Transcript
 from forewarn.testing.conformance.verdicts import Failed, NotTried, Verdict, Witness
 
 SLOW_MAX = 4
-"""Answers that begin and do not end in their time, each of which takes ten seconds,
-before nothing more is asked: an endpoint that drips would hold us for half an hour."""
+"""Maximum number of answers that do not end within ten seconds. After that, no more
+requests are sent: a slow endpoint could block the examination for half an hour."""
 
-_QUICK = "an endpoint whose answers end in their time"
+_QUICK = "an endpoint whose answers end in time"
 
 LEAVE = "--approve"
-"""What a question needs that approves."""
+"""The option that questions with approvals need."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A line of the report: what was expected of a clause, and what came of it."""
+    """A line of the report: the expectation of a check, and its verdict."""
 
     clause: str
     expected: str
@@ -42,7 +42,7 @@ class Finding:
 
 
 class Examination:
-    """One endpoint, examined once."""
+    """One examination of one endpoint."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class Examination:
         others_approve: bool = False,
         speed: float = 1.0,
     ) -> None:
-        """Ask through `client`; `now` is the time of the world.
+        """Send requests through `client`; `now` returns the current time.
 
-        `pause` lets a second of it pass before each read of the watch, and returns
-        true to end it; `wait` does so between two questions.
+        `pause` waits for one second before each read of the watch, and returns true to
+        end the watch. `wait` waits for one second between two questions.
         """
         self._approve = approve
         self._pause = pause
@@ -67,20 +67,20 @@ class Examination:
         )
         self._waiting: dict[Question, NotTried] = {}
         self.polls = 0
-        """Reads of the watch."""
+        """Number of reads of the watch."""
         self.ended = ""
-        """Why the watch ended before its time; empty: it did not."""
+        """Reason why the watch ended early; empty if it did not."""
 
     @property
     def seen(self) -> Transcript:
-        """Return what was seen so far."""
+        """Return the record so far."""
         return self._inquiry.seen
 
     def run(self, polls: int) -> Iterator[Finding]:
-        """Yield findings as they are made.
+        """Yield each finding as soon as it is known.
 
-        After the questions the document is read `polls` times, with a pause before
-        each. Raises OSError if the endpoint does not answer the questions at all.
+        After the questions, read the document `polls` times, with a pause before each
+        read. Raises OSError if the endpoint does not answer the questions at all.
         """
         inquiry = self._inquiry
         try:
@@ -88,14 +88,14 @@ class Examination:
             inquiry.ask("GET", INSTANCE_TARGET)
             inquiry.look_around()
         except UntriedError:
-            # Whatever is wrong with the document, rules will say.
+            # Rules judge what is wrong with the document.
             pass
         except NoAnswerError as error:
             self._need_answer(error.exchange)
         yield from self._ask(QUESTIONS)
         for _ in range(polls):
             if self._is_too_slow:
-                self.ended = f"{SLOW_MAX} answers did not end in their time"
+                self.ended = f"{SLOW_MAX} answers did not end in time"
                 break
             if self._pause():
                 self.ended = "it was interrupted"
@@ -107,7 +107,7 @@ class Examination:
                 self.ended = f"this VM was deleted: {inquiry.seen.deleted_by}"
                 break
             if inquiry.seen.is_full:
-                self.ended = "there is no memory for more documents"
+                self.ended = "the memory for documents is full"
                 break
         for question, verdict in self._waiting.items():
             yield Finding(question.clause, question.title, verdict)
@@ -148,7 +148,7 @@ class Examination:
         )
 
     def _need_answer(self, unanswered: Exchange) -> None:
-        """Raise OSError unless a plain GET is answered, if only in part."""
+        """Raise OSError unless a plain GET gets at least a part of an answer."""
         try:
             self._inquiry.ask("GET", target())
         except UntriedError:

@@ -1,4 +1,4 @@
-"""One request and what came of it: the evidence that verdicts rest on."""
+"""A request and its answer: the evidence for verdicts."""
 
 from dataclasses import dataclass
 
@@ -8,36 +8,36 @@ from forewarn.testing.answers import How
 from forewarn.testing.client import EVENTS_PATH, Answer, Headers
 
 SHOWN_BYTES = 300
-"""Maximum length of a body in a sentence: a document with an event or two."""
+"""Maximum length of a body in a message, in bytes: a document with two events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A request with its answer, or with the reason why there was none."""
+    """A request with its answer, or with the reason for a missing answer."""
 
     number: int
-    """Exchanges of an examination are counted from 1, in their order."""
+    """Position in the examination, from 1."""
     at: Micros
-    """When it was asked, by the clock of the one that asks."""
+    """Time of the request, by the client's clock."""
     took: Micros
-    """From asking to the end of the answer."""
+    """Time from the request to the end of the answer."""
     method: str
     target: str
     headers: Headers
     body: bytes | None = None
     answer: Answer | None = None
     failure: str = ""
-    """Why there is no answer."""
+    """Reason for a missing answer."""
     broken: How | None = None
-    """How an answer began that is no whole one."""
+    """Kind of defect, if an answer began but was not complete."""
     received: bytes = b""
-    """The beginning of what came, where it is no whole answer."""
+    """First bytes of an incomplete answer."""
     goes_on: bool = False
-    """A 100 came, so that the body was sent (clause 1.12)."""
+    """Whether the server sent 100 (Continue), so the body followed (clause 1.12)."""
 
     @property
     def status(self) -> int:
-        """Return the status of the answer; 0: there was none."""
+        """Return the status of the answer; 0 if there was none."""
         return 0 if self.answer is None else self.answer.status
 
     @property
@@ -47,7 +47,7 @@ class Exchange:
 
     @property
     def outcome(self) -> str:
-        """Return what came, for a sentence."""
+        """Return the answer, or the reason for its absence, for a message."""
         if self.answer is None:
             return f"no answer: {self.failure}"
         return f"{self.status} {shown(self.payload)}"
@@ -58,7 +58,7 @@ class Exchange:
 
 
 def shown(body: bytes) -> str:
-    """Return a body for a sentence, cut where it is long."""
+    """Return a body for a message, truncated if it is long."""
     if len(body) <= SHOWN_BYTES:
         return repr(body)
     return f"{body[:SHOWN_BYTES]!r}… ({len(body)} bytes)"

@@ -1,7 +1,7 @@
-"""Asks an endpoint, and remembers everything that comes back.
+"""Sends requests to an endpoint and records every answer.
 
-Nothing is sent on a schedule of its own: checks ask what they need, and a watch reads
-the document when it is told to.
+It has no schedule: each check sends the requests that it needs, and the caller of a
+watch decides when to read the document.
 """
 
 import json
@@ -35,20 +35,20 @@ from forewarn.testing.conformance.transcript import (
 )
 
 TRIES = 5
-"""How often two reads are repeated that must be of one document."""
+"""Maximum number of attempts to read the same document twice in a row."""
 
 INSTANCE_VERSION = "2021-02-01"
 INSTANCE_TARGET = f"{INSTANCE_PATH}?api-version={INSTANCE_VERSION}"
 
 OWN_EVENTS_TARGET = "/metadata/forewarn/events?api-version=2026-11-01"
-"""forewarn's own extension, which says whether an event was approved by anybody."""
+"""forewarn's extension, which says whether an event is approved."""
 
 
 class UntriedError(Exception):
-    """What a question is about is not there to be asked about."""
+    """A question cannot be asked, because something that it needs is missing."""
 
     def __init__(self, needs: str) -> None:
-        """Say what would be needed."""
+        """Name what the question needs."""
         super().__init__(needs)
         self.needs = needs
 
@@ -57,19 +57,19 @@ class NoAnswerError(Exception):
     """A request got no answer."""
 
     def __init__(self, exchange: Exchange) -> None:
-        """Keep the request."""
+        """Store the exchange."""
         super().__init__(exchange.failure)
         self.exchange = exchange
 
 
 def start_requests(*event_ids: object) -> bytes:
-    """Return the body that approves events."""
+    """Return the body of a request that approves events."""
     entries = [{"EventId": event_id} for event_id in event_ids]
     return json.dumps({"StartRequests": entries}).encode()
 
 
 class Inquiry:
-    """One VM that asks its endpoint."""
+    """One VM that sends requests to its endpoint and records the answers."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class Inquiry:
         others_approve: bool = False,
         speed: float = 1.0,
     ) -> None:
-        """Ask through `client`; nothing is asked yet.
+        """Send requests through `client`; nothing is sent yet.
 
-        `now` is the time of the world, and `wait` lets a poll's length of it pass.
+        `now` returns the current time. `wait` waits for the length of one poll.
         """
         self._client = client
         self._now = now
@@ -102,9 +102,9 @@ class Inquiry:
         body: bytes | None = None,
         patient: bool = True,
     ) -> Exchange:
-        """Send a request and return what came; raises NoAnswerError.
+        """Send a request and return the exchange; raises NoAnswerError.
 
-        Raises UntriedError where a patient client was limited all the time.
+        Raises UntriedError if a patient client got 429 on every attempt.
         """
         sent = Sent(method=method, target=target, headers=headers, body=body)
         return self._keep(self._ask(sent, patient=patient))
@@ -121,8 +121,8 @@ class Inquiry:
     def ask_in_turn(self, *requests: Sent) -> tuple[Exchange, ...]:
         """Send requests on one connection; raises as `ask` for the first of them.
 
-        The last exchange may have no answer. They are fewer than the requests where
-        an answer said that it was the last of its connection.
+        The last exchange may have no answer. There are fewer exchanges than requests
+        if an answer announced the end of the connection.
         """
         self._need_patience()
         at = self._now()
@@ -140,7 +140,7 @@ class Inquiry:
         return tuple(exchanges)
 
     def post(self, body: bytes, *, version: ApiVersion = NEWEST) -> Exchange:
-        """Return what came of an approval."""
+        """Send an approval and return the exchange."""
         return self.ask("POST", target(version.name), body=body)
 
     def _need_patience(self) -> None:
@@ -173,7 +173,7 @@ class Inquiry:
             raise NoAnswerError(self._keep(self._exchange(sent, at, error))) from error
         exchange = self._exchange(sent, at, answer, goes_on=goes_on)
         if patient and answer.status == HTTPStatus.TOO_MANY_REQUESTS:
-            # It was patient for long. To be so with each request would take hours.
+            # It has waited long enough: waiting with each request would take hours.
             self._is_patient = False
             self._keep(exchange)
             self._need_patience()
@@ -223,7 +223,7 @@ class Inquiry:
     def read(self, version: ApiVersion = NEWEST) -> Document:
         """Return the document of a version; raises as `ask`.
 
-        Raises UntriedError where what came is none: a rule complains of that.
+        Raises UntriedError if the answer is not a document; a rule reports that.
         """
         document = self.look(version)
         if document is None or document.fault:
@@ -231,7 +231,7 @@ class Inquiry:
         return document
 
     def look(self, version: ApiVersion = NEWEST) -> Document | None:
-        """Read a version; None: the answer was not 200. Raises as `ask`."""
+        """Read a version; return None if the status is not 200. Raises as `ask`."""
         try:
             exchange = self._ask(Sent(target=target(version.name)))
         except NoAnswerError as error:
@@ -265,7 +265,7 @@ class Inquiry:
     # A watch.
 
     def look_around(self) -> None:
-        """Read each version of one document, if it stays the same meanwhile."""
+        """Read each version of one document, if it does not change in between."""
         for _ in range(TRIES):
             before = self.read()
             others = [
@@ -282,10 +282,9 @@ class Inquiry:
                 return
 
     def watch_once(self) -> bool:
-        """Read the document, and look around if it changed; tell whether it did.
+        """Read the document, and all its versions if it changed; return whether it did.
 
-        Whatever comes is remembered: a watch does not end because of an answer, nor
-        for want of one.
+        Every answer is recorded. A bad or missing answer does not end a watch.
         """
         try:
             known = self.seen.newest[-1].document if self.seen.newest else None
@@ -325,7 +324,7 @@ def _is_same(one: Exchange, other: Exchange) -> bool:
 
 
 def _name(body: bytes) -> str:
-    """Return `compute.name` of what an instance endpoint said; empty if it is none."""
+    """Return `compute.name` of an instance document; empty if it has none."""
     try:
         name: object = json.loads(body)["compute"]["name"]
     except (ValueError, LookupError, TypeError, RecursionError):

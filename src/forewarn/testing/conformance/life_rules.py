@@ -1,7 +1,7 @@
-"""Rules of what only time shows: ids, numbers, statuses and times over documents.
+"""Rules about changes over time: IDs, incarnations, statuses and times.
 
-They ask nothing: they judge the documents of the newest version in their order, from
-the first question to the end of a watch.
+They send no requests. They judge the documents of the newest version in their order,
+from the first question to the end of a watch.
 """
 
 from collections.abc import Iterator
@@ -39,8 +39,8 @@ A_START = "an event that is Started while it is watched"
 A_NEW_EVENT = "an event that appears while it is watched"
 
 FAILURES = (EventType.REBOOT.value, EventType.REDEPLOY.value)
-"""What a failure is shown as: Started from its beginning, it may take the place of
-another in one step (5.5)."""
+"""Types of events that show a failure. Such an event is Started from the beginning, so
+it may replace another event in one step (5.5)."""
 
 NOTICES: dict[str, Micros] = {
     EventType.FREEZE.value: 15 * MINUTE,
@@ -48,19 +48,19 @@ NOTICES: dict[str, Micros] = {
     EventType.REDEPLOY.value: 10 * MINUTE,
     EventType.TERMINATE.value: 5 * MINUTE,
 }
-"""The least notice of each type (5.1). That of Preempt is given as well as can be."""
+"""Minimum notice of each type (5.1). The notice of Preempt is not guaranteed."""
 
 DELETION_NOTICE_MAX: Micros = 15 * MINUTE
-"""What a user may set for deletions at most (5.1)."""
+"""Maximum notice that a user can set for deletions (5.1)."""
 
 NOTICE_FLOOR: Micros = 5 * SECOND
-"""What a simulation leaves of a notice at any speed, so that a client can meet it."""
+"""Minimum notice of a simulation at any speed, so that a client has time to act."""
 
 NOTICE_ROUNDING: Micros = 2 * SECOND
-"""By so much a notice may look shorter, since dates are whole seconds."""
+"""Tolerance for notices, because dates are whole seconds."""
 
 SILENCE: Micros = DAY
-"""After so long without a request the incarnation may begin anew (7.3)."""
+"""Time without requests after which the incarnation may restart (7.3)."""
 
 
 def _of_step(step: Step, saw: str, complaint: str = "") -> Witness:
@@ -87,18 +87,18 @@ def _statuses(old: Members, new: Members) -> tuple[object, object]:
 
 
 def _other_id(step: Step, old: Members, new: Members) -> str:
-    """Return what is wrong if two events are one; empty where they may be two."""
+    """Return a complaint if two events must be the same; empty if they may differ."""
     may_fail = new.get("EventSource") == "Platform" and new.get("EventType") in FAILURES
     lost, came = event_id(old), event_id(new)
     if not step.is_single:
-        # Another event of the same cause may have come between.
+        # Another event with the same cause may have existed between the two documents.
         return ""
     if starts.is_begun(old, new) and not (may_fail and not new.get("Description")):
         return f"{lost} became {came} when it was Started: one event, two ids"
     is_doubled = _statuses(old, new) == ("Started", "Started") and not may_fail
     if is_doubled and starts.is_same_cause(old, new):
         return (
-            f"{lost} was Started, and became {came}, which is Started too: one event, "
+            f"{lost} was Started and became {came}, which is Started too: one event, "
             "two ids"
         )
     return ""
@@ -109,15 +109,15 @@ def _no_id_returns(seen: Transcript) -> Iterator[Witness]:
     for step in seen.steps():
         old, new = step.before.document.by_id, step.after.document.by_id
         for back in sorted(gone & new.keys()):
-            wrong = f"{back} had been removed, and is there again"
+            wrong = f"{back} was removed and is shown again"
             yield against(wrong, *step.exchanges)
         if gone:
-            yield _of_step(step, f"{len(gone)} removed ids stay away")
+            yield _of_step(step, f"{len(gone)} removed ids are not shown again")
         removed = old.keys() - new.keys()
         gone |= removed
         if step.after.reads > 1 and removed:
             yield Witness(
-                saw=f"{min(removed)} stays away",
+                saw=f"{min(removed)} is not shown again",
                 exchanges=(step.after.document.exchange, step.after.last),
             )
 
@@ -136,8 +136,8 @@ def _rises(seen: Transcript) -> Iterator[Witness]:
                 yield _of_step(step, f"from {one} to {other} with a change")
         elif other == one + 1:
             yield against(
-                f"the incarnation rose from {one} to {other}, and Events are as "
-                f"before: {shown(after.exchange.payload)}",
+                f"the incarnation rose from {one} to {other}, but Events did not "
+                f"change: {shown(after.exchange.payload)}",
                 *step.exchanges,
             )
 
@@ -160,7 +160,7 @@ def _forward(seen: Transcript) -> Iterator[Witness]:
         for old, new in step.pairs():
             statuses = _statuses(old, new)
             if statuses == ("Started", "Scheduled"):
-                wrong = f"{event_id(old)} was Started, and is Scheduled"
+                wrong = f"{event_id(old)} was Started and is Scheduled again"
                 yield against(wrong, *step.exchanges)
             elif statuses == ("Scheduled", "Started"):
                 yield _of_step(step, f"{event_id(old)}: Scheduled, then Started")
@@ -183,8 +183,8 @@ def _announced(seen: Transcript) -> Iterator[Witness]:
         saw = f"{describe(event)} is new"
         is_started = event.get("EventStatus") == "Started"
         is_freeze = event.get("EventType") == EventType.FREEZE.value
-        # Of a step that is not single, a document may have been missed. An old event
-        # under a new id is for a rule of 2.3 to say.
+        # If the step is not single, this client may have missed a document. A rule of
+        # 2.3 judges an old event with a new ID.
         is_sure = step.is_single and step.after.settled
         is_sure = is_sure and not any(
             starts.is_same_cause(old, event) for old in step.before.document.events
@@ -202,7 +202,10 @@ def _same_event(seen: Transcript) -> Iterator[Witness]:
             for member in ("EventType", "EventSource", "ResourceType"):
                 one, other = old.get(member), new.get(member)
                 if one != other:
-                    wrong = f"{member} of {event_id(old)} was {brief(one)}, and is {brief(other)}"
+                    wrong = (
+                        f"{member} of {event_id(old)} was {brief(one)} and is now "
+                        f"{brief(other)}"
+                    )
             yield _of_step(step, f"{describe(old)}, then {describe(new)}", wrong)
 
 
@@ -225,7 +228,7 @@ def _timely_starts(seen: Transcript) -> Iterator[Witness]:
         shown = step.after.document.exchange
         for start in starts.of_step(step):
             key = event_id(start.event)
-            # What an endpoint makes of a refused approval is for a rule of 3.3 to say.
+            # A rule of 3.3 judges the effect of refused approvals.
             if seen.is_approved(key, before=shown) or seen.refusals(key, before=shown):
                 continue
             if not start.is_early:
@@ -234,12 +237,12 @@ def _timely_starts(seen: Transcript) -> Iterator[Witness]:
             known = starts.is_known_approved(seen, key)
             is_own = starts.names_only_this_vm(seen, start.event)
             if known is False:
-                wrong = "the endpoint says: not approved"
+                wrong = "the endpoint reports it as not approved"
                 yield against(f"{_how_late(start)}, and {wrong}", *step.exchanges)
             elif known is None and is_own and not seen.others_approve:
                 wrong = (
-                    "not approved from here (if an agent, another VM or an operator "
-                    "approved it, use --others-approve)"
+                    "this client did not approve it (if an agent, another VM or an "
+                    "operator did, use --others-approve)"
                 )
                 yield against(f"{_how_late(start)}, and {wrong}", *step.exchanges)
 
@@ -260,14 +263,18 @@ def _notices(seen: Transcript) -> Iterator[Witness]:
         polled = after.exchange.at - step.before.last.at
         notice, wanted = due - after.at, round(least / seen.speed)
         is_short = notice < wanted - polled - _slack(after)
-        saw = f"{describe(event)} is new, {describe_duration(notice)} before its NotBefore"
+        saw = (
+            f"{describe(event)} is new, {describe_duration(notice)} before its "
+            "NotBefore"
+        )
         wrong = f"{saw}: expected {describe_duration(wanted)}"
         yield _of_step(step, saw, wrong if is_short else "")
 
 
 def _deletions(seen: Transcript) -> Iterator[Witness]:
     most = max(round(DELETION_NOTICE_MAX / seen.speed), NOTICE_FLOOR)
-    # It is too far ahead whenever it is; not to be so counts when it is new.
+    # Any document can show that a notice is too long. Only a new event can show that it
+    # is not.
     for each in seen.newest:
         for event in each.document.events:
             notice = _deletion_notice(each.document, event)
@@ -319,7 +326,7 @@ RULES = (
     Rule("2.3", "an event keeps its id when it is Started", _kept_ids, needs=A_START),
     Rule(
         "2.3",
-        "no id returns",
+        "the id of a removed event is not shown again",
         _no_id_returns,
         needs="an event that is removed while it is watched",
     ),
@@ -339,27 +346,27 @@ RULES = (
     Rule("4.1", "an event begins Scheduled", _announced, needs=A_NEW_EVENT),
     Rule(
         "4.1",
-        "nothing goes backwards",
+        "a status never goes back",
         _forward,
         needs="an event that is Started or removed while it is watched",
     ),
     Rule(
         "4.2",
-        "nothing starts before its time",
+        "an event does not start before its NotBefore",
         _timely_starts,
-        needs="an event of this VM alone that is Started, and that nobody approved, "
-        "while it is watched",
+        needs="an event of this VM only that is Started without an approval while it "
+        "is watched",
     ),
     Rule(
         "4.2",
-        "what a user ordered starts at its NotBefore",
+        "a user's request starts at its NotBefore",
         _orders_start,
-        needs="a Reboot or Redeploy of one VM that a user ordered, watched until it is "
-        "Started after its NotBefore",
+        needs="a Reboot or Redeploy of one VM that a user requested, watched until it "
+        "is Started after its NotBefore",
     ),
     Rule(
         "4.4",
-        "an event stays what it is",
+        "an event keeps its type and source",
         _same_event,
         needs="an event that is in two different documents",
     ),
@@ -367,12 +374,12 @@ RULES = (
         "5.1",
         "the notice is long enough",
         _notices,
-        needs="an event that is announced after another, or more than five minutes "
+        needs="an event that is announced after another one, or more than five minutes "
         "after the first request",
     ),
     Rule(
         "5.1",
-        "a deletion is announced 15 minutes ahead at most",
+        "a deletion is announced at most 15 minutes ahead",
         _deletions,
         needs="a Terminate event that appears while it is watched",
     ),

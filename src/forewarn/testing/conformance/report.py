@@ -1,6 +1,6 @@
-"""The report on an endpoint: findings in order, and the exchanges they rest on.
+"""The report on an endpoint: findings in order, with their exchanges as evidence.
 
-Values in, JSON values and lines out.
+It has no side effects: it returns JSON values and lines of text.
 """
 
 import base64
@@ -22,16 +22,17 @@ from forewarn.testing.conformance.verdicts import (
 from forewarn.texts import printable
 
 FORMAT = 2
-"""Of the JSON. It rises when a reader of an earlier one would misunderstand it: the
-first had no number, and no evidence."""
+"""Version of the JSON format. It rises if a reader of an earlier version would
+misunderstand it. The first version had neither a number nor evidence."""
 
 BODY_BYTES_MAX = 4096
-"""Maximum length of a body in a report, in bytes: a document with ten events. A whole
-report has some hundred kilobytes, and ten megabytes at most."""
+"""Maximum length of a body in a report, in bytes: a document with ten events. A report
+has some hundred kilobytes, and at most ten megabytes."""
 
 HEADERS_MAX = 30
 HEADER_CHARACTERS_MAX = 256
-"""Maximum number of headers of an answer in a report, and length of each value."""
+"""Maximum number of headers of an answer in a report, and maximum length of each value
+in characters: far more than usual answers have."""
 
 NAMES: dict[type[Verdict], str] = {
     Passed: "pass",
@@ -42,19 +43,19 @@ NAMES: dict[type[Verdict], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What was seen of the document."""
+    """Facts about the document and the watch."""
 
     documents: int
-    """Different ones, in the whole examination; 0: it could not be read at all."""
+    """Number of distinct documents in the examination; 0 if none could be read."""
     polls: int = 0
-    """Reads of the watch."""
+    """Number of reads of the watch."""
     ended: str = ""
-    """Why it ended before its time; empty: it did not."""
+    """Reason why the watch ended early; empty if it did not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What was found of a server."""
+    """The findings about one server."""
 
     url: str
     findings: tuple[Finding, ...]
@@ -66,12 +67,12 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Tell whether nothing is broken, and the document was seen."""
+        """Tell whether no check failed and the document was seen."""
         return not self.count(Failed) and self.watched.documents > 0
 
 
 def report(url: str, findings: Sequence[Finding], watched: Watched) -> Report:
-    """Return the findings in the order of the clauses."""
+    """Return a report with the findings in the order of the clauses."""
     return Report(
         url=url, findings=tuple(sorted(findings, key=_order)), watched=watched
     )
@@ -82,12 +83,12 @@ def _order(finding: Finding) -> tuple[int, ...]:
 
 
 def name_of(verdict: Verdict) -> str:
-    """Return how a verdict is written."""
+    """Return the name of a verdict."""
     return NAMES[type(verdict)]
 
 
 def told(verdict: Verdict) -> str:
-    """Return what came instead, or what it needs; or a remark, which is mostly empty."""
+    """Return the complaint, the need, or the remark of a verdict; it may be empty."""
     if isinstance(verdict, Failed):
         return verdict.witness.complaint
     if isinstance(verdict, NotTried):
@@ -96,23 +97,23 @@ def told(verdict: Verdict) -> str:
 
 
 def witnesses_of(verdict: Verdict) -> tuple[Witness, ...]:
-    """Return what a verdict rests on, as far as it is kept."""
+    """Return the stored evidence of a verdict."""
     if isinstance(verdict, NotTried):
         return ()
     return (verdict.witness,) if isinstance(verdict, Failed) else verdict.witnesses
 
 
 def summary(found: Report) -> str:
-    """Return the last line for people."""
+    """Return the summary line of the text output."""
     counts = (
-        f"{found.count(Passed)} kept, {found.count(Failed)} broken, "
+        f"{found.count(Passed)} passed, {found.count(Failed)} failed, "
         f"{found.count(NotTried)} not tried"
     )
     line = f"{found.url}: {counts}"
     if found.watched.ended:
         line += f"; the watch ended early: {found.watched.ended}"
     if not found.watched.documents:
-        line += "; no document was seen, so little is known"
+        line += "; no document was seen, so the result says little"
     return line
 
 
@@ -190,7 +191,7 @@ def _exchange(exchange: Exchange) -> dict[str, Any]:
 
 
 def _received(exchange: Exchange) -> dict[str, Any]:
-    """Return how what came is no whole answer; nothing for any other exchange."""
+    """Return the defect of an incomplete answer; empty for any other exchange."""
     if exchange.broken is None:
         return {}
     return {"broken": {"how": exchange.broken.value, **_body(exchange.received)}}
@@ -203,11 +204,11 @@ def _headers(headers: Headers) -> list[list[str]]:
 
 
 def _body(body: bytes) -> dict[str, Any]:
-    """Return a body, as text if it is one; what is missing of it shows in its length."""
+    """Return a body, as text if possible, with its length before truncation."""
     kept = body[:BODY_BYTES_MAX]
     members: dict[str, Any] = {"body_bytes": len(body)}
     try:
-        # A character that the cut went through counts as cut.
+        # Drop a character that the truncation has split.
         text = kept.decode("utf-8", "strict" if kept == body else "ignore")
     except UnicodeDecodeError:
         text = "\0"
@@ -220,12 +221,12 @@ def _body(body: bytes) -> dict[str, Any]:
 
 
 def line(finding: Finding) -> str:
-    """Return a finding without its verdict, for a line."""
+    """Return a finding without its verdict, as a line of text."""
     return ": ".join(filter(None, (finding.expected, told(finding.verdict))))
 
 
 def evidence(finding: Finding) -> Iterator[str]:
-    """Yield lines of what a finding rests on."""
+    """Yield the evidence of a finding as lines of text."""
     kept = witnesses_of(finding.verdict)
     for witness in kept:
         yield f"saw {printable(witness.saw)}"
@@ -250,7 +251,7 @@ def markdown(found: Report, *, with_evidence: bool) -> str:
         "",
         summary(found),
         "",
-        "| clause | expected | verdict | seen, or needed |",
+        "| clause | expected | verdict | seen or needed |",
         "|---|---|---|---|",
     ]
     for each in found.findings:

@@ -1,7 +1,7 @@
-"""Questions of section 1: address, versions, headers. None of them approves.
+"""Questions of section 1: address, versions and headers. None approves an event.
 
-They look at statuses, and at no more of a body than tells two refusals apart: that
-each refusal is JSON with a sentence is for a rule of 1.8 to say.
+They judge statuses, and bodies only to distinguish two refusals. A rule of 1.8 judges
+whether each refusal is JSON with a message.
 """
 
 from collections.abc import Iterator
@@ -58,13 +58,13 @@ OTHER_VERSIONS = (
 )
 
 LEAVES = ("name", "vmId", "location", "resourceGroupName", "subscriptionId")
-"""Members of `compute` that are texts, so that they can be asked for one by one."""
+"""Members of `compute` that are strings, so that each has a path of its own."""
 
 FORWARDED = ("X-Forwarded-For", "192.0.2.1")
 
 
 def _gets(inquiry: Inquiry, status: int, what: str, sent: Sent) -> Witness:
-    """Send a request, and return a witness of its status."""
+    """Send a request and return a witness of its status."""
     exchange = inquiry.ask(
         sent.method, sent.target, headers=sent.headers, body=sent.body
     )
@@ -73,7 +73,7 @@ def _gets(inquiry: Inquiry, status: int, what: str, sent: Sent) -> Witness:
 
 def _address(inquiry: Inquiry) -> Iterator[Witness]:
     exchange = inquiry.post(MALFORMED)
-    # What is wrong with it is the body: neither the path nor the verb.
+    # The body is wrong, not the path or the method.
     status = 400 if exchange.status in {404, 405, 501} else exchange.status
     yield has_status(exchange, status, "a POST with a malformed body")
 
@@ -148,9 +148,11 @@ def _preview_without_header(inquiry: Inquiry) -> Iterator[Witness]:
 def is_first(
     both: Exchange, one: Exchange, other: Exchange, what: str
 ) -> Iterator[Witness]:
-    """Judge the answer to two faults by the answers to each of them.
+    """Judge which of two errors in a request the answer is about.
 
-    Where these are alike, or the answer is neither, nothing can be told.
+    `both` is the answer to a request with both errors; `one` and `other` are answers to
+    requests with one error each. If those two are equal, or `both` differs from both,
+    there is no result.
     """
     if one.payload == other.payload:
         return
@@ -231,7 +233,7 @@ def _version_sentence(inquiry: Inquiry) -> Iterator[Witness]:
         sentence = str(members.get("error"))
         complaint = ""
         if "api-version" not in sentence or "invalid" not in sentence:
-            complaint = f"{what}: the sentence does not say so: {exchange.outcome}"
+            complaint = f"{what}: the error does not say so: {exchange.outcome}"
         elif members.get("newest-versions") != newest:
             complaint = (
                 f"{what}: expected newest-versions {newest}, got {exchange.outcome}"
@@ -259,7 +261,7 @@ def _equal_tags(inquiry: Inquiry) -> Iterator[Witness]:
             if inquiry.read() is before:
                 break
         else:
-            raise UntriedError("a document that does not change all the time")
+            raise UntriedError("a document that does not change between two reads")
         what = f"If-None-Match: {tag}"
         yield has_status(exchange, 304, what)
         yield Witness(
@@ -310,7 +312,7 @@ def _own_leaves(inquiry: Inquiry) -> Iterator[Witness]:
             exchange = inquiry.ask("GET", f"{INSTANCE_PATH}/compute/{leaf}{query}")
             told = (exchange.status, exchange.payload)
             is_right = told == (HTTPStatus.OK, value.encode("utf-8", "surrogatepass"))
-            wrong = f"compute.{leaf} is {brief(value)}, and as text {exchange.outcome}"
+            wrong = f"compute.{leaf} is {brief(value)}, but as text {exchange.outcome}"
             yield Witness(
                 saw=f"compute/{leaf}: {brief(value)}",
                 exchanges=(whole, exchange),
@@ -334,7 +336,7 @@ def _instance_versions(inquiry: Inquiry) -> Iterator[Witness]:
     yield has_status(exchange, 400, what)
     newest = texts(_members(exchange).get("newest-versions"))
     is_own = newest is not None and newest != list(NEWEST_NAMES)
-    wrong = f"{what}: newest-versions is {brief(newest)}, and not its own"
+    wrong = f"{what}: newest-versions {brief(newest)} are not those of the instance"
     yield Witness(
         saw=f"{what}: {brief(newest)}",
         exchanges=(exchange,),
@@ -345,7 +347,7 @@ def _instance_versions(inquiry: Inquiry) -> Iterator[Witness]:
 def _continues(inquiry: Inquiry) -> Iterator[Witness]:
     exchange = inquiry.ask_first(target(), MALFORMED)
     yield Witness(
-        saw="Expect: 100-continue got its 100",
+        saw="Expect: 100-continue got 100",
         exchanges=(exchange,),
         complaint="" if exchange.goes_on else f"no 100, but {exchange.outcome}",
     )
@@ -357,24 +359,24 @@ QUESTIONS = (
     Question("1.2", "paths have no case", _paths),
     Question("1.2", "unknown paths are 404", _unknown_paths),
     Question("1.2", "other verbs are 405", _verbs),
-    Question("1.3", "anything else is no version", _other_versions),
+    Question("1.3", "unknown versions are refused", _other_versions),
     Question("1.3", "other parameters are ignored", _other_parameters),
     Question("1.6", "the header is required", _header_wanted),
     Question("1.6", "the header has no case", _header_in_any_case),
     Question("1.6", "the preview needs no header", _preview_without_header),
-    Question("1.6", "the first fault decides", _order_of_checks),
+    Question("1.6", "the first error decides", _order_of_checks),
     Question("1.7", "forwarded requests are refused", _forwarded),
-    Question("1.8", "a missing header is told in fixed words", _header_sentence),
-    Question("1.8", "a wrong version is told the newest three", _version_sentence),
+    Question("1.8", "a missing header gets a fixed text", _header_sentence),
+    Question("1.8", "an unknown version gets the newest three", _version_sentence),
     Question("1.10", "an equal tag gets 304", _equal_tags),
-    Question("1.10", "other tags mean nothing", _other_tags),
-    Question("1.11", "a VM learns its own name", _own_name),
+    Question("1.10", "other tags have no effect", _other_tags),
+    Question("1.11", "a VM can read its name", _own_name),
     Question(
         "1.11",
-        "a leaf is its bare text",
+        "each value can be read as text",
         _own_leaves,
-        needs="an endpoint that says what its VM is called",
+        needs="an endpoint that reports its VM's name",
     ),
     Question("1.11", "the instance has its own versions", _instance_versions),
-    Question("1.12", "a client may ask before its body", _continues),
+    Question("1.12", "Expect: 100-continue gets 100", _continues),
 )

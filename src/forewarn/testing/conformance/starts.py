@@ -1,8 +1,8 @@
-"""Which events started before their time, and whether anybody had approved them.
+"""Events that started before their NotBefore, and whether they were approved.
 
-No document says who approved an event. What one VM knows are its own POSTs, and, where
-the endpoint is forewarn and its operator allows it, what the extension
-`/metadata/forewarn/events` says. Anything else is for the user to say.
+A document does not show approvals. One VM knows only its own POSTs. If the endpoint is
+forewarn and its operator allows it, the extension `/metadata/forewarn/events` shows
+them too. In all other cases the user must say whether others approve.
 """
 
 from dataclasses import dataclass
@@ -19,41 +19,45 @@ from forewarn.testing.conformance.documents import (
 from forewarn.testing.conformance.transcript import Step, Transcript
 
 SAME_CAUSE = ("EventType", "Resources", "EventSource", "Description")
-"""Two events that agree in these, one removed as the other comes Started, are one."""
+"""Members that identify an event. If one event disappears and another one with the same
+values appears as Started, both are the same event."""
 
 CLOCKS_APART: Micros = MINUTE
-"""By so much our clock and the platform's may differ."""
+"""Maximum difference between the client's clock and the platform's."""
 
 DATES_APART: Micros = 10 * SECOND
-"""By so much the endpoint's own clock may differ from the one that starts events."""
+"""Maximum difference between the endpoint's clock and the one that starts events."""
 
 
 def clocks_apart(*, is_dated: bool) -> Micros:
-    """Return how far two clocks may differ; dated: both are the endpoint's."""
+    """Return how far two clocks may differ.
+
+    `is_dated`: the time comes from the endpoint's Date header, not from the client.
+    """
     return DATES_APART if is_dated else CLOCKS_APART
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """An event that was seen Scheduled, and then Started."""
+    """An event that was shown as Scheduled and then as Started."""
 
     event: Members
-    """As it was Scheduled."""
+    """The event while it was Scheduled."""
     due: Micros
     """Its NotBefore."""
     early: Micros
-    """How long before that it was seen Started; negative: after it."""
+    """Time from the read that showed it Started until NotBefore; may be negative."""
     step: Step
 
     @property
     def is_early(self) -> bool:
-        """Tell whether it started too early to be explained by two clocks."""
+        """Tell whether it started earlier than a difference of clocks can explain."""
         is_dated = self.step.after.document.is_dated
         return self.early > clocks_apart(is_dated=is_dated)
 
 
 def of_step(step: Step) -> list[Start]:
-    """Return the events that a step started, by whatever id they go afterwards."""
+    """Return the events that a step started, even if their IDs changed."""
     after = step.after.document
     found: list[Start] = []
     for key, event in step.before.document.by_id.items():
@@ -69,7 +73,7 @@ def of_step(step: Step) -> list[Start]:
 
 
 def early(seen: Transcript, step: Step) -> list[Start]:
-    """Return those that started too early, and were not approved from here."""
+    """Return the events that started too early without an approval by this client."""
     shown = step.after.document.exchange
     return [
         start
@@ -79,24 +83,27 @@ def early(seen: Transcript, step: Step) -> list[Start]:
 
 
 def names_only_this_vm(seen: Transcript, event: Members) -> bool:
-    """Tell whether an event names one VM, which is this one as far as it is known."""
+    """Tell whether an event names one VM, and it is this one if its name is known."""
     names = texts(event.get("Resources")) or []
     return len(names) == 1 and (not seen.name or names[0] == seen.name)
 
 
 def is_begun(old: Members, new: Members) -> bool:
-    """Tell whether the new event is the old one, Started under another id."""
+    """Tell whether the new event is the old one, now Started and with another ID."""
     statuses = (old.get("EventStatus"), new.get("EventStatus"))
     return statuses == ("Scheduled", "Started") and is_same_cause(old, new)
 
 
 def is_same_cause(old: Members, new: Members) -> bool:
-    """Tell whether two events agree in everything that says what they are."""
+    """Tell whether two events agree in all members that identify an event."""
     return all(old.get(member) == new.get(member) for member in SAME_CAUSE)
 
 
 def is_known_approved(seen: Transcript, key: str) -> bool | None:
-    """Return what forewarn's extension says of an event's approval; None: nothing."""
+    """Return whether an event was approved according to forewarn's extension.
+
+    None: the extension did not show this event.
+    """
     for exchange in seen.own_events:
         for event in read_document(exchange, NEWEST).events:
             approved: object = event.get("Approved")

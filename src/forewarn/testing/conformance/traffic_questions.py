@@ -1,6 +1,7 @@
-"""Questions of how requests are sent: on one connection, in a burst, after a silence.
+"""Questions about connections and rates: one connection, a burst, a pause.
 
-A byte too much or too few shows in the next answer only. None of them approves.
+If an answer has a byte too many or too few, only the next answer on the connection
+shows it. None of these questions approves an event.
 """
 
 import re
@@ -14,36 +15,37 @@ from forewarn.testing.conformance.inquiry import Inquiry, UntriedError
 from forewarn.testing.conformance.request_questions import MALFORMED, is_first
 from forewarn.testing.conformance.verdicts import Witness, has_status
 
-A_KEPT_CONNECTION = "an endpoint that takes two requests on one connection"
+A_KEPT_CONNECTION = "an endpoint that accepts two requests on one connection"
 
 PLAIN = Sent(target=target())
 
 BURST = 150
-"""Requests that are sent at once to meet a limit, if there is a usual one."""
+"""Number of requests in a burst: enough to exceed a usual limit."""
 
 RETRY_SECONDS_MAX = 10
-"""So long is waited at most, in seconds, where a 429 asks for more."""
+"""Maximum wait after a 429, in seconds, even if Retry-After is longer."""
 
 POLLS = 3
-"""Requests, one a second, that no limit may refuse."""
+"""Number of requests, one per second, that no limit may refuse."""
 
 AT_FIRST = 2
-"""The highest incarnation with which a scope may begin: with events under way."""
+"""Maximum first incarnation of a scope: it is 2 if there are events already."""
 
 SILENT_SECONDS = 3
-"""A pause that disables nothing, in seconds: whoever restarts makes a longer one."""
+"""Length of a pause that must not disable events, in seconds: a client's restart takes
+longer."""
 
 _SECONDS = re.compile(r"[0-9]+")
 _DIGITS_MAX = 18
-"""Digits of a number that is read; Python refuses to read thousands. What has more is
-longer than anybody waits."""
+"""Maximum number of digits that are read: Python refuses to convert thousands of them,
+and a longer wait makes no difference."""
 
 
 # On one connection.
 
 
 def _second(first: Exchange, second: Exchange, what: str) -> Witness:
-    """Judge the answer to a plain GET that follows another one on a connection."""
+    """Judge the answer to a plain GET that follows another request on a connection."""
     both = f"{what}, and then a GET on the same connection"
     wrong = f"{both}: expected 200, got {second.outcome}"
     return Witness(
@@ -54,7 +56,7 @@ def _second(first: Exchange, second: Exchange, what: str) -> Witness:
 
 
 def _pairs(inquiry: Inquiry, *firsts: Sent) -> Iterator[Witness]:
-    """Judge what a GET gets after each of those, where the connection is kept."""
+    """Send a GET after each request, if the connection stays open, and judge it."""
     for sent in firsts:
         exchanges = inquiry.ask_in_turn(sent, PLAIN)
         if len(exchanges) > 1:
@@ -99,7 +101,7 @@ def _bare_304(inquiry: Inquiry) -> Iterator[Witness]:
 
 
 def _header_of_approvals(inquiry: Inquiry) -> Iterator[Witness]:
-    """Judge whether a POST is refused for want of the header, and not for its body."""
+    """Judge whether the missing header, not the body, is the reason for a refusal."""
     return is_first(
         inquiry.ask("POST", target(), headers=(), body=MALFORMED),
         inquiry.ask("GET", target(), headers=()),
@@ -126,13 +128,13 @@ def _limit(inquiry: Inquiry) -> Iterator[Witness]:
             complaint="" if is_number else wrong,
         )
         if inquiry.seen.newest:
-            # It answers at times, so its limit is none that nobody can keep.
+            # The endpoint has answered before, so a slow client must be accepted.
             yield from _allowed(inquiry, int(wait[:_DIGITS_MAX]))
         return
 
 
 def _allowed(inquiry: Inquiry, seconds: int) -> Iterator[Witness]:
-    """Judge what a client gets that asks once a second, some while after a 429."""
+    """Send one request per second after the wait of a 429, and judge the answers."""
     for _ in range(min(max(seconds, 1), RETRY_SECONDS_MAX)):
         inquiry.wait()
     for _ in range(POLLS):
@@ -154,12 +156,12 @@ def _silence(inquiry: Inquiry) -> Iterator[Witness]:
         for _ in range(SILENT_SECONDS):
             inquiry.wait()
         after = inquiry.read().incarnation
-        saw = f"incarnation {number}, and {after} after a silence of {SILENT_SECONDS} s"
+        saw = f"incarnation {number}, and {after} after a pause of {SILENT_SECONDS} s"
         is_less = after is not None and after < number
         yield Witness(
             saw=saw,
             exchanges=(last, inquiry.seen.newest[-1].last),
-            complaint=f"{saw}: it began anew" if is_less else "",
+            complaint=f"{saw}: the count restarted" if is_less else "",
         )
 
 
@@ -172,14 +174,14 @@ ON_ONE_CONNECTION = (
     ),
     Question(
         "1.6",
-        "a POST without the header is told so",
+        "a POST without the header gets the error about it",
         _header_of_approvals,
-        needs="an endpoint that says which of two things is wrong",
+        needs="an endpoint whose errors differ by their cause",
     ),
     Question("1.10", "nothing follows a 304", _bare_304, needs=A_KEPT_CONNECTION),
     Question(
         "1.12",
-        "a connection goes on after each answer",
+        "a connection stays usable after each answer",
         _goes_on,
         needs=A_KEPT_CONNECTION,
     ),
@@ -191,11 +193,11 @@ QUESTIONS = (
         "1.9",
         "a burst meets 429 with Retry-After",
         _limit,
-        needs=f"a limit: {BURST} requests, one after the other, met none",
+        needs=f"a limit: {BURST} successive requests did not reach one",
     ),
     Question(
         "7.3",
-        "a silence of seconds disables nothing",
+        "a pause of seconds does not disable events",
         _silence,
         needs="a document that has changed twice",
     ),

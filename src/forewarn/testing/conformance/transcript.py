@@ -1,8 +1,8 @@
-"""What an examination has seen so far: exchanges, and documents in their order.
+"""The record of an examination: exchanges, and documents in their order.
 
-What a life cycle promises shows only in a sequence of documents: that an event keeps
-its id, that nothing goes backwards, that equal numbers mean equal content. So every
-document is kept that differs from the one before, whoever asked for it.
+Rules about the life of an event need a sequence of documents: an event keeps its ID, a
+status never goes back, and equal incarnations have equal content. So the transcript
+keeps every document that differs from the one before, whichever check requested it.
 """
 
 from collections import defaultdict
@@ -24,37 +24,37 @@ from forewarn.testing.conformance.documents import (
 from forewarn.testing.conformance.exchanges import Exchange
 
 KEPT_BYTES_MAX = 64 << 20
-"""Maximum size of what is kept, in bytes: a document of 4 KiB that changes each second
+"""Maximum size of the record, in bytes: a document of 4 KiB that changes every second
 fills it in four hours."""
 
 EXCHANGE_BYTES = 1024
-"""What an exchange counts apart from its body, in bytes."""
+"""Size that is counted for an exchange in addition to its body, in bytes."""
 
 DELETIONS = (EventType.PREEMPT.value, EventType.TERMINATE.value)
-"""Types after which there is no VM any more."""
+"""Types of events that delete the VM."""
 
 ENABLING_MAX: Micros = 5 * MINUTE
-"""By so much later than the first request events may appear that were there (7.1)."""
+"""Maximum delay after the first request until existing events are shown (7.1)."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Shown:
-    """A document, for as long as it was shown."""
+    """A document, with the reads that returned it."""
 
     document: Document
     last: Exchange
-    """The last read of it."""
+    """The last read that returned it."""
     settled: bool
-    """Events that were under way when the examination began are shown by now, since
-    that takes five minutes at most (7.1), or one was shown before."""
+    """Whether it shows all events that existed when the examination began. That takes
+    at most five minutes (7.1), or until the first event is shown."""
     reads: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What each version shows of one document.
+    """One document as each api-version shows it.
 
-    The newest version was read before and after the others, and had not changed.
+    The newest version was read before and after the others and did not change.
     """
 
     newest: Document
@@ -65,39 +65,39 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagRead:
-    """A GET with `If-None-Match`, sent when the document had changed since."""
+    """A GET with `If-None-Match`, sent after the document had changed."""
 
     exchange: Exchange
     old: Document
-    """The document of that tag."""
+    """The document that had this tag."""
     new: Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Two documents of the newest version, one after the other."""
+    """Two successive documents of the newest version."""
 
     before: Shown
     after: Shown
 
     @property
     def incarnations(self) -> tuple[int | None, int | None]:
-        """Return the numbers of both."""
+        """Return the incarnations of both documents."""
         return self.before.document.incarnation, self.after.document.incarnation
 
     @property
     def is_single(self) -> bool:
-        """Tell whether it is sure that no document was between the two (2.10)."""
+        """Tell whether no other document can have existed between the two (2.10)."""
         one, other = self.incarnations
         return one is not None and other is not None and other <= one + 1
 
     @property
     def exchanges(self) -> tuple[Exchange, Exchange]:
-        """Return where it was seen: the last read before, the first one after."""
+        """Return the last read of the old document and the first of the new one."""
         return self.before.last, self.after.document.exchange
 
     def pairs(self) -> Iterator[tuple[Members, Members]]:
-        """Yield the events that are in both documents, as each has them."""
+        """Yield each event that is in both documents: its old and its new form."""
         old, new = self.before.document.by_id, self.after.document.by_id
         for key in old:
             if key in new:
@@ -106,46 +106,47 @@ class Step:
 
 @dataclass(slots=True, kw_only=True)
 class Transcript:
-    """Everything that was seen."""
+    """The record of one examination."""
 
     others_approve: bool = False
-    """Somebody else approves events meanwhile, so what starts early proves nothing."""
+    """Whether other clients may approve events too. Then an early start proves
+    nothing."""
     speed: float = 1.0
-    """What the endpoint divides its notices by."""
+    """The factor by which the endpoint shortens its notices."""
     name: str = ""
-    """What the VM is called, as the endpoint said; empty: it did not."""
+    """Name of the VM as the endpoint reports it; empty if it does not."""
     exchanges: list[Exchange] = field(default_factory=list[Exchange])
-    """In order, without reads that gave the same as the one before."""
+    """All exchanges in order, without repeated reads of the same document."""
     shown: dict[str, list[Shown]] = field(
         default_factory=lambda: defaultdict[str, list[Shown]](list)
     )
-    """By api-version, what it showed: each differs from the one before."""
+    """The documents by api-version. Each differs from the one before."""
     newest: list[Shown] = field(default_factory=list[Shown])
-    """What the newest version showed, where it was a document."""
+    """The readable documents of the newest version."""
     unread: list[Exchange] = field(default_factory=list[Exchange])
-    """Plain GETs of the document that got something else, or nothing."""
+    """Plain GETs of the document that got another status, or no answer."""
     moments: list[Moment] = field(default_factory=list[Moment])
     tag_reads: list[TagRead] = field(default_factory=list[TagRead])
     approved: dict[str, list[Exchange]] = field(
         default_factory=lambda: defaultdict[str, list[Exchange]](list)
     )
-    """By id in upper case, the POSTs with it that were answered with 200."""
+    """POSTs that were answered with 200, by each EventId in them, in upper case."""
     refused: list[Exchange] = field(default_factory=list[Exchange])
-    """POSTs that were answered otherwise."""
+    """POSTs that were answered with another status."""
     own_events: list[Exchange] = field(default_factory=list[Exchange])
-    """What forewarn's extension said of events that started early (see `starts`)."""
+    """Answers of forewarn's extension about events that started early (`starts`)."""
     deleted_by: str = ""
-    """The event that deleted this VM, as it seems: its endpoint answers no more."""
+    """The event that presumably deleted this VM: its endpoint no longer answers."""
     kept_bytes: int = 0
 
     @property
     def is_full(self) -> bool:
-        """Tell whether nothing more can be kept, so that a watch has to end."""
+        """Tell whether the record has reached its maximum, so that a watch must end."""
         return self.kept_bytes >= KEPT_BYTES_MAX
 
     @property
     def documents(self) -> Iterator[Document]:
-        """Yield every document that was shown, by version."""
+        """Yield every document, version by version."""
         for shown in self.shown.values():
             for each in shown:
                 yield each.document
@@ -170,9 +171,9 @@ class Transcript:
             self.newest.append(shown)
 
     def deletion(self, unread: Exchange) -> str:
-        """Return the event that deleted this VM, if nothing was read because of that.
+        """Return the event that deleted this VM, if that explains a missing answer.
 
-        Nobody answers a VM that does not exist, so it is in the last document.
+        A deleted VM gets no answer, so the event is in the last document.
         """
         for event in self.newest[-1].document.events if self.newest else ():
             names = texts(event.get("Resources")) or []
@@ -187,12 +188,12 @@ class Transcript:
         return ""
 
     def is_approved(self, key: str, *, before: Exchange) -> bool:
-        """Tell whether an approval had been answered with 200 before an exchange."""
+        """Tell whether an approval was answered with 200 before an exchange."""
         posts = self.approved.get(key, ())
         return any(post.number < before.number for post in posts)
 
     def refusals(self, key: str, *, before: Exchange | None = None) -> list[Exchange]:
-        """Return the refused POSTs with an id in their bodies, in whatever form."""
+        """Return the refused POSTs whose bodies contain an ID, in any form."""
         part = key.encode(errors="replace")
         return [
             post

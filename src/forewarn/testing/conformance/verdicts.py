@@ -1,9 +1,9 @@
-"""What comes of a check: kept, broken or not tried, and what that rests on.
+"""Verdicts of checks (passed, failed or not tried) and their evidence.
 
-A witness is something that was seen, with the exchanges in which it was seen.
-A clause is kept only if there is a witness of it, and broken only if there is a
-witness against it. Without witnesses it is not tried, and the verdict says what
-would be needed. No verdict can be made in another way.
+A witness is one observation, with the exchanges in which it was made. A check passes
+only if a witness shows that the endpoint follows the clause. It fails only if a witness
+shows a violation. Without witnesses it is not tried, and the verdict says what the
+check needs. The constructors reject all other combinations.
 """
 
 from collections.abc import Iterable
@@ -13,36 +13,36 @@ from typing import TypeAlias
 from forewarn.testing.conformance.exchanges import Exchange
 
 WITNESSES_MAX = 8
-"""Maximum number of witnesses that a verdict keeps, one for each api-version and one
-more. It counts the others."""
+"""Maximum number of witnesses that a verdict keeps: one for each api-version and one
+more. The verdict only counts the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """Something that was seen."""
+    """One observation of an endpoint."""
 
     saw: str
-    """What it was, in a few words."""
+    """Short description of the observation."""
     exchanges: tuple[Exchange, ...]
-    """Where it was seen: one, or a pair of which the second shows the change."""
+    """The exchanges that show it: one, or a pair of which the second shows a change."""
     complaint: str = ""
-    """What is wrong with it; empty: it is as the clause says."""
+    """Description of the violation. Empty: the endpoint follows the clause."""
     remark: str = ""
-    """What a reader should know although it breaks nothing."""
+    """Note for the reader about something unusual that is not a violation."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError where nothing was seen."""
+        """Raise ValueError if there is no exchange."""
         if not self.exchanges:
             raise ValueError(f"a witness needs an exchange: {self.saw}")
 
 
 def against(complaint: str, *exchanges: Exchange) -> Witness:
-    """Return a witness of something that no endpoint may do."""
+    """Return a witness of a violation."""
     return Witness(saw=complaint, exchanges=exchanges, complaint=complaint)
 
 
 def has_status(exchange: Exchange, status: int, what: str) -> Witness:
-    """Return a witness of an answer, which should have a status."""
+    """Return a witness of an answer; a status other than `status` is a violation."""
     wrong = f"{what}: expected {status}, got {exchange.outcome}"
     return Witness(
         saw=f"{what}: {exchange.status}",
@@ -53,59 +53,59 @@ def has_status(exchange: Exchange, status: int, what: str) -> Witness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
-    """Every witness is as the clause says, and there is one at least."""
+    """The endpoint followed the clause in every observation, at least one."""
 
     witnesses: tuple[Witness, ...]
-    """The first of them."""
+    """The first witnesses, at most WITNESSES_MAX."""
     count: int
-    """How many there were."""
+    """Number of all witnesses."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError without a witness, or with one against it."""
+        """Raise ValueError if there is no witness, or one of a violation."""
         if not self.witnesses or self.count < len(self.witnesses):
-            raise ValueError("nothing is kept without a witness")
+            raise ValueError("a passed check needs a witness")
         if any(each.complaint for each in self.witnesses):
-            raise ValueError("nothing is kept with a witness against it")
+            raise ValueError("a passed check cannot have a witness of a violation")
 
     @property
     def remark(self) -> str:
-        """Return what a reader should know, or nothing."""
+        """Return the first remark; empty if there is none."""
         return next((each.remark for each in self.witnesses if each.remark), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """A witness is against it."""
+    """The endpoint violated the clause."""
 
     witness: Witness
 
     def __post_init__(self) -> None:
-        """Raise ValueError where the witness complains of nothing."""
+        """Raise ValueError if the witness has no complaint."""
         if not self.witness.complaint:
-            raise ValueError("nothing is broken without a complaint")
+            raise ValueError("a failed check needs a complaint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotTried:
-    """What the clause is about was not there to be seen."""
+    """Nothing that the clause describes was observed."""
 
     needs: str
-    """What would be needed, as in "it needs a Terminate event"."""
+    """What the check needs, such as "a Terminate event"."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError where nobody could do anything about it."""
+        """Raise ValueError if the need is empty."""
         if not self.needs:
-            raise ValueError("what is not tried says what it needs")
+            raise ValueError("a check that was not tried must name what it needs")
 
 
 Verdict: TypeAlias = Passed | Failed | NotTried
 
 
 def judge(witnesses: Iterable[Witness], *, needs: str) -> Verdict:
-    """Return the verdict of what was seen; `needs` is what would have to be.
+    """Return the verdict on some witnesses; `needs` names the condition for having any.
 
-    The first complaint decides, and no witness after it is looked at: where they
-    come from requests, the rest is not asked.
+    The first complaint decides. Later witnesses are not produced, so a question sends
+    no more requests.
     """
     kept: list[Witness] = []
     remarkable: Witness | None = None

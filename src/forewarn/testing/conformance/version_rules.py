@@ -1,7 +1,7 @@
-"""Rules of what each api-version shows of one document (1.3 to 1.5).
+"""Rules for the differences between api-versions of one document (1.3 to 1.5).
 
-A moment holds what all versions showed while the newest did not change, so that they
-can be compared.
+A moment contains one document in all versions. The newest version did not change
+meanwhile, so the versions can be compared.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from forewarn.testing.conformance.transcript import Transcript
 from forewarn.testing.conformance.verdicts import Witness, against
 
 OLD_EVENT = "a Freeze, Reboot or Redeploy event"
-"""Of the types that every version shows."""
+"""An event of a type that every version shows."""
 
 
 def _served(seen: Transcript) -> Iterator[Witness]:
@@ -46,9 +46,9 @@ def _of_older(
     *,
     where: Callable[[ApiVersion], bool] = lambda _version: True,
 ) -> Callable[[Transcript], Iterator[Witness]]:
-    """Return the rule for what older versions show of each event of the newest.
+    """Return a rule that compares each event of the newest version with older ones.
 
-    `complain` returns what is wrong with how they show it.
+    `complain` returns a description of the violation, or an empty string.
     """
 
     def witnesses(seen: Transcript) -> Iterator[Witness]:
@@ -62,7 +62,7 @@ def _of_older(
 
 
 def _at_once(seen: Transcript) -> Iterator[tuple[Document, Document]]:
-    """Yield the newest version of each document, with each older one of it."""
+    """Yield each document in the newest version and in one older version."""
     for moment in seen.moments:
         for other in moment.others:
             if other.incarnation == moment.newest.incarnation:
@@ -73,7 +73,7 @@ def _later_members(event: Members, older: Members, version: ApiVersion) -> str:
     wanted = members_of(version)
     for name in LATER_MEMBERS:
         if name in older and name not in wanted:
-            return f"it shows {name}, which came later: {brief(older)}"
+            return f"it shows {name}, which only later versions have: {brief(older)}"
         if name not in older and name in wanted and name in event:
             return f"it lacks {name}: {brief(older)}"
     return ""
@@ -148,7 +148,7 @@ RULES = (
     ),
     Rule(
         "1.4",
-        "a member is shown from its version on",
+        "older versions do not show later members",
         _of_older(_later_members, where=lambda version: not version.duration),
         needs=AN_EVENT,
     ),
@@ -181,6 +181,6 @@ RULES = (
         "2.10",
         "all versions have one incarnation",
         _one_number,
-        needs="a document that stays the same while eight requests read it",
+        needs="a document that does not change while eight requests read it",
     ),
 )

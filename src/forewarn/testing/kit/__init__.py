@@ -1,5 +1,5 @@
-"""A world for tests of what runs in VMs: its VMs, events, faults and assertions.
+"""A world for tests of programs in VMs: its VMs, events, faults and assertions.
 
-`world` is the front; everything else is what it hands out, or what those share. It
-knows no test runner.
+`world` is the entry point. The other modules are the objects that it returns, or shared
+code. The kit does not depend on a test runner.
 """

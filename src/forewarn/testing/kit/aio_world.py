@@ -1,4 +1,4 @@
-"""The waits of a world, for tests on an asyncio loop, which stays free."""
+"""The waits of a world for tests on an asyncio loop, without blocking the loop."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +21,10 @@ from forewarn.testing.kit.waits import (
 
 
 class AioScheduledEvents:
-    """The waits of a world for tests on an asyncio loop, which stays free."""
+    """The waits of a world for tests on an asyncio loop, without blocking the loop."""
 
     def __init__(self, core: AnyCore, begun: Callable[[], Playing]) -> None:
-        """Wait for what happens in the world of `core`; `begun`: its scenario."""
+        """Wait for events of the world of `core`; `begun` returns its scenario."""
         self._core = core
         self._begun = begun
 
@@ -60,7 +60,7 @@ class AioScheduledEvents:
     @checked
     async def wait_for_event(
         self,
-        type: str = "",  # noqa: A002 - the wire's own word
+        type: str = "",  # noqa: A002 - the protocol's word
         *,
         vm: str = "",
         timeout: Length = EVENT_SECONDS,

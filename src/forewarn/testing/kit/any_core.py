@@ -1,7 +1,7 @@
-"""What the handles of one world share: its loop, its requests, and how to wait for it.
+"""The base of a world's core: its loop, its recorded requests, and waits.
 
-Tests run in threads and loops of their own. Everything that touches a world runs on
-the shared loop; from outside, a call takes a fraction of a millisecond.
+Tests run in their own threads and loops. All code that touches a world runs on the
+shared loop. A call from another thread takes a fraction of a millisecond.
 """
 
 import asyncio
@@ -28,46 +28,46 @@ from forewarn.testing.kit.shared_loop import SHARED_LOOP
 
 T = TypeVar("T")
 
-CLOSED = "ask before its `with` or its test ends"
+CLOSED = "Use the world before its `with` block or its test ends."
 
 
 class Bell(asyncio.Event):
-    """Rings whenever something in the world has changed. Used on its loop."""
+    """Wakes all waits after each change in the world. Used on its loop only."""
 
     def ring(self) -> None:
-        """Wake everybody who waits."""
+        """Wake all waits."""
         self.set()
         self.clear()
 
 
 class AnyCore(ABC):
-    """A world on the shared loop, as its handles use it."""
+    """The core of a world on the shared loop, used by the objects that tests have."""
 
     def __init__(
         self, loop: LoopThread, *, journal: Journal, faults: Player, ending: Ending
     ) -> None:
-        """Stand on `loop`, which is given back in the end. Made on that loop."""
+        """Use `loop` until the end, and then return its lease. Call it on that loop."""
         self._loop = loop
         self.journal = journal
-        """Every request that VMs have sent."""
+        """Every request of the VMs."""
         self.faults = faults
-        """What goes wrong between VMs and the endpoint."""
+        """Faults between the VMs and the endpoint."""
         self.bell = Bell()
         self.ending = ending
-        """What ends with it, and whether it has ended."""
-        # What runs on the loop must not hold this: nobody would miss it if it did.
+        """Whether the world has ended, and what must end with it."""
+        # Code on the loop must hold no reference to this object: it would never be
+        # collected.
         ring = self.bell.ring
         journal.on_seen.append(lambda _seen: ring())
         journal.on_again = ring
         self._forsaken = weakref.finalize(self, ending.forsake, loop)
         self._forsaken.atexit = False
 
-    # From outside
-
+    # From other threads
     def call(self, act: Callable[[], T]) -> T:
         """Run a function on the loop; return its result or raise its exception.
 
-        Raises RefusedError once the world has ended.
+        Raises RefusedError if the world has ended.
         """
         __tracebackhide__ = True
         self.refuse_if_gone()
@@ -77,16 +77,16 @@ class AnyCore(ABC):
             raise error.with_traceback(None) from error.__cause__
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop; an interrupt of the test ends it.
+        """Run a coroutine on the loop; an interrupt of the test cancels it.
 
-        Raises RefusedError once the world has ended, also while it waits.
+        Raises RefusedError if the world has ended or ends during the wait.
         """
         __tracebackhide__ = True
         running = self.begin_running(work)
         try:
             return running.result()
         except ForewarnError as error:
-            # What the loop's thread did to find out is of no use to a test's author.
+            # Frames of the loop's thread would not help the author of a test.
             raise error.with_traceback(None) from error.__cause__
         except CancelledError:
             raise self._closed_meanwhile() from None
@@ -94,7 +94,7 @@ class AnyCore(ABC):
             running.cancel()
 
     def begin_running(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the loop, until it is over or the world ends."""
+        """Run a coroutine on the loop until it finishes or the world ends."""
         __tracebackhide__ = True
         try:
             self.refuse_if_gone()
@@ -106,7 +106,7 @@ class AnyCore(ABC):
         return running
 
     async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop, for a test on an asyncio loop of its own."""
+        """Run a coroutine on the loop, for a test on another asyncio loop."""
         __tracebackhide__ = True
         running = self.begin_running(work)
         try:
@@ -116,14 +116,14 @@ class AnyCore(ABC):
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not self.ending.has_ended or (task is not None and task.cancelling()):
-                # It is the test that waits no longer.
+                # The test itself was cancelled.
                 raise
             raise self._closed_meanwhile() from None
 
     def end(self) -> None:
-        """End the world: nothing of it listens, waits or runs any more.
+        """End the world: stop its listeners, waits and tasks.
 
-        A fork only forgets it: it is the world of the process that began it.
+        In a forked process, only forget it: the world belongs to its parent.
         """
         self._forsaken.detach()
         if self.ending.is_forked:
@@ -135,7 +135,7 @@ class AnyCore(ABC):
             SHARED_LOOP.give_back()
 
     def refuse_if_gone(self) -> None:
-        """Refuse: nothing happens in a world that has ended, so no wait would end."""
+        """Raise RefusedError if the world has ended or belongs to another process."""
         __tracebackhide__ = True
         if self.ending.has_ended:
             raise RefusedError("this world is closed", hint=CLOSED)
@@ -143,19 +143,19 @@ class AnyCore(ABC):
             raise RefusedError(
                 f"this world belongs to process {self.ending.process}, and this is "
                 f"process {os.getpid()}, a fork of it",
-                hint="begin another world here, or reach its VMs by their URLs",
+                hint="Begin another world here, or use its VMs through their URLs.",
             )
 
     def _closed_meanwhile(self) -> RefusedError:
         return RefusedError("this world was closed while this waited", hint=CLOSED)
 
     def now(self) -> datetime:
-        """Return the world's time."""
+        """Return the world's time in UTC."""
         moment = moment_of(self.instant)
         assert moment is not None, "worlds do not begin in 1970"
         return moment
 
-    # What kind of world it is
+    # Different in each kind of world
 
     @property
     @abstractmethod
@@ -164,52 +164,55 @@ class AnyCore(ABC):
 
     @abstractmethod
     def addresses(self) -> Mapping[str, Address]:
-        """Return where each VM is served, on the loop."""
+        """Return the address of each VM's endpoint; call it on the loop."""
 
     @abstractmethod
     def find_event(self, event_id: str) -> StoredEvent | None:
-        """Return an event by its id, on the loop."""
+        """Return an event by its ID, or None; call it on the loop."""
 
     @abstractmethod
     def live_events(self) -> list[StoredEvent]:
-        """Return the events that documents show, the oldest first, on the loop."""
+        """Return the current events, the oldest first; call it on the loop."""
 
     @abstractmethod
     def reasons(self, operation_id: str) -> list[str]:
-        """Return every reason that holds an operation, in sentences, on the loop."""
+        """Return the reasons why an operation waits, as text; call it on the loop."""
 
     @abstractmethod
     def kept_back(self, event_id: str) -> tuple[str, Micros]:
-        """Return who approved an event and was kept back, and when, or ""."""
+        """Return the VM whose approval is withheld, or "", and the time."""
 
     @abstractmethod
     def leapt(self, event: StoredEvent, until: Micros) -> Micros:
-        """Return what was let pass since an event was made, and is in no instant."""
+        """Return the time that `advance` skipped between an event and `until`.
+
+        Instants of the machine's clock do not contain it.
+        """
 
     @abstractmethod
     def glance(self, vm: str, request: Request) -> object:
-        """Return what a VM would be answered at once, on the loop; nobody notes it."""
+        """Return the immediate answer to a VM, on the loop, without recording it."""
 
     @abstractmethod
     def advance(self, by: Micros) -> None:
-        """Let time pass at once, on the loop."""
+        """Advance the time at once; call it on the loop."""
 
     @abstractmethod
     def step(self) -> Micros:
-        """Let time pass until something is due, on the loop; return how much did."""
+        """Advance the time to the next timer, on the loop; return by how much."""
 
     @abstractmethod
     def pause(self) -> None:
-        """Have nothing fall due until `resume`, on the loop."""
+        """Stop all timers until `resume`; call it on the loop."""
 
     @abstractmethod
     def resume(self) -> None:
-        """Go on after a pause, on the loop."""
+        """Continue after a pause; call it on the loop."""
 
     # On the loop
 
     def event(self, event_id: str) -> StoredEvent:
-        """Return an event, on the loop; refuse one that is not known any more."""
+        """Return an event, on the loop; raises NotFoundError for an unknown one."""
         found = self.find_event(event_id)
         if found is None:
             known = [each.event_id for each in self.live_events()]
@@ -217,19 +220,19 @@ class AnyCore(ABC):
         return found
 
     def check_vm(self, name: str) -> None:
-        """Refuse a name of no VM, on the loop."""
+        """Raise NotFoundError if there is no such VM; call it on the loop."""
         known = self.addresses()
         if name not in known:
             raise unknown("VM", name, known)
 
     def requests(self, vms: Sequence[str]) -> list[Seen]:
-        """Return what is remembered of the requests of VMs, or of all, on the loop."""
+        """Return the recorded requests of some VMs, or of all; call it on the loop."""
         return [seen for seen in self.journal if not vms or seen.vm in vms]
 
     async def until(self, ask: Callable[[], T | None], *, seconds: float) -> T | None:
-        """Wait on the loop until `ask` returns something; None: it never did.
+        """Wait on the loop until `ask` returns a value; return None after the timeout.
 
-        `ask` is called now, after each ring of the bell, and once more at the end.
+        `ask` is called now, after each change, and once more at the end.
         """
         try:
             async with asyncio.timeout(seconds):

@@ -1,7 +1,7 @@
-"""What all public calls of the kit have in common.
+"""Argument checks and error texts of all public methods of the kit.
 
-What is wrong with a call is told in a sentence, and every error of ours tells its hint
-wherever it is shown: in `str()`, and so in a report of pytest or unittest.
+An error names the wrong argument. `str()` of an error has its hint too, so reports of
+pytest and unittest show it.
 """
 
 import functools
@@ -19,10 +19,10 @@ R = TypeVar("R")
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Have a public method refuse values of another form, and tell its hints.
+    """Make a public method check its arguments and add hints to its errors.
 
-    A wrong call raises RefusedError: a value of another form, a name that the method
-    does not have, too many values or too few.
+    A wrong call raises RefusedError: a value of a wrong form, an unknown name, too many
+    values or too few.
     """
     call = _Call(function)
     if inspect.iscoroutinefunction(function):
@@ -53,14 +53,14 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def tell_hint(error: ForewarnError) -> None:
-    """Have `str()` of an error tell all of it; `message` and `hint` stay as they are."""
+    """Add the hint to `str()` of an error; `message` and `hint` do not change."""
     if error.args == (error.message,):
         hint = f"\nhint: {error.hint}" if error.hint else ""
         error.args = (f"{operators.refusal(error)}{hint}",)
 
 
 class _Call:
-    """How a function is called: its signature, and the form of each parameter."""
+    """The signature of a function, and the form of each parameter."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
@@ -71,7 +71,7 @@ class _Call:
 
     @functools.cached_property
     def _parameters(self) -> list[inspect.Parameter]:
-        """All but the object itself."""
+        """All parameters except `self`."""
         return list(self._signature.parameters.values())[1:]
 
     @functools.cached_property
@@ -82,13 +82,13 @@ class _Call:
 
     @functools.cached_property
     def _listed(self) -> frozenset[str]:
-        """The parameter that takes any number of values, if there is one."""
+        """Name of the parameter for any number of values, if there is one."""
         return frozenset(
             each.name for each in self._parameters if each.kind is each.VAR_POSITIONAL
         )
 
     def check(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
-        """Raise RefusedError for the first thing that is wrong."""
+        """Raise RefusedError for the first error in a call."""
         if len(args) == 1 and not kwargs and not self._needed:
             return
         try:
@@ -114,7 +114,7 @@ class _Call:
     def _refuse(
         self, kind: type, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> NoReturn:
-        """Raise RefusedError for a call of `kind` that cannot be bound."""
+        """Raise RefusedError for a call that does not match the signature."""
         name = f"{kind.__name__}.{self._function.__name__}".removesuffix(".__init__")
         parameters = self._parameters
         hint = f"It is {name}({', '.join(_shown(parameters))})."
@@ -129,7 +129,7 @@ class _Call:
                 meant = did_you_mean(given, known)
                 raise RefusedError(f"{name} has no {quoted(given)}{meant}", hint=hint)
         if len(args) > len(placed) and not self._listed:
-            told = f"{name} takes {len(placed)} values without their names at most"
+            told = f"{name} takes at most {len(placed)} values without names"
             raise RefusedError(f"{told}, not {len(args)}", hint=hint)
         for given in placed[: len(args)]:
             if given in kwargs:
@@ -140,7 +140,7 @@ class _Call:
 
 
 def _shown(parameters: Sequence[inspect.Parameter]) -> list[str]:
-    """Return parameters as they are written, without their types."""
+    """Return parameters as in source code, without types."""
     words: list[str] = []
     for each in parameters:
         is_named = each.kind is each.KEYWORD_ONLY
@@ -152,6 +152,6 @@ def _shown(parameters: Sequence[inspect.Parameter]) -> list[str]:
 
 
 def shown_signature(function: Callable[..., object]) -> str:
-    """Return how a method is called, without types: `(count=1, *, vm='')`."""
+    """Return the signature of a method without types: `(count=1, *, vm='')`."""
     _itself, *parameters = inspect.signature(function).parameters.values()
     return f"({', '.join(_shown(parameters))})"

@@ -1,4 +1,4 @@
-"""A world whose VMs are told what is ordered: the service itself, on a stage."""
+"""The core of a world that runs the real service in a simulated server."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -28,14 +28,14 @@ from forewarn.testing.kit.setup import Wanted, listen, set_up, vms_of
 T = TypeVar("T")
 
 TEST = Who(actor=operator("test"))
-"""Who gives the orders, as the history tells it."""
+"""The actor of a test's requests in the history."""
 
 
 class Core(AnyCore):
-    """A stage on the shared loop."""
+    """A simulated server on the shared loop."""
 
     def __init__(self, loop: LoopThread, stage: SimServer, setup: Setup) -> None:
-        """Stand on `stage`, which lives on `loop`. Made on that loop."""
+        """Use `stage`, which runs on `loop`. Call it on that loop."""
         super().__init__(
             loop,
             journal=stage.journal,
@@ -43,7 +43,7 @@ class Core(AnyCore):
             ending=Ending(lambda: _end(stage)),
         )
         self.setup = setup
-        """The fleet and settings that the world began with."""
+        """The initial fleet and settings."""
         self.stage = stage
         self.engine = stage.engine
         ring = self.bell.ring
@@ -59,7 +59,7 @@ class Core(AnyCore):
 
     @classmethod
     def begin(cls, loop: LoopThread, wanted: Wanted, played: Scenario | None) -> "Core":
-        """Return the core of a new world; raises as `Wanted.setup` and `set_up`."""
+        """Begin a new world; raises as `Wanted.setup` and `set_up`."""
 
         async def made() -> Core:
             setup = wanted.setup(played)
@@ -67,17 +67,17 @@ class Core(AnyCore):
 
         return loop.wait(made())
 
-    # From outside
+    # From other threads
 
     def read(self, ask: Callable[[Reader], T]) -> T:
-        """Read what is durable."""
+        """Read from the store."""
         return self.call(lambda: self.engine.read(ask))
 
     def order(self, decide: Callable[[Work], T]) -> T:
-        """Give an order, as an operator does; raises what the verb raises."""
+        """Make a request as an operator; raises as its verb."""
         return self.call(lambda: self.ordered(decide))
 
-    # What kind of world it is
+    # Implementation of AnyCore
 
     @property
     def instant(self) -> Micros:
@@ -85,20 +85,20 @@ class Core(AnyCore):
         return self.engine.now
 
     def addresses(self) -> Mapping[str, Address]:
-        """Return where each VM is served, on the loop."""
+        """Return the address of each VM's endpoint; call it on the loop."""
         return self.stage.server.addresses()
 
     def find_event(self, event_id: str) -> StoredEvent | None:
-        """Return an event by its id, on the loop."""
+        """Return an event by its ID, or None; call it on the loop."""
         return self.engine.read(lambda reader: reader.get(StoredEvent, event_id))
 
     def live_events(self) -> list[StoredEvent]:
-        """Return the events that documents show, the oldest first, on the loop."""
+        """Return the current events, the oldest first; call it on the loop."""
         found = self.engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
         return sorted(found, key=lambda event: event.place)
 
     def reasons(self, operation_id: str) -> list[str]:
-        """Return every reason that holds an operation, in sentences, on the loop."""
+        """Return the reasons why an operation waits, as text; call it on the loop."""
 
         def ask(reader: Reader) -> list[str]:
             operation = reader.get(Operation, operation_id)
@@ -110,15 +110,15 @@ class Core(AnyCore):
         return self.engine.read(ask)
 
     def kept_back(self, event_id: str) -> tuple[str, Micros]:
-        """Return who approved an event and was kept back, and when, or ""."""
+        """Return the VM whose approval is withheld, or "", and the time."""
         return self.stage.withheld.kept(event_id)
 
     def leapt(self, event: StoredEvent, until: Micros) -> Micros:
-        """Return what was let pass since an event was made, and is in no instant."""
+        """Return the time that `advance` skipped between an event and `until`."""
         return self.stage.leapt(event.created, until)
 
     def glance(self, vm: str, request: HttpRequest) -> object:
-        """Return what a VM would be answered at once, on the loop; nobody notes it."""
+        """Return the immediate answer to a VM, on the loop, without recording it."""
         engine = self.engine
         return engine.endpoint.handle(
             request,
@@ -128,39 +128,39 @@ class Core(AnyCore):
         )
 
     def advance(self, by: Micros) -> None:
-        """Let time pass at once, on the loop; see `Stage.advance`."""
+        """Advance the time at once, on the loop; see `SimServer.advance`."""
         self.stage.advance(by)
         self.bell.ring()
 
     def step(self) -> Micros:
-        """Let time pass until something is due, on the loop; return how much did."""
+        """Advance the time to the next timer, on the loop; return by how much."""
         return self.stage.step()
 
     def pause(self) -> None:
-        """Have nothing fall due until `resume`, on the loop."""
+        """Stop all timers until `resume`; call it on the loop."""
         self.stage.pause()
 
     def resume(self) -> None:
-        """Go on after a pause, on the loop."""
+        """Continue after a pause; call it on the loop."""
         self.stage.resume()
 
     # On the loop
 
     def ordered(self, decide: Callable[[Work], T]) -> T:
-        """Give an order, on the loop."""
+        """Make a request as an operator; call it on the loop."""
         result = self.engine.plane.order(TEST, decide, now=self.engine.now)
         self.stage.wake()
         return result
 
     def vm(self, name: str) -> StoredVm:
-        """Return a VM, on the loop; refuse one that is not in the fleet."""
+        """Return a VM, on the loop; raises NotFoundError for an unknown one."""
         found = self.engine.read(lambda reader: reader.get(StoredVm, name))
         if found is None:
             raise unknown("VM", name, vms_of(self.engine))
         return found
 
     def events_of(self, request: str) -> list[StoredEvent]:
-        """Return the events of a request, on the loop, in the order of operations."""
+        """Return the events of a request, sorted by operation; call it on the loop."""
 
         def ask(reader: Reader) -> list[StoredEvent]:
             return [
@@ -174,7 +174,7 @@ class Core(AnyCore):
         return self.engine.read(ask)
 
     async def open_all(self) -> None:
-        """Listen for VMs that have come, on the loop; raises StartError."""
+        """Open listeners for new VMs, on the loop; raises StartError."""
         bound = self.addresses()
         for vm in vms_of(self.engine):
             if vm not in bound:
@@ -182,11 +182,11 @@ class Core(AnyCore):
 
 
 def live(core: AnyCore) -> Core:
-    """Return a world as one that takes orders; raises RefusedError for any other."""
+    """Return the core of a world that accepts requests; raises RefusedError if not."""
     if not isinstance(core, Core):
         raise RefusedError(
-            "this world replays a recording, and what comes in it cannot be changed",
-            hint="begin a world without `replay` for that",
+            "this world replays a recording, and its events cannot be changed",
+            hint="Begin a world without `replay`.",
         )
     return core
 
@@ -196,5 +196,5 @@ async def _end(stage: SimServer) -> None:
     broken = ticker is not None and ticker.done()
     await stage.end()
     if broken and ticker is not None:
-        # Only a fault of ours ends it: no test may pass beside one.
+        # Only a bug in forewarn ends the ticker: then the test must fail.
         ticker.result()

@@ -1,4 +1,4 @@
-"""The end of a world: what must end with it, also where nobody has asked for it."""
+"""The end of a world, even if the test never closed it."""
 
 import os
 import threading
@@ -12,45 +12,48 @@ from forewarn.testing.kit.shared_loop import SHARED_LOOP
 
 
 class Ending:
-    """What is ended with one world. It knows no handle of the world."""
+    """Everything that must end with one world.
+
+    It holds no reference to the world, so that the world can be collected.
+    """
 
     def __init__(self, last: Callable[[], Awaitable[None]]) -> None:
-        """End what will be named, and then `last`."""
+        """Run `last` at the end, after everything in `first`."""
         self.told = "a world"
         self.process = os.getpid()
         self.has_ended = False
         self.first: list[Callable[[], Awaitable[None]]] = []
-        """What ends before the rest, the newest first."""
+        """Functions to call before `last`, the newest first."""
         self._last = last
         self._running: set[Future[Any]] = set()
 
     @property
     def is_forked(self) -> bool:
-        """Tell whether the world is that of a process which this one is a fork of."""
+        """Tell whether this process is a fork of the world's process."""
         return os.getpid() != self.process
 
     def add(self, running: Future[Any]) -> None:
-        """Cancel what runs when the world ends."""
+        """Cancel `running` when the world ends."""
         self._running.add(running)
         running.add_done_callback(self._running.discard)
 
     def begin(self) -> None:
-        """Take nothing more, and cancel what runs."""
+        """Accept no more calls, and cancel everything that is running."""
         self.has_ended = True
         for running in [*self._running]:
             running.cancel()
 
     async def run(self) -> None:
-        """End everything, on the loop."""
+        """End the world; call it on the loop."""
         for end in reversed(self.first):
             await end()
         await self._last()
 
     def forsake(self, loop: LoopThread) -> None:
-        """End a world that nobody holds any more and nobody has closed.
+        """End a world that was collected without having been closed.
 
-        It is called by the garbage collector in whatever thread, so it waits for
-        nothing. A fork leaves the world to its own process.
+        The garbage collector calls it in any thread, so it waits for nothing. In a
+        forked process it does nothing: the world belongs to its parent.
         """
         if self.is_forked:
             return
@@ -62,5 +65,5 @@ class Ending:
         try:
             await self.run()
         finally:
-            # It may be the last lease, whose end the loop's own thread cannot wait for.
+            # The last lease ends the loop, which the loop's thread cannot wait for.
             threading.Thread(target=SHARED_LOOP.give_back, daemon=True).start()

@@ -1,4 +1,4 @@
-"""One event as a test has it: where it stands, how it goes on, what is expected."""
+"""One event in a test: its state, its next steps, and assertions about it."""
 
 from datetime import datetime
 from typing import Any
@@ -25,10 +25,10 @@ from forewarn.wording import operators
 
 
 class AioEvent:
-    """The waits of an event for tests on an asyncio loop, which stays free."""
+    """The waits of an event for tests on an asyncio loop, without blocking the loop."""
 
     def __init__(self, core: AnyCore, event_id: str) -> None:
-        """Wait for what becomes of the event with this id."""
+        """Wait for changes of the event with this ID."""
         self._core = core
         self._id = event_id
 
@@ -58,32 +58,31 @@ class AioEvent:
 
 
 class Event:
-    """An event of a world. It is a handle: what it tells is asked for each time."""
+    """An event of a world. Its properties are read from the world each time."""
 
     def __init__(self, core: AnyCore, event_id: str) -> None:
-        """Stand for the event with this id."""
+        """Refer to the event with this ID."""
         self._core = core
         self._id = event_id
 
     def __repr__(self) -> str:
-        """Return it as a failing assertion shows it."""
+        """Return the text that a failed assertion shows."""
         try:
             return f"<Event {failure_report.event_line(self._stored())}>"
         except RefusedError:
             return f"<Event {self._id} of a closed world>"
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both stand for the same event of the same world."""
+        """Tell whether both refer to the same event of the same world."""
         if not isinstance(other, Event):
             return NotImplemented
         return self._core is other._core and self._id == other._id
 
     def __hash__(self) -> int:
-        """Return the same for handles that are equal."""
+        """Return the hash of the EventId."""
         return hash(self._id)
 
-    # What it is
-
+    # State
     @property
     def id(self) -> str:
         """Return the EventId."""
@@ -98,25 +97,25 @@ class Event:
     @property
     @checked
     def status(self) -> Status:
-        """Return how far it has come."""
+        """Return the status of the event."""
         return status_of(self._stored())
 
     @property
     @checked
     def vms(self) -> tuple[str, ...]:
-        """Return the VMs that it names."""
+        """Return the names of its VMs."""
         return tuple(resource.vm for resource in self._stored().resources)
 
     @property
     @checked
     def approved_by(self) -> str:
-        """Return who approved it; empty: nobody. What is withheld does not count."""
+        """Return who approved it, or "". A withheld approval does not count."""
         return self._stored().approved_by
 
     @property
     @checked
     def not_before(self) -> datetime:
-        """Return the earliest start; it moves when time is advanced."""
+        """Return the earliest start; it changes when the time is advanced."""
         moment = moment_of(self._stored().not_before)
         assert moment is not None, "every event has one"
         return moment
@@ -124,30 +123,29 @@ class Event:
     @property
     @checked
     def operation(self) -> str:
-        """Return the id of the operation behind it, as `forewarn explain` takes it."""
+        """Return the ID of its operation, for `forewarn explain`."""
         return self._stored().operation
 
     @property
     @checked
     def json(self) -> dict[str, Any]:
-        """Return all that is known of it, as the operator API tells it."""
+        """Return all its data in the form of the operator API."""
         return event_report(self._stored())
 
     @property
     @checked
     def waits_for(self) -> list[str]:
-        """Return every reason why it has not started, in sentences."""
+        """Return every reason why it has not started, as text."""
         core, operation = self._core, self.operation
         return core.call(lambda: core.reasons(operation))
 
-    # How it goes on
-
+    # Next steps
     @checked
     def approve(self, vm: str = "") -> None:
-        """Approve it in the place of `vm`, or as an operator where none is named.
+        """Approve it on behalf of `vm`, or as an operator if no VM is given.
 
-        Raises RefusedError for a VM that may not, and for an event that is over: an
-        approval of that changes nothing.
+        Raises RefusedError if the VM cannot approve it, or if the event is removed:
+        an approval would have no effect.
         """
         core = live(self._core)
 
@@ -157,8 +155,8 @@ class Event:
                 core.check_vm(vm)
             if stored.status is EventStatus.REMOVED:
                 raise RefusedError(
-                    f"{failure_report.event_line(stored)} is over, so nothing is left to approve",
-                    hint="a VM that posts an approval of it is answered 200 (3.2)",
+                    f"{failure_report.event_line(stored)} is over and cannot be approved",
+                    hint="A VM can post the approval: the endpoint answers 200 (3.2).",
                 )
             core.ordered(lambda work: approvals.approve_for(work, self._id, as_vm=vm))
 
@@ -166,22 +164,22 @@ class Event:
 
     @checked
     def start(self) -> None:
-        """Have it start now, approved or not; raises RefusedError if it cannot."""
+        """Start it now, with or without approval; raises RefusedError if it cannot."""
         self._move(Stop.STARTED)
 
     @checked
     def recover(self) -> None:
-        """Have the impact be over: it is shown as Started until it is finished."""
+        """End the impact now. The event stays Started until it is finished."""
         self._move(Stop.RECOVERING)
 
     @checked
     def finish(self) -> None:
-        """Have it run its course, and be gone."""
+        """Complete the operation now and remove the event."""
         self._move(Stop.REMOVED)
 
     @checked
     def cancel(self) -> None:
-        """Cancel it: it is gone without impact; raises RefusedError once Started."""
+        """Remove it without impact; raises RefusedError if it is Started."""
         self._move(Stop.CANCELLED)
 
     def _move(self, stop: Stop) -> None:
@@ -196,24 +194,23 @@ class Event:
                 )
                 raise RefusedError(
                     f"{failure_report.event_line(core.event(self._id))} cannot be "
-                    f"{stop.value} yet: {reasons or 'it is still carried out'}"
+                    f"{stop.value} yet: {reasons or 'its operation is still running'}"
                 )
 
         core.call(move)
 
-    # What is expected
-
+    # Waits and assertions
     @property
     def aio(self) -> AioEvent:
-        """Return the waits for tests that run on an asyncio loop."""
+        """Return the waits for tests on an asyncio loop."""
         return AioEvent(self._core, self._id)
 
     @checked
     def wait_for_approval(self, timeout: Length = APPROVAL_SECONDS) -> Approved:
-        """Wait until somebody has approved it; fail if nobody does.
+        """Wait for an approval; fail if none comes in time.
 
-        An approval that is withheld counts: the program under test has done its
-        part. `timeout` is in real time.
+        A withheld approval counts: the program under test has done its part. `timeout`
+        is in real time.
         """
         __tracebackhide__ = True
         return self._core.wait(
@@ -222,7 +219,7 @@ class Event:
 
     @checked
     def wait_until(self, status: Status, timeout: Length = STATUS_SECONDS) -> None:
-        """Wait until it has come as far as `status`; fail if it does not."""
+        """Wait until it has reached `status`; fail if it does not in time."""
         __tracebackhide__ = True
         self._core.wait(
             judging.arrival(self._core, self._id, status, seconds_of(timeout))
@@ -230,16 +227,16 @@ class Event:
 
     @checked
     def assert_status(self, status: Status) -> None:
-        """Fail unless it stands at `status` now."""
+        """Fail unless its status is `status` now."""
         __tracebackhide__ = True
         self._core.call(lambda: judging.judge_status(self._core, self._id, status))
 
     @checked
     def assert_approved(self, by: str = "", *, within: Length | None = None) -> None:
-        """Fail unless it is approved by now: by whom, and how soon after it was made.
+        """Fail unless it is approved: by `by`, and `within` a time after its creation.
 
-        `by` is a VM; an operator or a policy stands in parentheses. `within` is by the
-        clock of the world, and counts what `advance` let pass. A withheld approval
+        `by` is a VM, or an operator or policy in parentheses. `within` is by the clock
+        of the world and includes time that `advance` skipped. A withheld approval
         counts, as in `wait_for_approval`.
         """
         __tracebackhide__ = True
@@ -249,7 +246,7 @@ class Event:
 
     @checked
     def assert_not_approved(self, during: Length = 0.0) -> None:
-        """Fail if anybody has approved it, or does so `during` the time to come."""
+        """Fail if it is approved now or `during` the given time from now."""
         __tracebackhide__ = True
         self._core.wait(judging.silence(self._core, self._id, seconds_of(during)))
 

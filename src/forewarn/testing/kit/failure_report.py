@@ -1,7 +1,7 @@
-"""What a failed expectation says: a sentence, and what had happened until then.
+"""The message of a failed expectation, with the state of the world.
 
-The sentence is what a developer reads first, so it names the VM, the time and what
-was expected. Below it are the events that stand, and the last requests.
+Developers read its first sentence first, so this names the VM, the time and the
+expectation. Below it are the current events and the last requests.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.durations import told
 
 REQUESTS_TOLD = 8
-"""Requests below a failure: what came before them rarely matters."""
+"""Maximum number of requests in a failure: older ones rarely matter."""
 
 EVENTS_TOLD = 20
-"""Events below a failure: more than a test of a few VMs ever has."""
+"""Maximum number of events in a failure: more than a test with a few VMs has."""
 
 ID_TOLD = 8
-"""Characters of an EventId: the first group, which people tell them apart by."""
+"""Number of characters of an EventId in a failure: its first group identifies it."""
 
 
 class NotSeenError(ForewarnError, AssertionError):
-    """What a test expects of the program under test has not been seen.
+    """The program under test did not do what a test expects.
 
     It is an AssertionError, so test runners count it as a failure.
     """
@@ -34,14 +34,14 @@ class NotSeenError(ForewarnError, AssertionError):
 def failure(
     core: AnyCore, sentence: str, *, vms: Sequence[str], reasons: Sequence[str] = ()
 ) -> NotSeenError:
-    """Return the error for an expectation that was not met, on the loop."""
+    """Return the error for an unmet expectation; call it on the loop."""
     lines = [sentence]
     lines += [f"  because {reason}" for reason in reasons]
     return NotSeenError("\n".join([*lines, *story(core, vms=vms)]))
 
 
 def story(core: AnyCore, *, vms: Sequence[str] = ()) -> list[str]:
-    """Return the events that stand and the last requests of VMs, on the loop."""
+    """Return the current events and the last requests of VMs; call it on the loop."""
     lines = ["events:"]
     events = core.live_events()
     lines += [f"  {event_line(event)}" for event in events[:EVENTS_TOLD]]
@@ -62,7 +62,7 @@ def story(core: AnyCore, *, vms: Sequence[str] = ()) -> list[str]:
 
 
 def event_line(event: Event) -> str:
-    """Return an event in a line: `Preempt 1A2B3C4D of web_0 (Scheduled)`."""
+    """Return an event as one line: `Preempt 1A2B3C4D of web_0 (Scheduled)`."""
     names = ", ".join(resource.vm for resource in event.resources)
     state = event.status.value
     if event.status is EventStatus.REMOVED:
@@ -73,17 +73,17 @@ def event_line(event: Event) -> str:
 
 
 def approval(by: str, after: timedelta) -> str:
-    """Return who approved, and when: `web_0 approved 3 s after the event`."""
+    """Return who approved, and when: `web_0 approved 3 s after the announcement`."""
     length = told(after // timedelta(microseconds=1))
-    return f"{by} approved {length} after the event"
+    return f"{by} approved {length} after the announcement"
 
 
 def request_line(seen: Seen, *, now: Micros) -> str:
-    """Return a request in a line, with how long ago it was."""
+    """Return a request as one line, with its age."""
     ago = now - seen.at
     when = told(ago) if ago < MINUTE else describe_duration(ago)
     what = f"{seen.method} {seen.target}" if seen.method else "a connection"
-    line = f"{when} ago {seen.vm or 'a stranger'}: {what}"
+    line = f"{when} ago {seen.vm or 'an unknown caller'}: {what}"
     line += f" -> {seen.status or 'no answer'}"
     if seen.fault:
         line += f" ({seen.fault})"

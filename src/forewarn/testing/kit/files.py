@@ -1,6 +1,6 @@
-"""Files that a test names, read so that a slip in one is told in a sentence.
+"""Read files that a test names, with errors that a test's author understands.
 
-What a file means, others know.
+Other modules parse their content.
 """
 
 import os
@@ -11,26 +11,26 @@ from forewarn.protocol.errors import RefusedError
 from forewarn.settings.files import read_file
 
 TEXT_BYTES_MAX = 16 << 20
-"""Maximum length of such a file, in bytes: more VMs than a simulation has."""
+"""Maximum length of such a file, in bytes: enough for the VMs of any simulation."""
 
 
 def text_of(file: Path) -> str:
-    """Return the text of a file; raises OSError, and RefusedError for no text."""
+    """Return the text of a file; raises OSError, or RefusedError if it is not text."""
     check_name(file)
     try:
-        # No pipe: a test names it again, and nobody would write it once more.
+        # No pipe: a test may read the file again, and a pipe has its data only once.
         data = read_file(file, most=TEXT_BYTES_MAX, pipes=False)
         return data.decode("utf-8")
     except OSError as error:
         if not file.is_absolute():
-            error.add_note(f"hint: {str(file)!r} is looked for in {Path.cwd()}")
+            error.add_note(f"hint: {str(file)!r} is relative to {Path.cwd()}")
         raise
     except UnicodeDecodeError as error:
-        raise RefusedError(f"{file} is not UTF-8", hint="save it as UTF-8") from error
+        raise RefusedError(f"{file} is not UTF-8", hint="Save it as UTF-8.") from error
 
 
 def fleet_text(fleet: str | Path) -> str:
-    """Return the text of a fleet file, or the text that it is; raises as `text_of`."""
+    """Return a fleet file's text, from a Path or a text; raises as `text_of`."""
     if isinstance(fleet, Path):
         return text_of(fleet)
     refuse_name(fleet, "a fleet file's text")
@@ -38,19 +38,19 @@ def fleet_text(fleet: str | Path) -> str:
 
 
 def refuse_name(text: str, wanted: str) -> None:
-    """Raise RefusedError for a text that is the name of a file."""
+    """Raise RefusedError if a text is the name of a file."""
     if text.endswith(".toml") and "\n" not in text:
         raise RefusedError(
-            f"{quoted(text)} is the name of a file, and not {wanted}",
-            hint=f"use pathlib.Path({text!r})",
+            f"{quoted(text)} is the name of a file, not {wanted}",
+            hint=f"Use pathlib.Path({text!r}).",
         )
 
 
 def check_name(file: Path) -> None:
-    """Raise RefusedError for a name that no file can have."""
+    """Raise RefusedError for an invalid file name."""
     try:
         is_name = b"\0" not in os.fsencode(file)
     except UnicodeEncodeError:
         is_name = False
     if not is_name:
-        raise RefusedError(f"{str(file)!r} is no name of a file")
+        raise RefusedError(f"{str(file)!r} is not a valid file name")

@@ -1,7 +1,7 @@
-"""The forms of the values that a test gives, so that a slip is told in a sentence.
+"""The forms of arguments: checks with error messages for test authors.
 
-A parameter of the kit has the form that its annotation says, or one of its own by its
-name. Only forms are known here: which VMs and events there are, others know.
+The annotation of a parameter defines its form; some names have a special form. Other
+modules check whether a VM or an event exists.
 """
 
 import reprlib
@@ -19,22 +19,22 @@ from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.testing.kit.durations import is_number, micros_of
 
 NAMES_TOLD = 20
-"""Maximum names in one sentence: all of what a test usually has."""
+"""Maximum number of names in a message: a usual test has fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a value may be."""
+    """The form of a value."""
 
     is_right: Callable[[Any], bool]
     told: str
-    """What it must be, for a sentence."""
+    """Description for a message: a value "must be" this."""
     known: tuple[str, ...] = ()
-    """The names among which it chooses; empty: any."""
+    """The allowed names; empty if any name is allowed."""
     may_be_none: bool = False
 
     def check(self, name: str, value: object) -> None:
-        """Raise RefusedError, with what is expected, if `value` is not of this form."""
+        """Raise RefusedError if `value` does not have this form."""
         if (value is None and self.may_be_none) or self.is_right(value):
             return
         meant = did_you_mean(value, self.known) if isinstance(value, str) else ""
@@ -43,7 +43,7 @@ class Form:
 
 def form_of(name: str, annotation: Any) -> Form:
     """Return the form of a parameter by its name and its annotation."""
-    # A Literal or None is a union of the older kind.
+    # `Literal[...] | None` is a typing.Union, not a UnionType.
     is_union = isinstance(annotation, UnionType) or NoneType in get_args(annotation)
     members = frozenset(get_args(annotation) if is_union else (annotation,))
     may_be_none = NoneType in members
@@ -56,7 +56,7 @@ def form_of(name: str, annotation: Any) -> Form:
 
 
 def shown(value: object) -> str:
-    """Return a value for a sentence, cut where it is long."""
+    """Return a value for a message, truncated if it is long."""
     return reprlib.repr(value)
 
 
@@ -72,13 +72,13 @@ def unknown(what: str, name: str, known: Collection[str]) -> NotFoundError:
 
 
 def alternatives(names: Iterable[str]) -> str:
-    """Return names for a sentence: `"a", "b" or "c"`."""
+    """Return names for a message: `"a", "b" or "c"`."""
     all_of = [f'"{name}"' for name in names]
     return " or ".join([", ".join(all_of[:-1]), all_of[-1]] if all_of[1:] else all_of)
 
 
 def flat(names: Iterable[str | Collection[str]]) -> tuple[str, ...]:
-    """Return names that were given one by one, or as a list."""
+    """Return names that were given as arguments or in lists, in one tuple."""
     return tuple(
         name for each in names for name in ([each] if isinstance(each, str) else each)
     )
@@ -89,12 +89,12 @@ def _choice(names: tuple[str, ...]) -> Form:
 
 
 def is_text(value: object) -> bool:
-    """Tell whether it is a text."""
+    """Tell whether a value is a text."""
     return isinstance(value, str)
 
 
 def is_whole(value: object) -> bool:
-    """Tell whether it is a whole number, which true and false are to Python alone."""
+    """Tell whether a value is a whole number; True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -103,12 +103,12 @@ def _count(value: object) -> bool:
 
 
 def _positive(value: object) -> bool:
-    # A whole number may be greater than every float, and is then no speed either.
+    # A whole number can exceed every float, which is not a valid speed either.
     return is_number(value) and 0 < cast("float", value) <= sys.float_info.max
 
 
 def is_switch(value: object) -> bool:
-    """Tell whether it is true or false."""
+    """Tell whether a value is True or False."""
     return isinstance(value, bool)
 
 
@@ -121,7 +121,7 @@ def _length(value: object) -> bool:
 
 
 def is_names(value: object) -> bool:
-    """Tell whether it is a text, or a list of texts."""
+    """Tell whether a value is a text or a list of texts."""
     return is_text(value) or _list_of(is_text, value)
 
 
@@ -132,7 +132,7 @@ def _list_of(is_right: Callable[[object], bool], value: object) -> bool:
 
 
 def is_texts(value: object) -> bool:
-    """Tell whether it is a dictionary of texts by texts."""
+    """Tell whether a value is a dictionary with texts as keys and values."""
     if not isinstance(value, Mapping):
         return False
     members = cast("Mapping[object, object]", value)
@@ -150,7 +150,7 @@ def _text_or_path(value: object) -> bool:
 
 
 def is_fault(value: object) -> bool:
-    """Tell whether it may be a line of faults, or one that is a status alone."""
+    """Tell whether a value can be a line of faults: a text, or a status."""
     return is_text(value) or is_whole(value)
 
 
@@ -175,7 +175,7 @@ _BY_TYPE: Mapping[frozenset[object], Form] = {
         'a list of faults, such as ["500", "ok"]',
     ),
 }
-"""By the members of the annotation, but None."""
+"""The forms by the members of an annotation, without None."""
 
 _BY_NAME: Mapping[str, Form] = {
     "fleet": Form(_text_or_path, "the text of a fleet file, or a Path"),
@@ -190,7 +190,7 @@ _BY_NAME: Mapping[str, Form] = {
     "at_once": Form(_count, "a whole number from 1 on"),
     "duration": Form(
         lambda value: (is_whole(value) and value == -1) or _length(value),
-        f"{LENGTH.told}, or -1, which is unknown",
+        f"{LENGTH.told}, or -1 for unknown",
     ),
 }
-"""What an annotation does not tell."""
+"""The forms of parameters that need more than their annotation."""

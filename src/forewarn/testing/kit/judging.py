@@ -1,6 +1,7 @@
-"""How far an event has come, and what is expected of it: judged on its world's loop.
+"""The status of an event, and the expectations of tests about it.
 
-Both the waits of tests in threads and those of tests on an asyncio loop run this.
+All code here runs on the loop of the world. Tests in threads and tests on an asyncio
+loop share it.
 """
 
 from dataclasses import dataclass
@@ -17,21 +18,21 @@ from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.durations import Length, micros_of, seconds_of, told
 
 Status: TypeAlias = Literal["Scheduled", "Started", "Removed", "Cancelled"]
-"""How far an event has come. `Cancelled`: gone without having started."""
+"""The status of an event. `Cancelled`: removed before it was Started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approved:
-    """That somebody approved an event."""
+    """An approval of an event."""
 
     by: str
-    """The VM; an operator or a policy stands in parentheses."""
+    """The VM, or an operator or policy in parentheses."""
     after: timedelta
-    """Since the event was made, by the clock of the world."""
+    """Time since the announcement of the event, by the clock of the world."""
 
 
 def has_come(stored: StoredEvent, status: Status) -> bool:
-    """Tell whether it stands at `status`, or has gone through it."""
+    """Tell whether an event has reached `status`, now or before."""
     if status == "Scheduled":
         return True
     if status == "Started":
@@ -40,7 +41,7 @@ def has_come(stored: StoredEvent, status: Status) -> bool:
 
 
 def status_of(stored: StoredEvent) -> Status:
-    """Return how far an event has come."""
+    """Return the status of an event."""
     if stored.status is EventStatus.STARTED:
         return "Started"
     if stored.status is EventStatus.REMOVED:
@@ -49,7 +50,7 @@ def status_of(stored: StoredEvent) -> Status:
 
 
 async def approval(core: AnyCore, event_id: str, seconds: float) -> Approved:
-    """Wait for an approval, on the loop of the world."""
+    """Wait for an approval; raises NotSeenError after the timeout."""
     __tracebackhide__ = True
 
     def decided() -> Approved | StoredEvent | None:
@@ -65,15 +66,15 @@ async def approval(core: AnyCore, event_id: str, seconds: float) -> Approved:
     stored = core.event(event_id)
     line = failure_report.event_line(stored)
     if found is not None:
-        sentence = f"nobody approved {line}, and it is over"
+        sentence = f"{line} ended without an approval"
     else:
-        sentence = f"nobody approved {line} within {seconds:g} s"
+        sentence = f"{line} was not approved within {seconds:g} s"
     sentence += _why_at_once(stored)
     raise failure_report.failure(core, sentence, vms=_vms(stored))
 
 
 async def arrival(core: AnyCore, event_id: str, status: Status, seconds: float) -> None:
-    """Wait for a status, on the loop of the world."""
+    """Wait for a status; raises NotSeenError after the timeout."""
     __tracebackhide__ = True
 
     def decided() -> bool | None:
@@ -100,7 +101,7 @@ async def arrival(core: AnyCore, event_id: str, status: Status, seconds: float) 
 async def coming(
     core: AnyCore, event_type: EventType | None, vm: str, seconds: float
 ) -> str:
-    """Wait for an event of a type, or any, that names a VM, or any; return its id."""
+    """Wait for an event, perhaps of a type or for a VM; return its ID."""
     __tracebackhide__ = True
     if vm:
         core.check_vm(vm)
@@ -116,13 +117,13 @@ async def coming(
     if found is None:
         what = event_type.value if event_type is not None else "event"
         whose = f" of {vm}" if vm else ""
-        sentence = f"no {what}{whose} came within {seconds:g} s"
+        sentence = f"no {what}{whose} was announced within {seconds:g} s"
         raise failure_report.failure(core, sentence, vms=[vm] if vm else [])
     return found
 
 
 def judge_status(core: AnyCore, event_id: str, status: Status) -> None:
-    """Judge where it stands now, on the loop of the world."""
+    """Raise NotSeenError unless an event has this status now."""
     __tracebackhide__ = True
     stored = core.event(event_id)
     if status_of(stored) != status:
@@ -131,7 +132,7 @@ def judge_status(core: AnyCore, event_id: str, status: Status) -> None:
 
 
 async def silence(core: AnyCore, event_id: str, seconds: float) -> None:
-    """Wait for no approval, on the loop of the world."""
+    """Raise NotSeenError if an event is approved now or during the given time."""
     __tracebackhide__ = True
     found = await core.until(
         lambda: _approved(core, core.event(event_id)), seconds=seconds
@@ -145,7 +146,7 @@ async def silence(core: AnyCore, event_id: str, seconds: float) -> None:
 def judge_approval(
     core: AnyCore, event_id: str, by: str, within: Length | None
 ) -> None:
-    """Judge the approval as it is now, on the loop of the world."""
+    """Raise NotSeenError unless an event is approved as expected."""
     __tracebackhide__ = True
     if by and not by.startswith("("):
         core.check_vm(by)
@@ -153,7 +154,7 @@ def judge_approval(
     found = _approved(core, stored)
     sentence = ""
     if found is None:
-        sentence = f"nobody has approved {failure_report.event_line(stored)}"
+        sentence = f"{failure_report.event_line(stored)} is not approved"
         sentence += _why_at_once(stored)
     elif by and found.by != by:
         said = failure_report.approval(found.by, found.after)
@@ -177,7 +178,7 @@ def _approved(core: AnyCore, stored: StoredEvent) -> Approved | None:
 
 
 def _is_by_policy(stored: StoredEvent) -> bool:
-    """Tell whether it was approved when it was made, by nobody: a failure is."""
+    """Tell whether a policy approved the event at once, as that of a failure."""
     by = stored.approver
     return by is not None and by.kind is ActorKind.POLICY
 

@@ -1,8 +1,8 @@
-"""The operator API of worlds: one application for all, made when one first asks.
+"""The operator API of worlds: one application for all, created on first use.
 
-To make the application takes longer than a world does. So there is one, each world
-has a socket of its own before it, and a request is answered by the gateway of the world
-that it came in by. FastAPI is not imported before somebody asks for the URL.
+Creating the application takes longer than creating a world. So all worlds share one.
+Each world has its own socket, and the gateway of that world answers its requests.
+FastAPI is not imported before a test requests the URL.
 """
 
 import functools
@@ -21,51 +21,51 @@ from forewarn.sim.vms import NewVm
 from forewarn.testing.kit.core import Core
 
 GRACE_SECONDS = 0.0
-"""For requests under way when a world ends: its test is over."""
+"""Maximum time for pending requests when a world ends: its test is over."""
 
 _CORE: ContextVar["weakref.ref[Core]"] = ContextVar("core")
-"""The world that the request under way is about. It is held by its test alone."""
+"""The world of the current request. Only the test holds a strong reference to it."""
 
 
 def _core() -> Core:
     found = _CORE.get()()
-    assert found is not None, "a world that nobody holds is served no more"
+    assert found is not None, "a collected world has no listener"
     return found
 
 
 class _Present:
-    """The gateway of the world that a request came in by."""
+    """The gateway of the world that received the current request."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_core().stage.gateway, name)
 
 
 class _World:
-    """The world that a request came in by, for the simulator's own routes."""
+    """The world that received the current request, for the routes of the simulator."""
 
     @property
     def stage(self) -> SimServer:
-        """Return its stage."""
+        """Return its simulated server."""
         return _core().stage
 
     def addresses(self) -> Mapping[str, Address]:
-        """Return where each VM is served."""
+        """Return the address of each VM's endpoint."""
         return self.stage.server.addresses()
 
     async def add_vm(self, new: NewVm, *, who: Who) -> Address:
-        """Add a VM to the fleet; return where it is served."""
+        """Add a VM to the fleet; return the address of its endpoint."""
         await self.stage.gateway.order(who, lambda work: vms.add(work, new))
         await _core().open_all()
         return self.addresses()[new.name]
 
     async def remove_vm(self, name: str, *, who: Who) -> None:
-        """Take a VM out of the fleet; its address answers 404."""
+        """Remove a VM from the fleet; its address then answers 404."""
         await self.stage.gateway.order(who, lambda work: vms.remove(work, name))
 
     async def reset(self) -> None:
-        """Refuse: a test that wants to begin again begins another world."""
+        """Raise RefusedError: a test begins another world instead."""
         raise RefusedError(
-            "the world of a test does not begin again", hint="begin another one"
+            "the world of a test cannot be reset", hint="Begin another world."
         )
 
 
@@ -86,7 +86,7 @@ def _app() -> Any:
 
 
 async def serve(core: Core) -> str:
-    """Serve the operator API of a world, until it ends; return the URL."""
+    """Serve the operator API of a world until it ends; return the URL."""
     from forewarn.service.admin import AdminServer  # noqa: PLC0415 - the same
 
     shared, held = _app(), weakref.ref(core)

@@ -1,7 +1,7 @@
-"""The verbs as tests give them: each is the operator's own, by its own name.
+"""The requests of tests. They use the verbs of the operator, with the same names.
 
-With a `notice` of its own an event is staged instead: what the rules of notice
-forbid, such as a Reboot in two seconds, the world has shown all the same.
+If a test gives a `notice`, the world injects an event instead. So it can show an event
+that the rules of notice forbid, such as a Reboot in two seconds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,33 +32,33 @@ from forewarn.verbs.model import Given, Value
 from forewarn.verbs.table import VERBS
 
 Impact: TypeAlias = Literal["freeze", "live-migrate", "reboot", "redeploy"]
-"""What maintenance of a host does to its VMs."""
+"""The impact of a host's maintenance on its VMs."""
 
 Decide: TypeAlias = Callable[[Work], Any]
-"""Returns the ID of the request that it makes, if it makes one."""
+"""A decision in a transaction. It returns the ID of its request, if it makes one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishing:
-    """What a test says otherwise of an order."""
+    """The options of a request by a test."""
 
     notice: Length | None = None
     duration: Length | None = None
-    """DurationInSeconds; -1 is unknown."""
+    """DurationInSeconds; -1 means unknown."""
     description: str | None = None
     at_once: int | None = None
-    """Hosts of one order that are announced or worked on at once."""
+    """Maximum number of hosts of one request that are in maintenance at once."""
 
     @property
     def seconds(self) -> int | None:
-        """Return DurationInSeconds; None: as usual."""
+        """Return DurationInSeconds; None for the default."""
         if self.duration is None:
             return None
         return -1 if self.duration == -1 else micros_of(self.duration) // SECOND
 
     @property
     def values(self) -> dict[str, Value]:
-        """Return the arguments that an operator would give."""
+        """Return the arguments of the operator's verb."""
         said: dict[str, Value | None] = {
             "duration": self.seconds,
             "description": self.description,
@@ -75,7 +75,7 @@ def staging(
     *,
     migrates: bool = False,
 ) -> Decide:
-    """Return the order for an event of any notice; none said is at once."""
+    """Return a request that injects an event with any notice, by default none."""
     return lambda work: (
         staged.stage(
             work,
@@ -93,9 +93,9 @@ def staging(
 
 
 def change_vms(core: Core, vms: Sequence[str], verb: Verb, wanted: Wishing) -> Decide:
-    """Return an order about VMs; one with a notice is staged, and so is an eviction.
+    """Return a request about VMs; with a notice, and for an eviction, inject an event.
 
-    So VMs can be evicted here that are no Spot VMs (5.6).
+    So a test can also evict VMs that are not Spot VMs (5.6).
     """
     notice = wanted.notice
     if notice is None and verb is Verb.EVICT:
@@ -111,7 +111,7 @@ def change_vms(core: Core, vms: Sequence[str], verb: Verb, wanted: Wishing) -> D
 def ordering(
     verb: str, targets: Sequence[str], wanted: Wishing, **more: Value
 ) -> Decide:
-    """Return the order of a verb of the table."""
+    """Return the request of a verb of the table."""
     given = Given(targets=tuple(targets), values={**wanted.values, **more})
     return lambda work: DECISIONS[verb](work, given)
 
@@ -119,11 +119,11 @@ def ordering(
 def written(
     verb: str, targets: Sequence[str], arguments: Mapping[str, object]
 ) -> Decide:
-    """Return the order of a verb of the table, as a step of a scenario writes it."""
+    """Return the request of a verb, with arguments as in a step of a scenario."""
     entry = VERBS.get(verb)
     if entry is None or not entry.targets.in_fleet:
         known = [name for name, each in VERBS.items() if each.targets.in_fleet]
-        raise unknown("order", verb, known)
+        raise unknown("verb", verb, known)
 
     options = steps.ARGUMENTS[verb]
     values: dict[str, Value] = {}
@@ -142,7 +142,7 @@ def written(
 
 
 def maintain_vm(core: Core, vm: str, action: Action, wanted: Wishing) -> Decide:
-    """Return the maintenance of a VM's host (5.2); with a notice, of the VM alone."""
+    """Return the maintenance of a VM's host (5.2); with a notice, of the VM only."""
     if wanted.notice is None:
         hosts = [host_of(core.engine, core.vm(vm).name)]
         return maintain(hosts, action, wanted)
@@ -156,12 +156,12 @@ def maintain_vm(core: Core, vm: str, action: Action, wanted: Wishing) -> Decide:
 
 
 def maintain(hosts: Sequence[str], action: Action, wanted: Wishing) -> Decide:
-    """Return the maintenance of hosts, one after the other as the guard allows."""
+    """Return the maintenance of hosts, one after another as the guard allows."""
     return ordering("maintain", hosts, wanted, impact=action.value)
 
 
 def predict_failure(host: str, ahead: Length | None, wanted: Wishing) -> Decide:
-    """Return the announcement that a host will fail (5.4)."""
+    """Return the announcement of a predicted host failure (5.4)."""
     more = {} if ahead is None else {"in": micros_of(ahead)}
     return ordering("predict-failure", [host], wanted, **more)
 
@@ -172,7 +172,7 @@ def host_names(reader: Reader) -> list[str]:
 
 
 def made(core: Core, decide: Decide) -> list[StoredEvent]:
-    """Give an order on the loop; return its events."""
+    """Make a request, on the loop; return its events."""
     request = core.ordered(decide)
     return core.events_of(request) if isinstance(request, str) else []
 
@@ -186,7 +186,7 @@ def type_of(action: Action) -> EventType:
 
 
 def event_type_of(name: str) -> EventType:
-    """Return the event type with this name in any case; refuse what is none."""
+    """Return the event type with this name in any case; raises NotFoundError."""
     for each in EventType:
         if each.value.lower() == name.lower():
             return each
@@ -194,12 +194,12 @@ def event_type_of(name: str) -> EventType:
 
 
 def type_or_any(name: str) -> EventType | None:
-    """Return the event type with this name; None for no name, which is any."""
+    """Return the event type with this name; None for an empty name."""
     return event_type_of(name) if name else None
 
 
 def source_of(name: str | None, event_type: EventType) -> EventSource:
-    """Return the source with this name, or the usual one of the type."""
+    """Return the source with this name, or the usual one of the event type."""
     if name is None:
         is_user = event_type is EventType.TERMINATE
         return EventSource.USER if is_user else EventSource.PLATFORM

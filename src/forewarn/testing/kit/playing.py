@@ -1,4 +1,4 @@
-"""Scenarios in a world: found by name or file, run on its stage, and judged."""
+"""Find scenarios by name or file, run them in a world, and judge the result."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ from forewarn.testing.kit.setup import ExpectName
 from forewarn.testing.kit.waits import CLIENT_SECONDS, SCENARIO_SECONDS
 
 REST_SECONDS = 0.02
-"""Of the machine's time after each turn of a virtual clock: programs under test live
-by the machine's, and see each step of a scenario if they poll as often."""
+"""Pause after each tick of a virtual clock, in seconds of the machine's clock. Programs
+under test use the machine's clock and see each step if they poll this often."""
 
 
 def find_scenario(name: str | Path) -> Scenario:
-    """Return a scenario by its name or alias, or of a file: a path, or text like one.
+    """Return a scenario by its name, alias or file; a text can be a file's name.
 
     Raises RefusedError, NotFoundError or ScenarioError.
     """
@@ -41,9 +41,9 @@ def find_scenario(name: str | Path) -> Scenario:
 
 
 def runner(stage: SimServer, expect: ExpectName, *, since: Micros = 0) -> Runner:
-    """Return who runs scenarios on a stage.
+    """Return a runner of scenarios in a simulated server.
 
-    What clients did before `since` does not count.
+    Actions of clients before `since` do not count.
     """
     time = (
         VirtualTime(stage, rest_seconds=REST_SECONDS)
@@ -54,9 +54,9 @@ def runner(stage: SimServer, expect: ExpectName, *, since: Micros = 0) -> Runner
 
 
 async def play(runner: Runner, scenario: Scenario) -> Result:
-    """Run a scenario, when a client has asked for its events.
+    """Run a scenario as soon as a client has polled.
 
-    Where nothing is expected of clients, it begins at once.
+    If nothing is expected of clients, it begins at once.
     """
     if runner.expected is not Expected.NONE:
         await runner.wait_for_clients([scenario], seconds=CLIENT_SECONDS)
@@ -64,12 +64,12 @@ async def play(runner: Runner, scenario: Scenario) -> Result:
 
 
 class Playing:
-    """The scenario that a world began with: on its way, or over."""
+    """The scenario that a world began with, running or finished."""
 
     def __init__(self, core: Core, scenario: Scenario, expect: ExpectName) -> None:
-        """Begin it when a client has asked; `expect`: see `ExpectName`.
+        """Begin it as soon as a client has polled; `expect`: see `ExpectName`.
 
-        On a virtual clock it goes on when the test lets time pass.
+        On a virtual clock it advances when the test advances the time.
         """
         self._core = core
         self._scenario = scenario
@@ -84,7 +84,7 @@ class Playing:
             self._begun = core.begin_running(play(self._runner, scenario))
 
     async def end(self, timeout: Length | None) -> Result:
-        """Wait on the loop for its end; raise NotSeenError if it fails."""
+        """Wait for its end, on the loop; raises NotSeenError if it fails."""
         __tracebackhide__ = True
         stepped = self._stepped
         ending: asyncio.Future[Result] = (
@@ -103,15 +103,15 @@ class Playing:
         return result
 
     def judge(self) -> None:
-        """Raise NotSeenError for what has failed so far, on the loop.
+        """Raise NotSeenError if it has failed so far; call it on the loop.
 
-        It also fails for what a client has yet to do: nobody has seen it do so. Where
-        only approvals are expected, later events do not count. Raises what ended it
-        otherwise.
+        Actions that a client has not done yet count as failures too. If only approvals
+        are expected, later events do not count. Raises the exception that ended it, if
+        there was one.
         """
         __tracebackhide__ = True
         if self._stepped is not None:
-            # What clients have done at this instant may be its end.
+            # Actions of clients at this instant may end it.
             self._stepped.act()
         is_over = self._begun.done()
         if is_over:
@@ -126,34 +126,34 @@ class Playing:
         if not unseen:
             return
         name = self._scenario.name
-        lines = [f"scenario {name} was not over, and this was not seen yet:"]
+        lines = [f"scenario {name} is not finished and still expects:"]
         lines += [f"  {each}" for each in unseen]
         lines.append(f"hint: {hint}")
         raise failure_report.failure(self._core, "\n".join(lines), vms=[])
 
     def _unseen(self) -> tuple[Sequence[str], str]:
-        """Return what is expected of clients and was not seen, and what helps."""
+        """Return the unmet expectations about clients, and a hint."""
         runner, scenario = self._runner, self._scenario
         expected = runner.expected
         if expected is Expected.NONE:
             return [], ""
         if not (runner.has_begun or runner.may_begin([scenario])):
-            return [NO_CLIENT], "give the client its VM's address, or say expect='none'"
+            return [NO_CLIENT], "Give the client its VM's address or use expect='none'."
         unseen = runner.undecided
         if not runner.has_begun and expected is not Expected.ASKED:
-            # It begins in a moment.
+            # It is about to begin.
             unseen = ["its events"]
-        hint = "world.wait_for_scenario() waits for its end"
+        hint = "Use world.wait_for_scenario() to wait for its end"
         if self._stepped is not None:
-            hint = "time stands still until world.advance(); " + hint
+            hint = "Use world.advance(), since the virtual clock stands still. " + hint
         if expected is Expected.SCENARIO:
             unseen = unseen or ["its end"]
-            hint += ", and expect='approved' or 'asked' demands less"
+            hint += ", or expect='approved' or 'asked' to demand less"
         return unseen, hint
 
 
 async def _to_its_end(stepped: Stepped, scenario: Scenario) -> Result:
-    """Let time pass until a scenario is over, with a rest for clients on sockets."""
+    """Advance the time to the end of a scenario, with pauses for clients on sockets."""
     if not stepped.has_begun:
         await stepped.runner.wait_for_clients([scenario], seconds=CLIENT_SECONDS)
         stepped.begin()
@@ -166,9 +166,9 @@ async def _to_its_end(stepped: Stepped, scenario: Scenario) -> Result:
 async def run(
     core: Core, scenario: Scenario, timeout: Length | None, expect: ExpectName
 ) -> Result:
-    """Run a scenario to its end, on the loop; raise NotSeenError if it fails."""
+    """Run a scenario to its end, on the loop; raises NotSeenError if it fails."""
     __tracebackhide__ = True
-    # What the scenario is about is who can play it in this world.
+    # VMs of this world play the roles of the scenario.
     fleet = core.engine.read(fleet_now)
     scenario = next(casting.casts(scenario, fleet, order=core.addresses()))
     running = runner(core.stage, expect, since=core.engine.now)
@@ -191,27 +191,27 @@ async def _over(
     playing: asyncio.Future[Result],
     timeout: Length | None,
 ) -> None:
-    """Wait until a scenario is over; raise NotSeenError if it is not in time."""
+    """Wait for the end of a scenario; raises NotSeenError after the timeout."""
     __tracebackhide__ = True
     seconds = SCENARIO_SECONDS if timeout is None else seconds_of(timeout)
     await asyncio.wait([playing], timeout=seconds)
     if not playing.done() and timeout is None:
-        # Only now, since it takes longer to find out than most scenarios take.
+        # Only now, because the calculation takes longer than most scenarios.
         more = await _length(core, scenario)
         seconds += more
         await asyncio.wait([playing], timeout=more)
     if not playing.done():
-        sentence = f"scenario {scenario.name} was not over within {seconds:g} s"
+        sentence = f"scenario {scenario.name} did not end within {seconds:g} s"
         if why := runner.waits_for():
-            sentence += f", and waited for: {'; '.join(why)}"
+            sentence += f"; it waited for: {'; '.join(why)}"
         raise failure_report.failure(core, sentence, vms=[])
 
 
 async def _length(core: Core, scenario: Scenario) -> float:
-    """Return how many seconds a scenario takes by itself, in a world such as this."""
+    """Return how many seconds a scenario takes in this world without clients."""
     if isinstance(core.stage.engine, World):
-        return 0.0  # Its clock waits for nobody.
-    # A virtual clock knows no floors of notices and impacts.
+        return 0.0  # A virtual clock does not wait.
+    # The calculation uses a virtual clock, which has no minimum notices and impacts.
     orders = [
         step.act.targets for step in scenario.steps if isinstance(step.act, Order)
     ]
@@ -226,11 +226,11 @@ def _judge(
     *,
     is_over: bool = True,
 ) -> None:
-    """Raise NotSeenError if anything was not as the scenario expects."""
+    """Raise NotSeenError for unmet expectations of a scenario."""
     __tracebackhide__ = True
     if not failures:
         return
-    end = "" if is_over else ", and was not over"
+    end = "" if is_over else " before its end"
     lines = [f"scenario {scenario.name} failed{end}:"]
     lines += [
         f"  {finding.sentence} ({scenario.file}:{finding.line})" for finding in failures

@@ -1,4 +1,4 @@
-"""A world that replays a recording: what comes is what was, whatever clients do."""
+"""A world that replays a recording: clients cannot change its events."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,16 +27,16 @@ from forewarn.testing.kit.setup import Wanted, listening
 from forewarn.testing.kit.waits import REPLAY_SECONDS
 
 VMS = 1
-"""VMs of a recording, unless somebody says otherwise: it was made in one."""
+"""Default number of VMs of a replay: a recording is made in one VM."""
 
 
-HINT = "give the client its VM's address, or demand less by expect='asked' or 'none'"
+HINT = "Give the client its VM's address, or use expect='asked' or 'none'."
 
 
 def recording_of(wanted: Wanted) -> Recording:
-    """Return the recording that a test wants replayed.
+    """Return the recording to replay.
 
-    Raises RefusedError for what a replay cannot have, and RecordingError.
+    Raises RefusedError for options that a replay cannot have, and RecordingError.
     """
     for name in (
         "together",
@@ -50,12 +50,12 @@ def recording_of(wanted: Wanted) -> Recording:
         said = getattr(wanted, name)
         if said not in (None, "", {}, ()) and said is not False:
             raise RefusedError(
-                f"{name} and replay do not go together", hint="leave one of them out"
+                f"{name} cannot be combined with replay", hint="Remove one of them."
             )
     if wanted.profile == "real":
         raise RefusedError(
-            "the profile real and replay do not go together",
-            hint="a recording has the delays and the 429 of its own endpoint",
+            "the profile real cannot be combined with replay",
+            hint="Use another profile: a recording has its own delays and 429 answers.",
         )
     if wanted.vms is not None and not 1 <= wanted.vms <= fleets.VMS_MAX:
         raise RefusedError(f"a world has 1 to {fleets.VMS_MAX} VMs, not {wanted.vms}")
@@ -72,9 +72,9 @@ class ReplayCore(AnyCore):
     def __init__(
         self, loop: LoopThread, replay: Replay, clock: Clock, expected: Expected
     ) -> None:
-        """Stand on `replay`, which lives on `loop` by `clock`. Made on that loop.
+        """Use `replay`, which runs on `loop` by `clock`. Call it on that loop.
 
-        `expected`: how much is demanded of clients in the end.
+        `expected`: the expectations about clients at the end.
         """
         super().__init__(
             loop,
@@ -86,8 +86,8 @@ class ReplayCore(AnyCore):
         self.expected = expected
         self._clock = clock
         self._leaps: list[tuple[Micros, Micros, frozenset[str]]] = []
-        """When the machine's clock was leapt ahead of, by how much, and which events
-        were there: those that come by a leap have their time from it."""
+        """For each `advance` on the machine's clock: the time, the length, and the
+        events that existed. Later events already have the new time."""
         ring = self.bell.ring
         replay.on_moment = lambda _moment: ring()
         if isinstance(clock, VirtualClock):
@@ -99,7 +99,7 @@ class ReplayCore(AnyCore):
 
     @classmethod
     def begin(cls, loop: LoopThread, wanted: Wanted) -> "ReplayCore":
-        """Return the core of a new world; raises as `recording_of`, and StartError."""
+        """Begin a new world; raises as `recording_of`, and StartError."""
         recording = recording_of(wanted)
         vms = vm_names(recording, wanted.vms or VMS)
         is_virtual = wanted.clock == "virtual"
@@ -120,44 +120,43 @@ class ReplayCore(AnyCore):
 
     @property
     def has_own_time(self) -> bool:
-        """Tell whether time passes only when a test lets it."""
+        """Tell whether the clock is virtual, so that only a test advances it."""
         return isinstance(self._clock, VirtualClock)
 
     @property
     def seconds_left(self) -> float:
-        """Return how long the rest of the recording takes, on the loop."""
+        """Return the length of the rest of the recording; call it on the loop."""
         replay = self.replay
         return max(replay.recording.length - replay.elapsed, 0) / replay.speed / SECOND
 
-    # What kind of world it is
-
+    # Implementation of AnyCore
     @property
     def instant(self) -> Micros:
         """Return the world's time as an instant."""
         return self._clock.now()
 
     def addresses(self) -> Mapping[str, Address]:
-        """Return where each VM is served, on the loop."""
+        """Return the address of each VM's endpoint; call it on the loop."""
         return self.replay.server.addresses()
 
     def find_event(self, event_id: str) -> StoredEvent | None:
-        """Return an event by its id, on the loop, once it has been shown."""
+        """Return an event by its ID if it was shown; call it on the loop."""
         return self.replay.events.find(event_id)
 
     def live_events(self) -> list[StoredEvent]:
-        """Return the events that documents show, the oldest first, on the loop."""
+        """Return the current events, the oldest first; call it on the loop."""
         return [*self.replay.events.live]
 
     def reasons(self, operation_id: str) -> list[str]:  # noqa: ARG002 - as the others
-        """Return nothing: nothing holds what has been."""
+        """Return no reasons: a replay does not wait for anything."""
         return []
 
     def kept_back(self, event_id: str) -> tuple[str, Micros]:  # noqa: ARG002 - the same
-        """Return that nobody is kept back."""
+        """Return no approval: a replay cannot withhold approvals."""
         return "", 0
 
     def leapt(self, event: StoredEvent, until: Micros) -> Micros:
-        """Return what was let pass since an event was made, and is in no instant."""
+        """Return the time that `advance` skipped between an event and `until`."""
         return sum(
             by
             for at, by, there in self._leaps
@@ -165,7 +164,7 @@ class ReplayCore(AnyCore):
         )
 
     def glance(self, vm: str, request: Request) -> object:
-        """Return what a VM would be answered at once, on the loop; nobody notes it."""
+        """Return the immediate answer to a VM, on the loop, without recording it."""
         return self.replay.endpoint.handle(
             request,
             Source(address="", vm=vm),
@@ -174,7 +173,7 @@ class ReplayCore(AnyCore):
         )
 
     def advance(self, by: Micros) -> None:
-        """Let time pass at once, on the loop; see `Replay.leap`."""
+        """Advance the time at once, on the loop; see `Replay.leap`."""
         if not self.has_own_time:
             there = frozenset(each.event_id for each in self.replay.events.all)
             self._leaps.append((self.instant, by, there))
@@ -182,7 +181,7 @@ class ReplayCore(AnyCore):
         self.bell.ring()
 
     def step(self) -> Micros:
-        """Let time pass until the next moment, on the loop; return how much did."""
+        """Advance the time to the next moment, on the loop; return by how much."""
         if not self.replay.has_begun:
             self.advance(0)
             return 0
@@ -194,36 +193,37 @@ class ReplayCore(AnyCore):
         return far
 
     def pause(self) -> None:
-        """Have nothing new come until `resume`, on the loop."""
+        """Stop the replay until `resume`; call it on the loop."""
         self.replay.pause()
 
     def resume(self) -> None:
-        """Go on after a pause, on the loop."""
+        """Continue after a pause; call it on the loop."""
         self.replay.resume()
 
 
 def replaying(core: AnyCore) -> ReplayCore:
-    """Return a world as one that replays a recording; refuse any other."""
+    """Return the core of a replay; raises RefusedError for any other world."""
     if not isinstance(core, ReplayCore):
         raise RefusedError(
-            "this world replays no recording", hint="replay='maintenance.jsonl'"
+            "this world does not replay a recording",
+            hint="Begin a world with replay='maintenance.jsonl'.",
         )
     return core
 
 
 async def over(core: ReplayCore, timeout: Length | None) -> list[str]:
-    """Wait on the loop for the end of the recording; return the ids of its events."""
+    """Wait for the end of the recording, on the loop; return the IDs of its events."""
     __tracebackhide__ = True
     replay, loop = core.replay, asyncio.get_running_loop()
     if core.has_own_time and not replay.is_over:
         raise RefusedError(
-            "time stands still in this world, and so does the recording",
-            hint="let it pass by `advance` or `step`, or use the clock 'machine'",
+            "the clock of this world stands still, and so does the recording",
+            hint="Use `advance` or `step`, or begin the world with clock='machine'.",
         )
     seconds = REPLAY_SECONDS if timeout is None else seconds_of(timeout)
     ends = loop.time() + seconds
     if not await core.until(lambda: replay.has_begun or None, seconds=seconds):
-        sentence = f"nobody asked within {seconds:g} s, so the recording did not begin"
+        sentence = f"no client polled within {seconds:g} s, so the replay did not begin"
         raise failure_report.failure(core, sentence, vms=[])
     if timeout is None:
         seconds = core.seconds_left + REPLAY_SECONDS
@@ -231,13 +231,13 @@ async def over(core: ReplayCore, timeout: Length | None) -> list[str]:
     if not await core.until(
         lambda: replay.is_over or None, seconds=max(ends - loop.time(), 0.0)
     ):
-        sentence = f"the recording was not over within {seconds:g} s"
+        sentence = f"the recording did not end within {seconds:g} s"
         raise failure_report.failure(core, sentence, vms=[])
     return [event.event_id for event in replay.events.all]
 
 
 def judge(core: ReplayCore) -> None:
-    """Raise NotSeenError for what was expected of clients by now, on the loop."""
+    """Raise NotSeenError for unmet expectations about clients; call it on the loop."""
     __tracebackhide__ = True
     replay = core.replay
     facts = Facts(
@@ -250,5 +250,5 @@ def judge(core: ReplayCore) -> None:
     failed = [each for each in findings(facts, core.expected) if each.failed]
     if failed:
         lines = [f"  {each.sentence}" for each in failed]
-        sentence = "\n".join(["the recording was not lived up to:", *lines])
+        sentence = "\n".join(["clients did not meet the recording:", *lines])
         raise failure_report.failure(core, f"{sentence}\n  {HINT}", vms=[])

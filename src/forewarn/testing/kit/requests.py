@@ -1,4 +1,4 @@
-"""What is expected of the requests that were seen. It is judged on the loop."""
+"""Expectations about the recorded requests. All code runs on the loop of the world."""
 
 from collections.abc import Collection, Coroutine
 from typing import Any
@@ -11,16 +11,17 @@ from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.forms import unknown
 
 DEVIATIONS_TOLD = 8
-"""Deviations in one failure: a poller repeats its own with each request."""
+"""Maximum number of deviations in one failure: a poller repeats its deviation with each
+request."""
 
 
 def visits(
     core: AnyCore, vm: str, count: int, seconds: float
 ) -> Coroutine[Any, Any, list[Seen]]:
-    """Return the wait for so many more requests of a VM; empty: of any.
+    """Return a coroutine that waits for more requests of a VM; empty: of any VM.
 
-    More than there are when this is called, from whatever thread: the wait itself
-    begins a moment later, and what came in between counts. Raises NotSeenError.
+    Requests count from this call on, in any thread: the coroutine itself begins a
+    moment later. It raises NotSeenError after the timeout.
     """
     return _visits(core, vm, count, seconds, last=core.journal.last)
 
@@ -48,16 +49,16 @@ async def _visits(
 
 
 def judge_asked(core: AnyCore, vm: str, *, at_least: int) -> None:
-    """Raise NotSeenError unless the VM was answered with its events so often."""
+    """Raise NotSeenError if the VM has received its events less often than expected."""
     __tracebackhide__ = True
     found = core.requests([vm])
     had = sum(each.is_answered_poll for each in found)
     if had < at_least:
-        sentence = f"{vm} asked for its events {had} times; expected {at_least}"
+        sentence = f"{vm} polled {had} times; expected {at_least}"
         if others := len(found) - had:
             sentence += f" ({others} requests were for something else, or not answered)"
         if dropped := core.journal.dropped:
-            sentence += f"; {dropped} older requests are forgotten"
+            sentence += f"; {dropped} older requests were dropped"
         raise failure_report.failure(core, sentence, vms=[vm])
 
 
@@ -76,7 +77,7 @@ def judge_no_approval(core: AnyCore, vm: str) -> None:
 
 
 def rules_named(but: str | Collection[str]) -> Collection[str]:
-    """Return the names of rules, one or several; refuse unknown ones."""
+    """Return one or several names of rules; raises NotFoundError for unknown ones."""
     names = [but] if isinstance(but, str) else but
     for name in names:
         if name not in RULES:
@@ -85,28 +86,29 @@ def rules_named(but: str | Collection[str]) -> Collection[str]:
 
 
 def rules_spared(but: str | Collection[str], profile: str) -> Collection[str]:
-    """Return the names of rules that a world does not count; refuse idle ones."""
+    """Return the rules that a world ignores; raises RefusedError if none applies."""
     if but and profile != "strict":
         raise RefusedError(
-            "but says nothing without the profile strict", hint="say profile='strict'"
+            "but has no effect without the profile strict",
+            hint="Use profile='strict'.",
         )
     return rules_named(but)
 
 
 def deviations(core: AnyCore, *, but: Collection[str] = ()) -> list[str]:
-    """Return what clients did otherwise than the protocol says, in sentences.
+    """Return the deviations of clients from the protocol, as text.
 
-    Rules that are named in `but` do not count.
+    Rules in `but` do not count.
     """
     return [
-        f"{seen.vm or 'a stranger'}: {deviation}"
+        f"{seen.vm or 'an unknown caller'}: {deviation}"
         for seen, deviation in core.journal.deviations()
         if deviation.name not in but
     ]
 
 
 def judge_deviations(core: AnyCore, *, but: Collection[str] = ()) -> None:
-    """Raise NotSeenError if a client did anything otherwise than it should."""
+    """Raise NotSeenError if a client deviated from the protocol."""
     __tracebackhide__ = True
     found = [*dict.fromkeys(deviations(core, but=but))]
     if not found:
@@ -114,6 +116,6 @@ def judge_deviations(core: AnyCore, *, but: Collection[str] = ()) -> None:
     lines = found[:DEVIATIONS_TOLD]
     if len(found) > DEVIATIONS_TOLD:
         lines.append(f"and {len(found) - DEVIATIONS_TOLD} more")
-    sentence = "\n  ".join(["the protocol was not kept:", *lines])
+    sentence = "\n  ".join(["clients deviated from the protocol:", *lines])
     vms = [*dict.fromkeys(seen.vm for seen, _ in core.journal.deviations())]
     raise failure_report.failure(core, sentence, vms=vms)

@@ -1,4 +1,4 @@
-"""The VMs and hosts of a world, by the names that a test gives them."""
+"""The VMs and hosts of a world, by name."""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -17,17 +17,17 @@ from forewarn.testing.kit.vm import Vm
 
 
 class Roster:
-    """Who is in a world."""
+    """The VMs and hosts of a world."""
 
     def __init__(self, core: AnyCore) -> None:
-        """Know those who are there now."""
+        """Read the current VMs."""
         self._core = core
         self._vms: dict[str, Vm] = {}
         self._refresh()
 
     @property
     def vms(self) -> tuple[Vm, ...]:
-        """Return all VMs, also those that were deleted meanwhile."""
+        """Return all VMs, including deleted ones."""
         return tuple(self._vms.values())
 
     @property
@@ -36,18 +36,18 @@ class Roster:
         return tuple(live(self._core).read(orders.host_names))
 
     def vm(self, name: str) -> Vm:
-        """Return a VM by its name; refuse an unknown one."""
+        """Return a VM by its name; raises NotFoundError for an unknown one."""
         found = self._find(name)
         if found is None:
             raise unknown("VM", name, self._vms)
         return found
 
     def named(self, names: Iterable[str | Collection[str]]) -> tuple[str, ...]:
-        """Return the names of VMs, one by one or in lists; refuse unknown ones."""
+        """Return names of VMs, given singly or in lists; raises NotFoundError."""
         return tuple(self.vm(name).name for name in flat(names))
 
     def hosts_named(self, names: Iterable[str | Collection[str]]) -> tuple[str, ...]:
-        """Return the names of hosts, as `named` does."""
+        """Return names of hosts, as `named` does for VMs."""
         found, known = flat(names), self.hosts
         for name in found:
             if name not in known:
@@ -55,7 +55,7 @@ class Roster:
         return found
 
     def check_target(self, name: str) -> None:
-        """Refuse what is the name neither of a host nor of a VM."""
+        """Raise NotFoundError unless a host or VM has this name."""
         hosts = self.hosts
         if name not in hosts and self._find(name) is None:
             raise unknown("host or VM", name, [*hosts, *self._vms])
@@ -74,11 +74,11 @@ class Roster:
         return self.vm(new.name)
 
     def remove(self, name: str) -> None:
-        """Take a VM out of the fleet; refuse an unknown one."""
+        """Remove a VM from the fleet; raises NotFoundError for an unknown one."""
         live(self._core).order(lambda work: fleet_vms.remove(work, name))
 
     def apply(self, fleet: str | Path) -> None:
-        """Have another fleet; raises FleetFileError, RefusedError and StartError."""
+        """Apply a fleet file; raises FleetFileError, RefusedError and StartError."""
         wanted = read_fleet(fleet_text(fleet), name="fleet")
         core = live(self._core)
         core.order(lambda work: fleet_changes.apply(work, wanted))
@@ -87,7 +87,7 @@ class Roster:
 
     def _find(self, name: str) -> Vm | None:
         if name not in self._vms and not self._core.ending.has_ended:
-            # Others may have added it: a scenario, or the operator API.
+            # A scenario or the operator API may have added it.
             self._refresh()
         return self._vms.get(name)
 

@@ -1,8 +1,8 @@
-"""What a test wants its world to be, and how such a world is put on a stage.
+"""The configuration of a world, and the setup of its simulated server.
 
-Settings are the service's own, read by its own reader, so a test says
-`{"timing.preempt_notice": "10s"}` as an operator would. A scenario brings a fleet and
-settings of its own; what a test says goes before them.
+Settings are those of the service, parsed by the same code: a test writes
+`{"timing.preempt_notice": "10s"}` as an operator does. A scenario has a fleet and
+settings, which the test can override.
 """
 
 from collections.abc import Collection, Generator, Mapping
@@ -31,48 +31,50 @@ from forewarn.store.port import every
 from forewarn.testing.kit.files import fleet_text
 
 ClockKind: TypeAlias = Literal["machine", "virtual"]
-"""`machine`: NotBefore is true to the machine's clock, and timers run by themselves.
-`virtual`: time stands still until a test lets it pass; it begins in 2030."""
+"""`machine`: NotBefore follows the machine's clock, and timers run by themselves.
+`virtual`: the clock begins in 2030 and stands still until a test advances it."""
 
 HEEDED = (*sorted(SETTINGS.values()), "policy.hosts_at_once", "store.retention")
-"""The settings that change something in a world."""
+"""The settings that have an effect in a world."""
 
 ProfileName: TypeAlias = Literal["lenient", "real", "strict"]
-"""`lenient`: answers at once, no limit. `real`: slow to begin and limited, as Azure's
-public behaviour. `strict`: lenient, and every deviation of a client is a failure."""
+"""`lenient`: immediate answers without a limit. `real`: a slow first answer and a rate
+limit, like Azure. `strict`: like `lenient`, but every deviation of a client is a
+failure."""
 
 
 ExpectName: TypeAlias = Literal["scenario", "asked", "approved", "none"]
-"""How much of clients a scenario demands. `scenario`: what it says. `asked`: that they
-ask for their events. `approved`: that they ask, and approve in time each event that names
-them. `none`: nothing is judged."""
+"""The expectations about clients. `scenario`: those of the scenario. `asked`: clients
+poll. `approved`: clients poll, and approve in time each event that names them. `none`:
+no expectations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A world as a test wants it."""
+    """The configuration of a world."""
 
     vms: int | None = None
     together: bool = False
     fleet: str | Path = ""
     clock: ClockKind = "machine"
     speed: float | None = None
-    """None: what the scenario's name says, or on the machine's clock its file; else 1."""
+    """None: the speed of the scenario's name, or of its file on the machine's clock. 1 if
+    there is none."""
     settings: Mapping[str, str] | None = None
     profile: ProfileName = "lenient"
     enabled: bool | None = None
-    """None: unless the profile is the real one's."""
+    """None: enabled unless the profile is `real`."""
     seed: int | None = None
     scenario: str | Path = ""
     expect: ExpectName = "scenario"
     replay: str | Path = ""
     names: Collection[str] = ()
-    """Of the first VMs; of a fleet with a scenario, those that play its first roles."""
+    """Names of the first VMs, or VMs of a fleet that play the scenario's first roles."""
 
     def cast(self, scenario: Scenario | None) -> Scenario | None:
-        """Return the scenario as VMs of this world play it.
+        """Return the scenario with VMs of this world in its roles.
 
-        Raises RefusedError where they cannot, or a name cannot be.
+        Raises RefusedError if the VMs do not fit or a name is invalid.
         """
         names = tuple(self.names)
         casting.check_names(names)
@@ -81,8 +83,8 @@ class Wanted:
                 raise RefusedError(wrong)
         if names and self.fleet and scenario is None:
             raise RefusedError(
-                "names say nothing beside a fleet without a scenario",
-                hint="leave one of them out",
+                "names have no effect with a fleet and no scenario",
+                hint="Remove one of them.",
             )
         if scenario is None:
             return None
@@ -100,19 +102,19 @@ class Wanted:
         return casting.with_names(scenario, names)
 
     def _count(self, least: int | None) -> int:
-        """Return how many VMs the usual fleet has."""
+        """Return the number of VMs of the generated fleet."""
         return self.vms or max(fleets.VMS, least or 0, len(self.names))
 
     @property
     def is_enabled(self) -> bool:
-        """Tell whether everybody has asked before the world begins (7.1)."""
+        """Tell whether events are enabled before the first request (7.1)."""
         return self.profile != "real" if self.enabled is None else self.enabled
 
     def setup(self, scenario: Scenario | None) -> Setup:
-        """Return its fleet and settings; raises RefusedError for what cannot be.
+        """Return its fleet and settings; raises RefusedError for invalid combinations.
 
-        `scenario`: what `scenario` names. Raises OSError for a fleet file that is not
-        there.
+        `scenario`: the scenario of this configuration. Raises OSError if the fleet file
+        cannot be read.
         """
         self._check_fleets(scenario)
         if self.vms is not None and not 1 <= self.vms <= fleets.VMS_MAX:
@@ -141,7 +143,7 @@ class Wanted:
         )
 
     def _check_fleets(self, scenario: Scenario | None) -> None:
-        """Refuse two fleets at once: one of them would be passed over in silence."""
+        """Refuse two definitions of the fleet: one of them would be ignored."""
         said = [
             name
             for name, is_said in (("vms", self.vms), ("together", self.together))
@@ -149,17 +151,17 @@ class Wanted:
         ]
         if said and self.fleet:
             raise RefusedError(
-                f"{said[0]} says nothing beside a fleet", hint="leave one of them out"
+                f"{said[0]} has no effect with a fleet", hint="Remove one of them."
             )
         if self.vms is not None and self.vms < len(self.names):
             raise RefusedError(
                 f"there are {len(self.names)} names for {self.vms} VMs",
-                hint="leave vms out",
+                hint="Remove vms.",
             )
         if said and scenario is not None and scenario.fleet.text and not self.names:
             raise RefusedError(
-                f"{scenario.name} brings its own fleet, so {said[0]} says nothing",
-                hint=f"leave {said[0]} out, or give a fleet with the VMs that it names",
+                f"{scenario.name} has its own fleet, so {said[0]} has no effect",
+                hint=f"Remove {said[0]}, or use a fleet with the scenario's VMs.",
             )
 
     def _own_fleet(self) -> str:
@@ -176,41 +178,42 @@ def check_expected(
     replay: str | Path | None,
     expect: ExpectName | None,
 ) -> None:
-    """Refuse what would judge nothing: no name, or nothing to expect it of."""
+    """Raise RefusedError for an empty name, or for `expect` without effect."""
     for name, said in (("scenario", scenario), ("replay", replay)):
         if said == "":
             raise RefusedError(
-                f"{name} is empty, and nothing would be judged",
-                hint=f"name one, or leave {name} out; is a variable not set?",
+                f"{name} is empty, so nothing would be judged",
+                hint=f"Name one, or remove {name}. Check that no variable is unset.",
             )
     if expect is not None and scenario is None and replay is None:
         raise RefusedError(
-            "expect says nothing without a scenario or a replay",
-            hint="say what is played, such as scenario='spot-preemption'",
+            "expect has no effect without a scenario or a replay",
+            hint="Name a scenario, such as scenario='spot-preemption'.",
         )
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
-    """Refuse settings that a world does not heed: they would change nothing."""
+    """Raise RefusedError for settings that have no effect in a world."""
     for name in settings:
         if name == "timing.speed":
             raise RefusedError(
-                "the setting timing.speed is not for a world", hint="say speed=60"
+                "a world does not use the setting timing.speed",
+                hint="Use the argument speed, such as speed=60.",
             )
         if name in OPTIONS and name not in HEEDED:
             raise RefusedError(
-                f"the setting {name} changes nothing in a world; what does: "
+                f"the setting {name} has no effect in a world; settings with an effect: "
                 f"{', '.join(HEEDED)}"
             )
 
 
 async def set_up(wanted: Wanted, setup: Setup) -> SimServer:
-    """Return the stage of a world that is set up so, on the running loop.
+    """Start the simulated server of a world, on the running loop.
 
-    Every VM listens.
+    Every VM has a listener.
 
-    Raises FleetFileError, RefusedError, SettingsError, and StartError where there is
-    no room for another listener.
+    Raises FleetFileError, RefusedError, SettingsError, and StartError if a listener
+    cannot be opened.
     """
     if wanted.clock == "virtual":
         stage = scenario_setup.virtual_stage(setup, seed=wanted.seed, limited=True)
@@ -234,29 +237,29 @@ async def set_up(wanted: Wanted, setup: Setup) -> SimServer:
 
 @contextmanager
 def listening(vm: str) -> Generator[None]:
-    """Raise StartError where no address is to be had for a VM."""
+    """Raise StartError if no listener for a VM can be opened."""
     try:
         yield
     except OSError as error:
         raise StartError(
-            f"vm {vm} cannot listen: {error.strerror or error}",
-            hint=open_files.hint(error, "a world needs ports of 127.0.0.1"),
+            f"cannot open a listener for VM {vm}: {error.strerror or error}",
+            hint=open_files.hint(error, "A world needs free ports of 127.0.0.1."),
         ) from error
 
 
 async def listen(stage: SimServer, vm: str) -> None:
-    """Have a VM listen, on the loop; raises StartError where nothing can."""
+    """Open a listener for a VM, on the loop; raises StartError."""
     with listening(vm):
         await stage.open(vm)
 
 
 def vms_of(engine: Engine) -> list[str]:
-    """Return the keys of the VMs that are there."""
+    """Return the names of the existing VMs."""
     found = engine.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
     return [vm.name for vm in found if vm.state is not VmState.DELETED]
 
 
 def host_of(engine: Engine, vm: str) -> str:
-    """Return the host of a VM; empty for one that is not there."""
+    """Return the host of a VM; empty if there is no such VM."""
     found = engine.read(lambda reader: reader.get(Vm, vm))
     return found.host if found is not None else ""

@@ -1,4 +1,4 @@
-"""What a test does to several hosts or VMs of a world in one order."""
+"""Requests of a test about several hosts or VMs of a world."""
 
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from forewarn.testing.kit.roster import Roster
 
 
 class Several:
-    """The part of a world that gives orders about several at once."""
+    """The methods of a world for requests about several hosts or VMs."""
 
     _core: AnyCore
     _roster: Roster
@@ -32,7 +32,7 @@ class Several:
     ) -> list[Event]:
         """Maintain hosts, at most `at_once` at a time; return the first hosts' events.
 
-        The other hosts are announced when their turn comes.
+        The maintenance of the other hosts is announced later.
         """
         wanted = Wishing(duration=duration, description=description, at_once=at_once)
         action = Action(impact)
@@ -47,7 +47,7 @@ class Several:
         notice: Length | None = None,
         description: str | None = None,
     ) -> list[Event]:
-        """Delete VMs on one order: one NotBefore, and all together (3.6)."""
+        """Delete VMs in one request: one NotBefore, and all at once (3.6)."""
         return self._changed(
             Verb.TERMINATE, vms, Wishing(notice=notice, description=description)
         )
@@ -59,26 +59,26 @@ class Several:
         notice: Length | None = None,
         description: str | None = None,
     ) -> list[Event]:
-        """Evict VMs as Spot VMs, which they need not be here (5.6)."""
+        """Evict VMs like Spot VMs, even if they are not Spot VMs (5.6)."""
         return self._changed(
             Verb.EVICT, vms, Wishing(notice=notice, description=description)
         )
 
     evict = preempt
-    """The operator's word for it."""
+    """The name of the operator's verb."""
 
     @checked
     def inject(
         self,
         *vms: str | Collection[str],
-        type: str,  # noqa: A002 - the wire's own word
+        type: str,  # noqa: A002 - the protocol's word
         notice: Length = 0.0,
         source: str | None = None,
         duration: Length | None = None,
         description: str | None = None,
         migrates: bool = False,
     ) -> list[Event]:
-        """Show VMs an event of any type and notice: one for each host and scope."""
+        """Inject events of any type and notice: one for each host and scope."""
         wanted = Wishing(notice=notice, duration=duration, description=description)
         kind = orders.event_type_of(type)
         origin = orders.source_of(source, kind)
@@ -89,25 +89,25 @@ class Several:
 
     @checked
     def fail(self, name: str) -> list[Event]:
-        """Have a host or a VM go down without notice (5.5)."""
+        """Let a host or VM fail without notice (5.5)."""
         self._roster.check_target(name)
         return self._made(orders.ordering("fail", [name], Wishing()))
 
     @checked
     def restore(self, name: str) -> None:
-        """Have a host or a VM run again: the events of its failure go."""
+        """Let a host or VM run again, and remove the events of its failure."""
         self._roster.check_target(name)
         live(self._core).order(orders.ordering("restore", [name], Wishing()))
 
     @checked
     def withhold(self, *vms: str | Collection[str]) -> None:
-        """Keep approvals of these VMs back; see `Vm.withhold`."""
+        """Withhold the approvals of these VMs; see `Vm.withhold`."""
         for name in self._roster.named(vms):
             self._roster.vm(name).withhold()
 
     @checked
     def release(self, *vms: str | Collection[str]) -> None:
-        """Let approvals of these VMs count; see `Vm.release`."""
+        """Release the approvals of these VMs; see `Vm.release`."""
         for name in self._roster.named(vms):
             self._roster.vm(name).release()
 
@@ -118,7 +118,7 @@ class Several:
         verb: str,
         arguments: Mapping[str, object] = MappingProxyType({}),
     ) -> list[Event]:
-        """Give any order about hosts or VMs by its name, such as `upgrade-os`.
+        """Use any verb about hosts or VMs, such as `upgrade-os`.
 
         `arguments` are as in a step of a scenario: `{"not_before": "+1h"}`.
         """

@@ -1,8 +1,8 @@
-"""The one loop thread that all worlds of a process share.
+"""The loop thread that all worlds of a process share.
 
-It starts with the first world and ends with the last, so that neither a thread nor
-a socket outlives the tests. Whoever makes many worlds one after the other keeps a
-lease of its own meanwhile, as the pytest plugin does.
+It starts with the first world and ends with the last one, so no thread or socket outlives
+the tests. Code that creates many worlds in sequence holds a lease during that time, as
+the pytest plugin does.
 """
 
 import os
@@ -12,25 +12,25 @@ from forewarn.service import open_files
 from forewarn.sim.loop import LoopThread
 
 OPEN_FILES = 65_536
-"""That a process with worlds may have open: some twenty thousand worlds of three VMs.
-Not all that a system allows, since programs that a test starts inherit it, and there
-are some that close every number up to their limit before they begin."""
+"""Limit of open files for a process with worlds: enough for twenty thousand worlds of
+three VMs. It is not the maximum of the system, because programs of a test inherit it, and
+some of them close every descriptor up to the limit at their start."""
 
 
 class SharedLoop:
-    """A loop thread that lives as long as anybody has it leased."""
+    """A loop thread that runs while it has at least one lease."""
 
     def __init__(self) -> None:
-        """Run nothing yet."""
+        """Begin without a thread."""
         self._lock = threading.Lock()
         self._leases = 0
         self._loop: LoopThread | None = None
         self._parents: LoopThread | None = None
-        """The loop of the process that this one is a fork of. It is kept, since to
-        drop it would free what the parent uses."""
+        """The loop of the parent process, in a fork. It is kept, because its collection
+        would close descriptors that the parent uses."""
 
     def lease(self) -> LoopThread:
-        """Return the running loop, which stays until it is given back."""
+        """Add a lease and return the running loop."""
         with self._lock:
             if self._loop is None:
                 open_files.allow(OPEN_FILES)
@@ -39,7 +39,7 @@ class SharedLoop:
             return self._loop
 
     def give_back(self) -> None:
-        """Need it no more; the last one to say so ends it."""
+        """Return a lease; the last one ends the loop."""
         with self._lock:
             self._leases = max(self._leases - 1, 0)
             if self._leases == 0 and self._loop is not None:
@@ -47,9 +47,9 @@ class SharedLoop:
                 self._loop = None
 
     def forget(self) -> None:
-        """Begin anew in a fork, which has no thread but the one that made it.
+        """Reset the state in a forked process, which has only the forking thread.
 
-        The loop is not closed here: its descriptors are those of the parent.
+        This does not close the loop: its descriptors belong to the parent.
         """
         self._parents = self._loop
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class SharedLoop:
 
 
 SHARED_LOOP = SharedLoop()
-"""The process's own. A loop has no state but its thread: worlds never meet on it."""
+"""The shared loop of this process. Worlds on it do not affect each other."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=SHARED_LOOP.forget)

@@ -1,4 +1,4 @@
-"""One VM of a world: where it asks, what befalls it, and what it has asked."""
+"""One VM of a world: its endpoint, its events, and its requests."""
 
 import json
 from typing import Any
@@ -24,14 +24,14 @@ from forewarn.testing.kit.setup import host_of
 from forewarn.testing.kit.waits import REQUEST_SECONDS
 
 ENDPOINT = "FOREWARN_ENDPOINT"
-"""The variable that tells programs where the metadata endpoint is."""
+"""The environment variable with the address of the metadata endpoint."""
 
 
 class AioVm:
-    """The waits of a VM for tests on an asyncio loop, which stays free."""
+    """The waits of a VM for tests on an asyncio loop, without blocking the loop."""
 
     def __init__(self, core: AnyCore, name: str) -> None:
-        """Wait for what the VM with this name does."""
+        """Wait for requests of the VM with this name."""
         self._core = core
         self._name = name
 
@@ -47,49 +47,48 @@ class AioVm:
 
 
 class Vm:
-    """A VM of a world. Each verb returns the event that the VM is shown."""
+    """A VM of a world. Each verb returns the event that the VM sees."""
 
     def __init__(self, core: AnyCore, name: str, url: str) -> None:
-        """Stand for the VM that asks at `url`."""
+        """Refer to the VM whose endpoint is at `url`."""
         self._core = core
         self.name = name
         self.url = url
-        """Its metadata endpoint, such as http://127.0.0.1:41234: no path."""
+        """Its metadata endpoint without a path, such as http://127.0.0.1:41234."""
 
     def __repr__(self) -> str:
-        """Return it as a failing assertion shows it."""
+        """Return the text that a failed assertion shows."""
         return f"<Vm {self.name} at {self.url}>"
 
-    # What it is
-
+    # State
     @property
     def events_url(self) -> str:
-        """Return the URL of its Scheduled Events document, newest api-version."""
+        """Return the URL of its Scheduled Events document in the newest api-version."""
         return f"{self.url}{EVENTS_PATH}?api-version={NEWEST.name}"
 
     @property
     @checked
     def host(self) -> str:
-        """Return the host that it is on now."""
+        """Return its current host."""
         core = live(self._core)
         return core.call(lambda: host_of(core.engine, self.name))
 
     @property
     @checked
     def state(self) -> str:
-        """Return how it is: `running`, `down` or `deleted`."""
+        """Return its state: `running`, `down` or `deleted`."""
         found = live(self._core).read(lambda reader: reader.get(StoredVm, self.name))
         return (VmState.DELETED if found is None else found.state).value
 
     @checked
     def environment(self) -> dict[str, str]:
-        """Return the variables for a program that runs as if in this VM."""
+        """Return the environment variables for a program of this VM."""
         return {ENDPOINT: self.url}
 
     @property
     @checked
     def events(self) -> list[Event]:
-        """Return the events that name it and stand, the oldest first."""
+        """Return its current events, the oldest first."""
         core, name = self._core, self.name
 
         def found() -> list[str]:
@@ -99,7 +98,7 @@ class Vm:
 
     @checked
     def document(self) -> dict[str, Any]:
-        """Return the document that it would be given now; it is not a request."""
+        """Return its current document, without counting it as a request."""
         core, name = self._core, self.name
         request = Request(
             method="GET",
@@ -112,13 +111,12 @@ class Vm:
         def glance() -> Any:
             answer = core.glance(name, request)
             if not isinstance(answer, Response):
-                raise RefusedError(f"vm {name} has no document yet")
+                raise RefusedError(f"VM {name} has no document yet")
             return _document_of(answer)
 
         return core.call(glance)
 
-    # What befalls it
-
+    # Requests of users and of the platform
     @checked
     def reboot(
         self,
@@ -127,7 +125,7 @@ class Vm:
         duration: Length | None = None,
         description: str | None = None,
     ) -> Event:
-        """Restart it as its user would (5.3)."""
+        """Restart it at the request of its user (5.3)."""
         return self._changed(
             Verb.REBOOT,
             Wishing(notice=notice, duration=duration, description=description),
@@ -141,7 +139,7 @@ class Vm:
         duration: Length | None = None,
         description: str | None = None,
     ) -> Event:
-        """Have it moved as its user would, without its ephemeral disk (5.3)."""
+        """Redeploy it at the request of its user; it loses its ephemeral disk (5.3)."""
         return self._changed(
             Verb.REDEPLOY,
             Wishing(notice=notice, duration=duration, description=description),
@@ -151,19 +149,19 @@ class Vm:
     def preempt(
         self, *, notice: Length | None = None, description: str | None = None
     ) -> Event:
-        """Evict it as a Spot VM (5.6), which it need not be here."""
+        """Evict it like a Spot VM, even if it is not a Spot VM (5.6)."""
         return self._changed(
             Verb.EVICT, Wishing(notice=notice, description=description)
         )
 
     evict = preempt
-    """The operator's word for it."""
+    """The name of the operator's verb."""
 
     @checked
     def terminate(
         self, *, notice: Length | None = None, description: str | None = None
     ) -> Event:
-        """Delete it as its user would (5.7)."""
+        """Delete it at the request of its user (5.7)."""
         return self._changed(
             Verb.TERMINATE, Wishing(notice=notice, description=description)
         )
@@ -176,7 +174,7 @@ class Vm:
         duration: Length | None = None,
         description: str | None = None,
     ) -> Event:
-        """Have the platform freeze its host for seconds (5.2)."""
+        """Freeze its host for seconds, as the platform (5.2)."""
         return self._maintained(
             Action.FREEZE,
             Wishing(notice=notice, duration=duration, description=description),
@@ -190,7 +188,7 @@ class Vm:
         duration: Length | None = None,
         description: str | None = None,
     ) -> Event:
-        """Have the platform move it to another host, with its memory (5.2)."""
+        """Migrate it to another host with its memory, as the platform (5.2)."""
         return self._maintained(
             Action.LIVE_MIGRATE,
             Wishing(notice=notice, duration=duration, description=description),
@@ -205,9 +203,9 @@ class Vm:
         duration: Length | None = None,
         description: str | None = None,
     ) -> Event:
-        """Have the platform maintain its host: freeze, live-migrate, reboot, redeploy.
+        """Maintain its host, as the platform: freeze, live-migrate, reboot, redeploy.
 
-        Without a `notice`, everything on the host is told; with one, the VM alone.
+        Without a `notice`, all VMs on the host get events; with one, only this VM does.
         """
         return self._maintained(
             Action(impact),
@@ -218,25 +216,25 @@ class Vm:
     def predict_failure(
         self, ahead: Length | None = None, *, description: str | None = None
     ) -> Event:
-        """Announce that its host will fail (5.4): usually in seven days."""
+        """Announce a predicted failure of its host (5.4), by default in seven days."""
         wanted = Wishing(description=description)
         host = self.host
         return self._made(orders.predict_failure(host, ahead, wanted))
 
     @checked
     def fail(self) -> Event:
-        """Have it go down without notice (5.5)."""
+        """Let it fail without notice (5.5)."""
         return self._made(orders.ordering("fail", [self.name], Wishing()))
 
     @checked
     def restore(self) -> None:
-        """Have it run again: the event of its failure goes."""
+        """Let it run again, and remove the event of its failure."""
         live(self._core).order(orders.ordering("restore", [self.name], Wishing()))
 
     @checked
     def event(
         self,
-        type: str,  # noqa: A002 - the wire's own word
+        type: str,  # noqa: A002 - the protocol's word
         *,
         notice: Length = 0.0,
         source: str | None = None,
@@ -244,7 +242,7 @@ class Vm:
         description: str | None = None,
         migrates: bool = False,
     ) -> Event:
-        """Show it an event of any type and notice; no notice is Started at once."""
+        """Inject an event of any type and notice; without a notice it is Started."""
         wanted = Wishing(notice=notice, duration=duration, description=description)
         event_type = orders.event_type_of(type)
         origin: EventSource = orders.source_of(source, event_type)
@@ -254,27 +252,27 @@ class Vm:
 
     @checked
     def fault(self, line: str | int) -> None:
-        """Have its answers go wrong, and in no other way: `500 x2, timeout`."""
+        """Replace the faults in its answers, with a line such as `500 x2, timeout`."""
         words = line_of(line)
         self._core.call(lambda: self._core.faults.set(self.name, words))
 
     @checked
     def clear_faults(self) -> None:
-        """Have its answers be good again."""
+        """Remove the faults in its answers."""
         self._core.call(lambda: self._core.faults.clear(self.name))
 
     @checked
     def withhold(self) -> None:
-        """Keep its approvals back from now on, as if another tenant had yet to agree.
+        """Withhold its approvals from now on, as if another tenant had not approved.
 
-        It is answered as ever (3.4).
+        The answers to the VM do not change (3.4).
         """
         withheld = live(self._core).stage.withheld
         self._core.call(lambda: withheld.withhold(self.name))
 
     @checked
     def release(self) -> None:
-        """Let its approvals count, also those that were kept back."""
+        """Release its approvals, including those that were withheld."""
         core, name = live(self._core), self.name
         if refusals := core.call(lambda: core.stage.release(name)):
             raise RefusedError("; ".join(refusals))
@@ -296,41 +294,40 @@ class Vm:
             found = [each for each in orders.made(core, decide) if each.names(name)]
             if not found:
                 raise RefusedError(
-                    f"vm {name} is told of nothing",
-                    hint="its scope has no notice of this kind; see the page 'Verbs and refusals'",
+                    f"VM {name} gets no event from this request",
+                    hint="Its scope has no events of this kind. See the page 'Verbs and refusals'.",
                 )
             return found[0].event_id
 
         return Event(core, core.call(make))
 
-    # What it asks
-
+    # Requests of the VM
     @property
     @checked
     def requests(self) -> list[Seen]:
-        """Return the requests of this VM that are remembered, the oldest first."""
+        """Return the recorded requests of this VM, the oldest first."""
         core, name = self._core, self.name
         return core.call(lambda: core.requests([name]))
 
     @property
     def aio(self) -> AioVm:
-        """Return the waits for tests that run on an asyncio loop."""
+        """Return the waits for tests on an asyncio loop."""
         return AioVm(self._core, self.name)
 
     @checked
     def wait_for_requests(
         self, count: int = 1, timeout: Length = REQUEST_SECONDS
     ) -> list[Seen]:
-        """Wait for so many more requests from now on; fail if they do not come."""
+        """Wait for `count` more requests; fail if they do not come in time."""
         __tracebackhide__ = True
         core, name = self._core, self.name
         return core.wait(requests.visits(core, name, count, seconds_of(timeout)))
 
     @checked
     def assert_asked(self, at_least: int = 1) -> None:
-        """Fail unless it has asked for its events so often, and got an answer.
+        """Fail unless it has received its events at least `at_least` times.
 
-        So it is in scenarios, too. For any request, ask `requests` or
+        Scenarios count in the same way. For other requests, use `requests` or
         `wait_for_requests`.
         """
         __tracebackhide__ = True
@@ -339,7 +336,7 @@ class Vm:
 
     @checked
     def assert_approved_nothing(self) -> None:
-        """Fail if it has approved any event."""
+        """Fail if it has approved an event."""
         __tracebackhide__ = True
         core, name = self._core, self.name
         core.call(lambda: requests.judge_no_approval(core, name))

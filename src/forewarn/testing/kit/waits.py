@@ -1,28 +1,28 @@
-"""How long a test waits for something in a world, unless it says otherwise.
+"""Default timeouts of waits, in seconds.
 
-A wait is bounded in real time, since the program under test runs in real time,
-whatever the clock of the world does.
+Timeouts are in real time, because the program under test runs in real time, even if the
+clock of the world is virtual.
 """
 
 APPROVAL_SECONDS = 10.0
-"""For an approval: a client that polls each second has had ten chances."""
+"""Wait for an approval: a client that polls every second has had ten chances."""
 
 STATUS_SECONDS = 10.0
-"""For a status that comes by itself, such as Started after an approval."""
+"""Wait for a status that follows by itself, such as Started after an approval."""
 
 REQUEST_SECONDS = 10.0
-"""For a request: the slowest start of a program under test."""
+"""Wait for a request: as long as a slow program under test needs to start."""
 
 EVENT_SECONDS = 10.0
-"""For an event that comes by itself, in a scenario or a recording."""
+"""Wait for an event of a scenario or a recording."""
 
 REPLAY_SECONDS = 10.0
-"""For the first request of a replay, and for its end beside what it takes."""
+"""Wait for the first request of a replay, and additional wait for its end."""
 
 CLIENT_SECONDS = 60.0
-"""For a client to ask for its events, before a scenario begins without one: the same as
-`forewarn simulate --wait`."""
+"""Wait for the first poll of a client before a scenario begins without one. It is the
+same as `forewarn simulate --wait`."""
 
 SCENARIO_SECONDS = 600.0
-"""For a whole scenario, beside what it takes where nobody approves anything: its own
-expectations are bounded much sooner."""
+"""Wait for a whole scenario, in addition to its length without approvals. Its own
+expectations have much shorter limits."""

@@ -5,8 +5,9 @@
         ...
         event.wait_for_approval()
 
-Each world is alone: its own VMs, addresses, clock, events and journal. All worlds of
-a process share one loop thread, which starts with the first and ends with the last.
+Worlds are independent: each has its own VMs, addresses, clock, events and journal. All
+worlds of a process share one loop thread, which starts with the first world and ends
+with the last one.
 """
 
 from collections.abc import Collection, Mapping
@@ -54,7 +55,7 @@ from forewarn.testing.kit.waits import EVENT_SECONDS, REQUEST_SECONDS
 
 
 class ScheduledEvents(Several):
-    """A world of VMs that are told of maintenance. Close it, or use it in a `with`."""
+    """A world of simulated VMs that receive events. Close it, or use it in a `with`."""
 
     @checked
     def __init__(
@@ -76,24 +77,24 @@ class ScheduledEvents(Several):
         replay: str | Path | None = None,
         names: str | Collection[str] = (),
     ) -> None:
-        """Begin a world of VMs, web_0 and so on, each at its own address.
+        """Begin a world of VMs, web_0 and so on, each with its own address.
 
-        `vms`: how many, usually three. `together`: all on one host. `fleet`: a fleet
-        file, or its text, instead. `clock`: see `ClockKind`. `speed` divides notices,
-        impacts and recoveries; usually 1, or what the scenario says. `settings`: of
-        the service, by whole name. `profile`: see `ProfileName`. `but`: rules that do
-        not count for the profile `strict`, such as `too-often`. `enabled`: False has the
-        first request of each scope enable it (7.1), as with the profile `real`. `seed`:
-        of ids, to have the same again. `faults`: a line of faults for every VM, or a
-        faults file. `scenario`: its name or file; it begins when a client has asked
-        for its events. `replay`: a recording of `forewarn record`, which begins with
-        the first request. `expect`: how much either demands of clients, see
-        `ExpectName`, usually `scenario`. `names`: of the first VMs, or of `fleet` those that a scenario is
-        about.
+        `vms`: number of VMs, by default three. `together`: all on one host. `fleet`: a
+        fleet file, or its text, instead. `clock`: see `ClockKind`. `speed`: divides
+        notices, impacts and recoveries; by default 1, or the speed of the scenario.
+        `settings`: settings of the service, by full name. `profile`: see `ProfileName`.
+        `but`: rules that the profile `strict` ignores, such as `too-often`. `enabled`:
+        if False, the first request of each scope enables it (7.1), as with the profile
+        `real`. `seed`: for reproducible IDs. `faults`: a line of faults for every VM, or
+        a faults file. `scenario`: its name or file; it begins with the first poll of a
+        client. `replay`: a recording of `forewarn record`; it begins with the first
+        request. `expect`: the expectations of the scenario or replay about clients, see
+        `ExpectName`; by default `scenario`. `names`: names of the first VMs, or VMs of
+        `fleet` that play the roles of the scenario.
 
         Raises RefusedError, FleetFileError, SettingsError, FaultError, ScenarioError
-        or RecordingError for what cannot be, OSError for a file that cannot be read,
-        and StartError where no address is to be had.
+        or RecordingError for invalid arguments, OSError if a file cannot be read, and
+        StartError if a listener cannot be opened.
         """
         self._profile, self._but = profile, requests.rules_spared(but, profile)
         check_expected(scenario=scenario, replay=replay, expect=expect)
@@ -135,7 +136,7 @@ class ScheduledEvents(Several):
             raise
         self._is_open = True
         self.faults = Faults(self._core)
-        """What goes wrong with answers."""
+        """The faults in answers to VMs."""
         try:
             self._roster = Roster(self._core)
             self._core.ending.told = repr(self)
@@ -157,17 +158,17 @@ class ScheduledEvents(Several):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the world; after an error, which says more, it is not judged."""
+        """Close the world. After an error, do not judge it: the error says more."""
         __tracebackhide__ = True
         self.close(judge=error is None)
 
     @checked
     def judge(self) -> None:
-        """Fail for what the world itself expects, whatever its test does.
+        """Fail for unmet expectations of the world itself.
 
-        That is no deviation with the profile `strict`, and what the scenario or the
-        replay expects of clients, which must have been seen by now. `close`, and so a
-        `with` and the fixture, ask at the end. Raises RefusedError once closed.
+        With the profile `strict`, no client may have deviated from the protocol. Clients
+        must have met all expectations of the scenario or the replay by now. `close` calls
+        this, and so do `with` and the fixture. Raises RefusedError for a closed world.
         """
         __tracebackhide__ = True
         self._core.refuse_if_gone()
@@ -180,17 +181,16 @@ class ScheduledEvents(Several):
 
     @checked
     def close(self, *, judge: bool = True) -> None:
-        """Judge the world, and end it: its addresses answer no more.
+        """Judge the world, and end it: its addresses no longer answer.
 
-        It ends also where what it expects was not seen, see `judge`. `judge=False`
-        ends it whatever was seen: for a test that has failed already. Twice does no
-        harm.
+        It ends even if an expectation is unmet, see `judge`. `judge=False` ends it
+        without judging, for a test that has already failed. A second call does nothing.
         """
         __tracebackhide__ = True
         if not self._is_open:
             return
         try:
-            # A fork closes what it never saw.
+            # A forked process has not seen the requests.
             if judge and not self._core.ending.is_forked:
                 self.judge()
         finally:
@@ -202,23 +202,23 @@ class ScheduledEvents(Several):
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it goes on; one that was closed takes and answers nothing."""
+        """Tell whether the world is open; a closed one accepts no calls."""
         return self._is_open
 
     def __repr__(self) -> str:
-        """Return it as a failing assertion shows it."""
+        """Return the text that a failed assertion shows."""
         return f"<ScheduledEvents {', '.join(vm.name for vm in self.vms)}>"
 
     # VMs
 
     @property
     def vms(self) -> tuple[Vm, ...]:
-        """Return all VMs, also those that were deleted meanwhile."""
+        """Return all VMs, including deleted ones."""
         return self._roster.vms
 
     @checked
     def vm(self, name: str) -> Vm:
-        """Return a VM by its name; raises RefusedError for one that is not there."""
+        """Return a VM by its name; raises NotFoundError for an unknown one."""
         return self._roster.vm(name)
 
     @property
@@ -229,15 +229,15 @@ class ScheduledEvents(Several):
 
     @checked
     def environment(self) -> dict[str, str]:
-        """Return the variables for a program that runs as if in the first VM."""
+        """Return the environment variables for a program of the first VM."""
         return self.vms[0].environment()
 
     @property
     @checked
     def api_url(self) -> str:
-        """Return the URL of this world's operator API, as FOREWARN_URL takes it.
+        """Return the URL of this world's operator API, for FOREWARN_URL.
 
-        It is served from the first time that somebody asks for it.
+        The first use of this property starts the API.
         """
         if not self._api_url:
             self._api_url = self._core.wait(operators.serve(live(self._core)))
@@ -245,22 +245,22 @@ class ScheduledEvents(Several):
 
     @checked
     def add_vm(self, name: str, *, host: str = "", spot: bool = False) -> Vm:
-        """Add a VM, on a new host unless one is named; it is in the others' scope.
+        """Add a VM to the scope of the others, on a new host unless one is given.
 
-        Raises RefusedError, BadRequestError, and StartError where nothing can listen.
+        Raises RefusedError, BadRequestError, and StartError if no listener can be opened.
         """
         return self._roster.add(NewVm(name=name, host=host, spot=spot))
 
     @checked
     def remove_vm(self, name: str) -> None:
-        """Take a VM out of the fleet; its address answers 404 from now on."""
+        """Remove a VM from the fleet; its address then answers 404."""
         self._roster.remove(self.vm(name).name)
 
     @checked
     def apply_fleet(self, fleet: str | Path) -> None:
-        """Have this fleet instead: VMs come with an address, go and move.
+        """Apply another fleet: add VMs with addresses, remove VMs and move VMs.
 
-        Raises FleetFileError, and RefusedError for what may not be changed now.
+        Raises FleetFileError, and RefusedError for changes that are not possible now.
         """
         self._roster.apply(fleet)
 
@@ -269,18 +269,18 @@ class ScheduledEvents(Several):
     @property
     @checked
     def now(self) -> datetime:
-        """Return the time in this world: the machine's, or that of its own clock."""
+        """Return the time in this world: the machine's, or that of its virtual clock."""
         return self._core.now()
 
     @checked
     def advance(self, by: Length) -> None:
-        """Let time pass at once: whatever falls due on the way has happened.
+        """Advance the time at once, and run all timers on the way.
 
-        On the machine's clock, everything pending comes nearer: NotBefore stays
-        true, and documents that show it change.
+        On the machine's clock, pending timers come nearer: NotBefore changes, and so do
+        the documents that show it.
 
-        A notice of 15 minutes is over after `advance("15m")`, although its NotBefore
-        is rounded up to a second: the rest of that second does not count.
+        A notice of 15 minutes is over after `advance("15m")`, although its NotBefore is
+        rounded up to a whole second.
         """
         __tracebackhide__ = True
         micros = micros_of(by)
@@ -288,32 +288,31 @@ class ScheduledEvents(Several):
 
     @checked
     def step(self) -> float:
-        """Jump to whatever falls due next; return how many seconds off it was."""
+        """Advance the time to the next timer; return by how many seconds."""
         return self._core.call(self._core.step) / SECOND
 
     @checked
     def pause(self) -> None:
-        """Have nothing fall due until `resume`; requests are answered as ever."""
+        """Stop all timers until `resume`; VMs still get answers."""
         self._core.call(self._core.pause)
 
     @checked
     def resume(self) -> None:
-        """Go on: what is pending is put off by as long as the pause took."""
+        """Continue; pending timers are delayed by the length of the pause."""
         self._core.call(self._core.resume)
 
-    # What befalls several at once
-
+    # Events
     @property
     @checked
     def events(self) -> list[Event]:
-        """Return the events that stand, the oldest first."""
+        """Return the current events, the oldest first."""
         core = self._core
         found = core.call(lambda: [each.event_id for each in core.live_events()])
         return [Event(core, event_id) for event_id in found]
 
     @checked
     def event(self, event_id: str) -> Event:
-        """Return an event by its EventId; raises RefusedError for an unknown one."""
+        """Return an event by its EventId; raises NotFoundError for an unknown one."""
         core = self._core
         stored = core.call(lambda: core.event(event_id.upper()))
         return Event(core, stored.event_id)
@@ -321,14 +320,14 @@ class ScheduledEvents(Several):
     @checked
     def wait_for_event(
         self,
-        type: str = "",  # noqa: A002 - the wire's own word
+        type: str = "",  # noqa: A002 - the protocol's word
         *,
         vm: str = "",
         timeout: Length = EVENT_SECONDS,
     ) -> Event:
-        """Wait until an event stands, of a type and naming a VM where they are given.
+        """Wait for an event, perhaps of a type or for a VM; fail if none comes in time.
 
-        Events come by themselves in scenarios and recordings. Fail if none comes.
+        Use it for the events of scenarios and recordings.
         """
         __tracebackhide__ = True
         core, kind = self._core, orders.type_or_any(type)
@@ -348,11 +347,10 @@ class ScheduledEvents(Several):
     ) -> Result:
         """Run a scenario to its end on this world's fleet; fail if it fails.
 
-        It begins when a client has asked for its events; `expect`: see `ExpectName`.
-        What the scenario says of fleet, settings and speed does not count: begin the
-        world with it where that matters. `timeout`: in real time, usually ten minutes
-        more than it takes where nobody approves. Raises NotFoundError or
-        ScenarioError.
+        It begins with the first poll of a client; `expect`: see `ExpectName`. It does not
+        use the fleet, settings and speed of the scenario: to use them, begin the world
+        with the scenario. `timeout`: in real time, by default ten minutes more than the
+        scenario takes without approvals. Raises NotFoundError or ScenarioError.
         """
         __tracebackhide__ = True
         core, scenario = live(self._core), playing.find_scenario(name)
@@ -362,19 +360,18 @@ class ScheduledEvents(Several):
     def wait_for_scenario(self, timeout: Length | None = None) -> Result:
         """Wait for the end of the scenario that the world began with.
 
-        A virtual clock goes on by itself meanwhile, from one thing that is due to the
-        next.
+        Meanwhile a virtual clock advances by itself, from one timer to the next.
 
-        Fail if it fails, or is not over in time; `timeout` as for `run_scenario`.
+        Fail if it fails or does not end in time; `timeout` as for `run_scenario`.
         """
         __tracebackhide__ = True
         return self._core.wait(self._begun().end(timeout))
 
     @checked
     def wait_for_replay(self, timeout: Length | None = None) -> list[Event]:
-        """Wait for the end of the recording; return the events that it has shown.
+        """Wait for the end of the recording; return all its events.
 
-        Fail if it is not over in time, usually ten seconds more than it takes.
+        Fail if it does not end in time, by default ten seconds more than its length.
         """
         __tracebackhide__ = True
         core = replaying(self._core)
@@ -383,48 +380,48 @@ class ScheduledEvents(Several):
     def _begun(self) -> Playing:
         if self._playing is None:
             raise RefusedError(
-                "this world began without a scenario", hint="scenario='spot-preemption'"
+                "this world began without a scenario",
+                hint="Begin it with scenario='spot-preemption'.",
             )
         return self._playing
 
     @property
     def aio(self) -> AioScheduledEvents:
-        """Return the waits for tests that run on an asyncio loop."""
+        """Return the waits for tests on an asyncio loop."""
         return AioScheduledEvents(self._core, self._begun)
 
-    # What was asked
-
+    # Requests of the VMs
     @property
     @checked
     def journal(self) -> list[Seen]:
-        """Return the requests of all VMs that are remembered, the oldest first."""
+        """Return the recorded requests of all VMs, the oldest first."""
         return self._core.call(lambda: self._core.requests([]))
 
     @property
     @checked
     def deviations(self) -> list[str]:
-        """Return what clients did otherwise than the protocol says, in sentences."""
+        """Return the deviations of clients from the protocol, as text."""
         return self._core.call(lambda: requests.deviations(self._core))
 
     @checked
     def clear_journal(self) -> None:
-        """Forget the requests so far; what they did is not judged any more."""
+        """Forget the requests so far; they are no longer judged."""
         self._core.call(self._core.journal.clear)
 
     @checked
     def wait_for_requests(
         self, count: int = 1, timeout: Length = REQUEST_SECONDS
     ) -> list[Seen]:
-        """Wait for so many more requests of any VM; fail if they do not come."""
+        """Wait for `count` more requests of any VM; fail if they do not come in time."""
         __tracebackhide__ = True
         core = self._core
         return core.wait(requests.visits(core, "", count, seconds_of(timeout)))
 
     @checked
     def assert_no_deviations(self, *, but: str | Collection[str] = ()) -> None:
-        """Fail if a client did anything otherwise than the protocol says.
+        """Fail if a client deviated from the protocol.
 
-        Rules that are named in `but`, such as `too-often`, do not count.
+        Rules in `but`, such as `too-often`, do not count.
         """
         __tracebackhide__ = True
         names = requests.rules_named(but)
@@ -432,5 +429,5 @@ class ScheduledEvents(Several):
 
     @checked
     def story(self) -> str:
-        """Return the events that stand and the last requests, for a person."""
+        """Return the current events and the last requests, as text for people."""
         return "\n".join(self._core.call(lambda: failure_report.story(self._core)))

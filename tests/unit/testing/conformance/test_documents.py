@@ -43,7 +43,7 @@ def exchange(body: bytes, *headers: tuple[str, str]) -> Exchange:
         ('{"a":1}'.encode("utf-16"), "is not UTF-8"),
         (b'\xef\xbb\xbf{"a":1}', "is not JSON"),
         (b'{"a":NaN}', "NaN is not a JSON number"),
-        (b'{"a":1,"a":2}', "the member 'a' is there twice"),
+        (b'{"a":1,"a":2}', "the member 'a' occurs twice"),
         (b'{"a":' + b"[" * 100_000, "is not JSON"),
         (b'{"a":' + b"1" * 100_000 + b"}", "is not JSON"),
     ],

@@ -13,8 +13,8 @@ from tests.support.shown_documents import START, Story, event, key
 
 RULE_BY_TITLE = {rule.title: rule for rule in RULES}
 
-TIMELY = "nothing starts before its time"
-STARTED = "what is approved is shown Started"
+TIMELY = "an event does not start before its NotBefore"
+STARTED = "an approved event is shown as Started"
 FREEZE: dict[str, Any] = {"kind": "Freeze"}
 
 
@@ -56,7 +56,7 @@ def test_forewarns_own_extension_says_whether_an_event_was_approved(
         assert isinstance(verdict, NotTried)
     else:
         assert isinstance(verdict, Failed)
-        assert "the endpoint says: not approved" in verdict.witness.complaint
+        assert "the endpoint reports it as not approved" in verdict.witness.complaint
 
 
 def test_two_clocks_may_differ() -> None:
@@ -77,7 +77,7 @@ def test_who_started_before_the_approval_was_not_started_by_it() -> None:
     story = Story().show(event(status="Started")).approve(1).wait()
     verdict = judged(STARTED, story)
     assert isinstance(verdict, NotTried)
-    assert "others may have to approve" in verdict.needs
+    assert "other VMs may have to approve" in verdict.needs
 
 
 def test_a_started_document_that_was_missed_is_no_cancellation() -> None:
@@ -189,7 +189,7 @@ def test_a_hiccup_long_before_a_deletion_is_a_hiccup() -> None:
 
 def test_a_line_break_at_the_end_is_remarked_and_breaks_nothing() -> None:
     story = Story(bend=lambda _, answer: replace(answer, body=answer.body + b"\n"))
-    verdict = judged("compact: no blanks outside of strings", story.show(event()))
+    verdict = judged("compact: no blanks outside strings", story.show(event()))
     assert isinstance(verdict, Passed)
     assert "ends with a line break" in verdict.remark
 
@@ -213,7 +213,7 @@ def test_what_a_user_ordered_waits_for_what_is_done_to_its_vm() -> None:
     free = busy.show(event(**order)).wait(150)
     verdict = judged("an approval has an effect", free)
     assert isinstance(verdict, Failed)
-    assert "still waits 2 m 31 s later" in verdict.witness.complaint
+    assert "is still waiting 2 m 31 s after the approval" in verdict.witness.complaint
     other = event(2, "Started", "Freeze", Resources=["vm_7"])
     story = Story().show(event(**order), other).approve(1).wait(150)
     assert isinstance(judged("an approval has an effect", story), Failed)
@@ -230,4 +230,4 @@ def test_a_simulation_shortens_no_notice_below_what_a_client_can_meet() -> None:
     story = Story(speed=1000.0).show().show(event(kind="Terminate", due=7))
     assert broken(story) == []
     story = Story(speed=1000.0).show().show(event(kind="Terminate", due=12))
-    assert broken(story) == ["a deletion is announced 15 minutes ahead at most"]
+    assert broken(story) == ["a deletion is announced at most 15 minutes ahead"]

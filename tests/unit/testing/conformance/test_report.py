@@ -153,8 +153,8 @@ def test_passed_means_seen() -> None:
     nothing = found(witness(1), watched=Watched(documents=0))
     assert not nothing.passed
     assert summary(nothing) == (
-        "http://x: 1 kept, 0 broken, 1 not tried; no document was seen, so little is "
-        "known"
+        "http://x: 1 passed, 0 failed, 1 not tried; no document was seen, so the result "
+        "says little"
     )
     cut = found(witness(1), watched=Watched(documents=1, ended="it was interrupted"))
     assert summary(cut).endswith("; the watch ended early: it was interrupted")
