@@ -1,1 +1,1 @@
-"""Who carries an operation out: one port, and what stands behind it."""
+"""The driver port, and the drivers that carry operations out."""

@@ -1,8 +1,8 @@
-"""The calls of a command driver, as its two threads share them.
+"""The list of a command driver's calls, which its two threads share.
 
-Control's thread asks and begins; the watcher's starts programs and finds out how
-they ended. What either knows for certain is in the records; this only says which
-calls there are, which of them still need a look, and what control was not told.
+Control's thread begins calls and probes them. The watcher's thread starts programs
+and records their ends. The records on the disk have all certain facts. The book only
+lists the calls, those that need attention, and the results to report to control.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from forewarn.drivers.port import (
 from forewarn.drivers.records import UNDER_WAY, Folder, Look, RunState
 
 REASONS_TOLD_MAX = 2
-"""VMs whose failure a report tells in words; the records have all."""
+"""Maximum number of VMs whose failure a report describes; the records have all."""
 
 
 class Case:
@@ -31,31 +31,31 @@ class Case:
     def __init__(
         self, folder: Folder, *, is_told: bool, is_wanted: bool = False
     ) -> None:
-        """Take up a call that was accepted."""
+        """Add a call that was accepted."""
         self.folder = folder
         self.is_told = is_told
-        """Nobody waits for a report of it any more."""
+        """Control needs no report of it any more."""
         self.is_wanted = is_wanted
-        """Control has begun it, or asked after it, since the driver began: of an old
-        record that nobody asks after, nothing more is begun. Its operation may have
-        ended meanwhile, under another kind of driver."""
+        """Control has begun or probed the call since the driver started. Otherwise no
+        further programs of an old record start: its operation may have ended
+        meanwhile, with another kind of driver."""
         self.lock = threading.Lock()
         """Held while a program is being started, or the call stopped."""
         self.probed_running: frozenset[int] = frozenset()
-        """Programs that nobody watches and that the probe says are at work."""
+        """Programs without a shim that still run according to the probe."""
         self.ask_at = 0.0
-        """When the probe may be asked again, in seconds of I/O time."""
+        """Earliest time of the next probe, in seconds of I/O time."""
         self.is_asked_after = False
-        """The watcher has the probe asked, and it has not answered yet."""
+        """The watcher has started the probe, and it has not ended yet."""
         self.is_lamented = False
-        """The log says that nobody knows what became of it."""
+        """The log has a warning about its unknown outcome."""
 
     def looks(self) -> list[Look]:
-        """Tell how far each program has come."""
+        """Return the progress of each program."""
         try:
             looks = self.folder.looks()
         except DriverError:
-            # Without the record of the call nothing at all is known.
+            # Without the record of the call, nothing is known.
             return [Look(state=RunState.LOST)]
         for number in self.probed_running:
             if looks[number].state is RunState.LOST:
@@ -63,7 +63,7 @@ class Case:
         return looks
 
     def lost(self) -> list[int]:
-        """Return the programs whose end nobody saw."""
+        """Return the programs that have no recorded end and no shim."""
         try:
             looks = self.folder.looks()
         except DriverError:
@@ -72,7 +72,7 @@ class Case:
         return [number for number, look in enumerate(looks) if look.state is lost]
 
     def standing(self) -> Probe:
-        """Return what is known of the call as a whole."""
+        """Return the state of the whole call."""
         looks = self.looks()
         states = {look.state for look in looks}
         if states & UNDER_WAY:
@@ -87,7 +87,7 @@ class Case:
         ]
         if RunState.LOST in states:
             ended = self._ended(
-                by_vm, failed=_told(by_vm) or "of some VMs nobody knows"
+                by_vm, failed=_told(by_vm) or "the outcome for some VMs is unknown"
             )
             return replace(ended, state=ProbeState.UNKNOWN)
         if RunState.FAILED not in states:
@@ -124,7 +124,7 @@ _VERDICTS = {RunState.DONE: VmVerdict.DONE, RunState.FAILED: VmVerdict.FAILED}
 def _result(vm: str, look: Look) -> VmResult:
     return VmResult(
         vm=vm,
-        # What was stopped before it began was not done; of the rest nobody knows.
+        # A program that was stopped before it began did nothing; others are unknown.
         verdict=_VERDICTS.get(look.state, VmVerdict.UNKNOWN),
         note=look.reason,
         is_down=look.is_down,
@@ -132,7 +132,7 @@ def _result(vm: str, look: Look) -> VmResult:
 
 
 def _told(looks: list[tuple[str, Look]]) -> str:
-    """Return the last words of programs, by VM, as many as anybody reads."""
+    """Return the last output of programs by VM, for the first of them."""
     words = [(vm, look.reason) for vm, look in looks if look.reason]
     told = [f"vm {vm}: {reason}" for vm, reason in words[:REASONS_TOLD_MAX]]
     if more := len(words) - len(told):
@@ -141,10 +141,10 @@ def _told(looks: list[tuple[str, Look]]) -> str:
 
 
 class Book:
-    """All calls on record, by operation and generation."""
+    """All recorded calls, by operation and generation."""
 
     def __init__(self) -> None:
-        """Know of no call."""
+        """Start empty."""
         self._lock = threading.Lock()
         self._cases: defaultdict[str, dict[int, Case]] = defaultdict(dict)
         self._open: dict[tuple[str, int], Case] = {}
@@ -153,7 +153,7 @@ class Book:
     def add(
         self, folder: Folder, *, is_told: bool = False, is_wanted: bool = False
     ) -> None:
-        """Take up a call."""
+        """Add a call."""
         key = folder.operation_id, folder.generation
         with self._lock:
             case = Case(folder, is_told=is_told, is_wanted=is_wanted)
@@ -168,12 +168,12 @@ class Book:
             return cases[max(cases)] if cases else None
 
     def find(self, operation_id: str, generation: int) -> Case | None:
-        """Return the call of this name."""
+        """Return the call with this name."""
         with self._lock:
             return self._cases.get(operation_id, {}).get(generation)
 
     def is_latest(self, case: Case) -> bool:
-        """Tell whether no newer call has taken its place."""
+        """Tell whether there is no newer call of the operation."""
         return self.latest(case.folder.operation_id) is case
 
     def earlier(self, case: Case) -> list[Case]:
@@ -187,19 +187,19 @@ class Book:
             ]
 
     def open_cases(self) -> list[Case]:
-        """Return the calls that still need a look, oldest first."""
+        """Return the calls that still need attention, oldest first."""
         with self._lock:
             return list(self._open.values())
 
     def all_cases(self) -> list[Case]:
-        """Return every call on record."""
+        """Return all recorded calls."""
         with self._lock:
             return [each for cases in self._cases.values() for each in cases.values()]
 
     # Reports
 
     def report(self, case: Case, report: Report) -> bool:
-        """Have control told how a call ended; tell whether it needs to be."""
+        """Queue the result of a call for control; return whether control needs it."""
         with self._lock:
             self._open.pop(_key(case), None)
             operation_id, generation = _key(case)
@@ -210,12 +210,12 @@ class Book:
             return True
 
     def report_again(self, case: Case, report: Report) -> None:
-        """Have control told once more how a call ended, as it has not heard it."""
+        """Queue the result of a call again, because control does not have it."""
         with self._lock:
             self._reports.append((case, report))
 
     def take_reports(self) -> list[Report]:
-        """Return what control was not told."""
+        """Return the queued results."""
         with self._lock:
             taken = list(self._reports)
             self._reports.clear()
@@ -224,23 +224,23 @@ class Book:
         return [report for _, report in taken]
 
     def note_told(self, case: Case) -> None:
-        """Note that control waits for no report of a call any more."""
+        """Record that control needs no report of a call any more."""
         with self._lock:
             case.is_told = True
             self._reports = deque(each for each in self._reports if each[0] is not case)
-        # If it cannot be written, it is told twice after a crash, which may be.
+        # If it cannot be written, it is reported twice after a crash, which is allowed.
         with contextlib.suppress(OSError):
             case.folder.note_told()
 
     # Ends
 
     def close(self, case: Case) -> None:
-        """Have a call looked at no more."""
+        """Remove a call from those that need attention."""
         with self._lock:
             self._open.pop(_key(case), None)
 
     def forget(self, case: Case) -> None:
-        """Forget a call that has been removed from the records."""
+        """Remove a call that was removed from the records."""
         operation_id, generation = _key(case)
         with self._lock:
             self._open.pop((operation_id, generation), None)

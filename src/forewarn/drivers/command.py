@@ -1,13 +1,12 @@
-"""A driver that runs the operator's own programs, one for each kind of work.
+"""A driver that runs the operator's own programs, one for each action.
 
-A call is written down before `begin` returns. Then a thread starts the program,
-once for each VM of the call, through a detached shim that records its start and
-its end, so that programs go on while the service is dead and a new process of it
-knows what became of them. A program that was begun, and whose end nobody wrote
-down, is never run again by itself: only the operator's `probe`, or the operator,
-can say what became of it.
+The driver records a call before `begin` returns. Then a thread starts the program
+once for each VM of the call. A detached shim records the start and the end of each
+program. Programs therefore continue while the service is down, and a new service
+process finds their results. The driver never reruns a program that started but has no
+recorded end: only the operator's `probe`, or the operator, can tell the outcome.
 
-See docs/reference/driver-programs.md for what programs are told, and what their exit status means.
+The page "Driver programs" describes the input and the exit status of programs.
 """
 
 import contextlib
@@ -36,15 +35,16 @@ from forewarn.instants import DAY, SECOND, Micros
 from forewarn.protocol.operations import Action
 
 RETENTION: Micros = 30 * DAY
-"""How long the records of a call are kept, unless the settings say otherwise."""
+"""How long the records of a call are kept, by default."""
 
 
 class CommandDriver:
     """The driver port over programs.
 
-    It is used by one thread, and has another. `probe`, `observe` and `abort` may be
-    used by any number of threads. The first two run programs, and may take ASK_SECONDS.
-    `abort` waits for a program that is being started, at most CLAIM_SECONDS.
+    One thread uses it, and it has a second thread of its own. Any number of threads
+    may use `probe`, `observe` and `abort`. The first two run programs, and may take
+    ASK_SECONDS. `abort` waits for a program that is being started, at most
+    CLAIM_SECONDS.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class CommandDriver:
         clock: Clock,
         retention: Micros = RETENTION,
     ) -> None:
-        """Go on with what `records`, a folder, knows; raises DriverError."""
+        """Resume the calls in the directory `records`; raises DriverError."""
         self._programs = programs
         self._shelf = Shelf(records)
         self._book = Book()
-        # Of calls that ended meanwhile, those of earlier requests are reported first.
+        # Calls of earlier requests are reported first.
         for folder in sorted(self._shelf.folders(), key=lambda each: each.path.name):
             self._book.add(folder, is_told=folder.is_told)
         self._sight = VmObserver(programs=programs, clock=clock)
@@ -76,27 +76,27 @@ class CommandDriver:
         self._watcher.start()
 
     def under_way(self) -> int:
-        """Return how many calls still have programs to start, or to wait for."""
+        """Return how many calls have programs that run or still have to start."""
         return len(self._book.open_cases())
 
     # The port
 
     @property
     def kind(self) -> str:
-        """Return its word in the settings."""
+        """Return its name in the settings."""
         return "command"
 
     @property
     def memory(self) -> str:
-        """Return the identity of the records, which is kept among them."""
+        """Return the identity of the records, which is stored with them."""
         return self._shelf.identity
 
     def actions(self) -> frozenset[Action]:
-        """Return what there is a program for."""
+        """Return the actions that have a program."""
         return frozenset(self._programs.actions)
 
     def begin(self, call: Call, *, now: Micros) -> None:
-        """Write the call down and have its programs started; raises DriverError."""
+        """Record the call and start its programs; raises DriverError."""
         del now
         known = self._book.latest(call.operation_id)
         if known is not None and known.folder.generation >= call.generation:
@@ -126,7 +126,7 @@ class CommandDriver:
     def probe(
         self, operation_id: str, generation: int, *, now: Micros, memory: str
     ) -> Probe:
-        """Tell what became of a call, from the records or by the probe program."""
+        """Return the state of a call, from the records or the probe program."""
         del now
         case = self._book.latest(operation_id)
         if case is None or case.folder.generation < generation:
@@ -142,10 +142,10 @@ class CommandDriver:
         return probe
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
-        """Have the programs of a call ended, if its action may be stopped at all.
+        """End the programs of a call, if its action can be aborted.
 
-        Until they have ended, no program of a newer call is started for their VMs.
-        Where those that have begun must go on, nothing more of the call begins.
+        Until they have ended, no program of a newer call starts for their VMs.
+        If the running programs must continue, no further program of the call starts.
         """
         del now
         case = self._book.find(operation_id, generation)
@@ -166,30 +166,30 @@ class CommandDriver:
                 case.folder.stop()
             except OSError:
                 return False
-        # Who stops a call wants no report of it; a probe may still ask.
+        # The caller needs no report of a stopped call, but it may probe the call.
         self._book.note_told(case)
         self._watcher.ring()
         return True
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
-        """Tell what the operator's program sees; nothing where there is none."""
+        """Return the results of the `observe` program; unknown if there is none."""
         return self._sight.observe(vms)
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
-        """Return the reports of the calls whose programs have all ended."""
+        """Return the reports of calls whose programs have all ended."""
         del now
         return self._book.take_reports()
 
     def next_report_at(self) -> Micros | None:
-        """Return None: how long a program takes is not known."""
+        """Return None: the duration of a program is unknown."""
         return None
 
     def on_report(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called, by the driver's thread, when programs have ended."""
+        """Call `wake`, from the driver's thread, when programs have ended."""
         self._wake = wake
 
     def close(self) -> None:
-        """End the thread; programs go on, and what they do is recorded."""
+        """End the thread; programs continue, and their shims record the results."""
         self._sight.end()
         self._watcher.stop()
 
@@ -198,9 +198,9 @@ class CommandDriver:
             self._wake()
 
     def _standing_of_earlier(self, operation_id: str, generation: int) -> Probe:
-        """Return how a call ended that a later one followed, where that is known.
+        """Return the result of a call that a later one followed, if it is known.
 
-        Control asks after such a one only if a backup was put back.
+        Control probes such a call only after a restored backup.
         """
         case = self._book.find(operation_id, generation)
         probe = None if case is None else case.standing()
@@ -209,16 +209,16 @@ class CommandDriver:
         return probe
 
     def _tell_again(self, call: Call, known: Case) -> None:
-        """Report a call that has ended once more, or raise OutcomeUnknownError.
+        """Report the result of an ended call again, or raise OutcomeUnknownError.
 
-        Whoever begins it has never heard of its end: a backup was put back.
+        After a restored backup, control begins calls whose result it no longer has.
         """
         is_known_latest = known.folder.generation == call.generation
         case = self._book.find(call.operation_id, call.generation)
         if case is None:
             raise OutcomeUnknownError(
                 f"the driver has records of call {known.folder.generation} of this "
-                f"operation, and none of call {call.generation}"
+                f"operation, but none of call {call.generation}"
             )
         try:
             is_same = call.is_same_work(case.folder.plan.call)
@@ -226,24 +226,24 @@ class CommandDriver:
             raise OutcomeUnknownError(error.message) from error
         if not is_same:
             raise OutcomeUnknownError(
-                f"the driver knows call {call.generation} of this operation as other "
-                "work"
+                f"the driver has recorded other work under call {call.generation} of this "
+                "operation"
             )
         probe = case.standing()
         if is_known_latest and not case.is_told:
-            # It is under way, and will be reported as any other.
+            # The call is running, and its result will be reported as usual.
             self._want(case)
             return
         if probe.report is None or probe.state is ProbeState.UNKNOWN:
             raise OutcomeUnknownError(
-                f"the driver has not seen the end of call {call.generation} of this "
+                f"the driver has no recorded end of call {call.generation} of this "
                 "operation"
             )
         self._book.report_again(case, probe.report)
         self._tell()
 
     def _want(self, case: Case) -> None:
-        """Let the rest of a call begin: control has asked for it since the start."""
+        """Start the rest of a call, because control has asked for it."""
         if not case.is_wanted:
             case.is_wanted = True
             self._watcher.ring()
@@ -255,14 +255,14 @@ class CommandDriver:
             return False
 
     def _ask_after(self, case: Case) -> None:
-        # What cannot be written down stays unknown.
+        # A result that cannot be recorded stays unknown.
         with contextlib.suppress(OSError, DriverError):
             self._sight.ask_after_lost(case)
 
 
 def _withdraw(case: Case, looks: Sequence[Look]) -> None:
-    """Write of each program that has not begun that it never will."""
-    # What cannot be written down may still begin, as if nobody had asked.
+    """Record that the programs which have not begun will never begin."""
+    # If this cannot be recorded, the program may still begin.
     with contextlib.suppress(OSError):
         for number, look in enumerate(looks):
             if look.state is RunState.WAITING:

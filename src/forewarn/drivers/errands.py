@@ -1,7 +1,7 @@
-"""Work that may wait for a hypervisor that hangs: a bounded number at once.
+"""A bounded pool of threads for work that may hang with the hypervisor.
 
-The threads are daemons. A thread that hangs for ever neither keeps the process
-from ending, nor counts against the bound once its caller has given it up.
+The threads are daemons, so a hanging thread does not keep the process from ending.
+A thread whose caller has abandoned it does not count against the bound.
 """
 
 import threading
@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 
 GIVEN_UP_MAX = 64
-"""Maximum number of threads that were given up and still hang; each costs some tens
-of KiB. With more, nothing new is begun until one of them returns."""
+"""Maximum number of abandoned threads that still hang; each costs some tens of KiB.
+At this number, no new work begins until one of them returns."""
 
 
 class Errand:
@@ -19,20 +19,20 @@ class Errand:
     __slots__ = ("act", "began", "is_given_up")
 
     def __init__(self, act: Callable[[], None]) -> None:
-        """Do nothing yet."""
+        """Do not start yet."""
         self.act = act
         self.began: float | None = None
-        """When it began, on the monotonic clock; None: it waits for its turn."""
+        """Start time on the monotonic clock; None: it is queued."""
         self.is_given_up = False
 
 
 class Errands:
-    """Runs work in threads of its own; used by any thread."""
+    """Runs work in separate threads; any thread may use it."""
 
     def __init__(
         self, *, at_once: int, name: str, monotonic: Callable[[], float]
     ) -> None:
-        """Run at most `at_once` at a time, those that were given up excepted."""
+        """Run at most `at_once` at a time, not counting abandoned ones."""
         self._at_once = at_once
         self._name = name
         self._monotonic = monotonic
@@ -42,7 +42,7 @@ class Errands:
         self._given_up = 0
 
     def run(self, act: Callable[[], None]) -> Errand:
-        """Have `act`, which raises nothing, run when it is its turn."""
+        """Queue `act`, which raises nothing."""
         errand = Errand(act)
         with self._lock:
             self._waiting.append(errand)
@@ -50,7 +50,7 @@ class Errands:
         return errand
 
     def give_up(self, errand: Errand) -> None:
-        """Count an errand that has begun and hangs no more; another may begin."""
+        """Stop counting an errand that has begun and hangs; another can begin."""
         with self._lock:
             if not errand.is_given_up:
                 errand.is_given_up = True

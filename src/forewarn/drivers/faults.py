@@ -1,4 +1,4 @@
-"""What can go wrong at a simulated hypervisor, as values, and as texts of settings."""
+"""Faults of a simulated hypervisor, as values and in the notation of the settings."""
 
 import enum
 import re
@@ -12,30 +12,30 @@ from forewarn.protocol.operations import Action
 T = TypeVar("T")
 
 TIMES_MAX = 1_000_000
-"""More calls than a simulation makes; `times=always` is meant."""
+"""Maximum of `times`: more calls than a simulation makes; use `times=always`."""
 
 _TIMES = re.compile(r"[0-9]{1,7}", re.ASCII)
 _FORM = "write ACTION KIND [vm=NAME] [times=N], such as 'reboot fail times=2'"
 
 
 class FaultKind(enum.Enum):
-    """The ways of going wrong."""
+    """The kinds of faults."""
 
     FAIL = "fail"
-    """The call ends on time and has failed."""
+    """The call ends on time and fails."""
     STALL = "stall"
     """The call never ends."""
     LIE = "lie"
-    """Success is reported, but the VMs do not run, or are elsewhere."""
+    """The driver reports success, but the VMs do not run, or are on another host."""
     REFUSE = "refuse"
-    """The call is not taken."""
+    """The driver refuses the call."""
     FORGET = "forget"
-    """The call is taken, and nobody knows of it afterwards."""
+    """The driver accepts the call and loses all record of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something that goes wrong with the next calls that it fits."""
+    """A fault of the next calls that it matches."""
 
     kind: FaultKind
     action: Action | None = None
@@ -43,45 +43,45 @@ class Fault:
     vm: str = ""
     """Only calls with this VM; empty: all calls."""
     times: int | None = 1
-    """How many calls; None: all that follow."""
+    """Number of calls; None: all further calls."""
     reason: str = "a simulated fault"
     leaves_down: bool = False
-    """FAIL and LIE: the VMs do not run afterwards; of `vm`, it alone."""
+    """FAIL and LIE: the VMs do not run afterwards; if `vm` is set, only that VM."""
     spares_others: bool = False
-    """FAIL of `vm`: for the other VMs of the call it is done."""
+    """FAIL with `vm`: the call succeeds for the other VMs."""
     elsewhere: str = ""
-    """LIE: the host where the VMs really are."""
+    """LIE: the actual host of the VMs."""
     abortable: bool = True
     """STALL: whether the call can be stopped."""
 
     def fits(self, call: Call) -> bool:
-        """Tell whether it befalls this call."""
+        """Tell whether it matches this call."""
         return self.action in {None, call.action} and (
             not self.vm or any(each.vm == self.vm for each in call.vms)
         )
 
 
 def parse_fault(text: str) -> Fault:
-    """Return the fault that a setting writes: `ACTION KIND [vm=NAME] [times=N]`.
+    """Return the fault of a setting in the form `ACTION KIND [vm=NAME] [times=N]`.
 
-    Raises ValueError with a sentence.
+    Raises ValueError with a message for the operator.
     """
     words = text.split()
     if len(words) < 2:  # noqa: PLR2004 - the action and the kind
-        raise ValueError(f"{text!r} is no fault: {_FORM}")
+        raise ValueError(f"{text!r} is not a fault: {_FORM}")
     kind = _one_of(words[1], {each.value: each for each in FaultKind})
     rest = dict[str, str]()
     for word in words[2:]:
         key, _, value = word.partition("=")
         if key not in {"vm", "times"} or key in rest or not value:
-            raise ValueError(f"{word!r} does not belong in a fault: {_FORM}")
+            raise ValueError(f"{word!r} is not part of a fault: {_FORM}")
         rest[key] = value
     return Fault(
         kind=kind,
         action=_one_of(words[0], _ACTIONS),
         vm=rest.get("vm", ""),
         times=_times(rest.get("times", "1")),
-        # A lie about VMs that run where they should would be none.
+        # A LIE about VMs that run on the right host would not be a fault.
         leaves_down=kind is FaultKind.LIE,
     )
 
@@ -94,7 +94,7 @@ _ACTIONS: Mapping[str, Action | None] = {
 
 def _one_of(word: str, known: Mapping[str, T]) -> T:
     if word not in known:
-        raise ValueError(f"{word!r} is none of {', '.join(known)}")
+        raise ValueError(f"{word!r} is not one of {', '.join(known)}")
     return known[word]
 
 

@@ -1,4 +1,4 @@
-"""Folders in which drivers remember: what to do where one cannot be written."""
+"""Hints for directories of drivers that cannot be written."""
 
 import errno
 
@@ -6,7 +6,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def hint_for(error: OSError) -> str:
-    """Return what an operator can do about a folder that cannot be used."""
+    """Return a hint about a directory that cannot be used."""
     if error.errno in _FULL:
         return "Free some space on its disk."
-    return "The service's user must be able to write in that directory."
+    return "Allow the service's user to write in that directory."

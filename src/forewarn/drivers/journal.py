@@ -1,9 +1,9 @@
-"""What a simulated hypervisor remembers, apart from the service's own process.
+"""The memory of a simulated hypervisor, which outlives the service process.
 
-A hypervisor goes on when the service that steers it is killed. A simulated one
-has no process of its own, so its memory is a journal: notes are appended as they
-are made, and whoever opens it again knows what was begun and when it ends. For
-each key the last note counts.
+A real hypervisor continues when the service is killed. A simulated one has no process
+of its own, so its memory is a journal. The driver appends each note at once. After a
+restart, the notes tell which calls were begun and when they end. For each key, the
+last note counts.
 """
 
 import json
@@ -19,34 +19,34 @@ from forewarn.drivers.port import DriverError
 logger = logging.getLogger("forewarn.drivers")
 
 Note: TypeAlias = dict[str, Any]
-"""What is remembered under a key, as JSON can write it."""
+"""The value of a key, as JSON."""
 
 
 class Journal(Protocol):
     """The memory of one simulated hypervisor."""
 
     def notes(self) -> Mapping[str, Note]:
-        """Return the last note of each key, in the order of the last writing."""
+        """Return the last note of each key, in the order of the last write."""
         ...
 
     def write(self, key: str, note: Note) -> None:
-        """Remember `note`, in place of what was noted under `key` before."""
+        """Replace the note of `key` by `note`."""
         ...
 
     def forget(self, key: str) -> None:
-        """Forget what was noted under `key`."""
+        """Remove the note of `key`."""
         ...
 
     def close(self) -> None:
-        """Let go of it; it can be opened again."""
+        """Close the journal; it can be opened again."""
         ...
 
 
 class MemoryJournal:
-    """A memory that lasts as long as the object: a test keeps it over a crash."""
+    """A journal in memory, which a test keeps across a simulated crash."""
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
+        """Start empty."""
         self._notes: dict[str, Note] = {}
 
     def notes(self) -> Mapping[str, Note]:
@@ -54,42 +54,43 @@ class MemoryJournal:
         return dict(self._notes)
 
     def write(self, key: str, note: Note) -> None:
-        """Remember a copy of `note`."""
+        """Store a copy of `note`."""
         self._notes.pop(key, None)
         self._notes[key] = json.loads(json.dumps(note))
 
     def forget(self, key: str) -> None:
-        """Forget what was noted under `key`."""
+        """Remove the note of `key`."""
         self._notes.pop(key, None)
 
     def clear(self) -> None:
-        """Lose everything, as a file that is removed does."""
+        """Remove all notes, as if a file were removed."""
         self._notes.clear()
 
     def close(self) -> None:
-        """Do nothing: it lasts as long as the object."""
+        """Do nothing: the notes last as long as the object."""
 
 
 LINES_BETWEEN_REWRITES = 1_000
-"""Lines that may be appended, beyond the number of notes, before the file is rewritten:
-few enough for a small file, many enough that a rewrite of it costs little per line."""
+"""Number of lines, beyond the number of notes, that are appended before the file is
+rewritten: small enough for a small file, and large enough that a rewrite costs little
+per line."""
 
 _FILE_MODE = 0o600
-"""Only the service's user may read which VM was where."""
+"""Mode of the file: only the service's user may read the hosts of VMs."""
 
 
 class FileJournal:
-    """JSON Lines in a file: a key and its note, or null where it is forgotten.
+    """A journal in a file of JSON Lines: a key and its note, or null if it was removed.
 
-    Each line is handed to the system at once, so it outlives the process. What a
-    crash tears is the last line, which was not acted on yet. The file is rewritten,
-    with the last notes only, when it is opened and whenever more than half of it is
-    out of date. A rewrite goes to another file first, which then takes the name: a
-    crash leaves the old file or the new one, both with the same notes.
+    Each line goes to the operating system at once, so it outlives the process. A crash
+    can leave an incomplete last line, which the driver had not acted on yet. The file
+    is rewritten with the last notes only, when it is opened and whenever more than
+    half of it is out of date. A rewrite creates another file, which then replaces the
+    first. A crash leaves the old file or the new one, both with the same notes.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it; raises DriverError."""
+        """Open or create the file; raises DriverError."""
         self._path = path
         self._notes: dict[str, Note] = {}
         try:
@@ -116,7 +117,7 @@ class FileJournal:
         self._tidy()
 
     def forget(self, key: str) -> None:
-        """Append that the key is forgotten; raises DriverError."""
+        """Append that the note is removed; raises DriverError."""
         if self._notes.pop(key, None) is not None:
             self._append(_line(key, None))
             self._tidy()
@@ -143,7 +144,7 @@ class FileJournal:
         try:
             fresh = self._rewrite()
         except OSError as error:
-            # The old file has every note. The next attempt may find space.
+            # The old file has every note. The next attempt may succeed.
             logger.warning(
                 "cannot shorten the simulated driver's journal %s: %s",
                 self._path,
@@ -159,16 +160,16 @@ class FileJournal:
 
     def _load(self, data: bytes) -> None:
         *lines, torn = data.split(b"\n")
-        # What follows the last line's end was torn by a crash.
+        # A crash left this part of a line incomplete.
         del torn
         for number, line in enumerate(lines, start=1):
             try:
                 key, note = cast("tuple[str, Note | None]", json.loads(line))
             except (ValueError, TypeError):
                 raise DriverError(
-                    f"{self._path}:{number} is no line of a simulated hypervisor's "
+                    f"{self._path}:{number} is not a line of a simulated hypervisor's "
                     "journal",
-                    hint="Move the file away: what was simulated is then forgotten.",
+                    hint="Move the file away; the simulated state is then lost.",
                 ) from None
             self._notes.pop(key, None)
             if note is not None:
@@ -183,7 +184,7 @@ class FileJournal:
         try:
             fresh.writelines(_line(key, note) for key, note in self._notes.items())
             fresh.flush()
-            # The name must not become an empty file's if the machine loses power.
+            # Otherwise the name could refer to an empty file after a power failure.
             os.fsync(fresh.fileno())
             name.replace(self._path)
         except BaseException:
@@ -193,11 +194,11 @@ class FileJournal:
 
 
 def has_calls(path: Path) -> bool:
-    """Tell whether the journal in a file has any call; nothing is changed."""
+    """Tell whether the journal in a file has any call; change nothing."""
     try:
         return b'["call:' in path.read_bytes()
     except OSError:
-        # It does not exist; if it cannot be read, whoever opens it says why.
+        # It does not exist, or opening it later reports why it cannot be read.
         return False
 
 

@@ -1,6 +1,6 @@
-"""What the operator's own programs see: VMs by `observe`, lost work by `probe`.
+"""The operator's programs `observe` (for VMs) and `probe` (for interrupted work).
 
-Either may be missing; then nothing is seen, and an operator is asked instead.
+Either may be missing. Its result is then unknown, and an operator must decide.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,23 +13,23 @@ from forewarn.drivers.programs import ASK_SECONDS, Answer, Asker, Programs, Word
 from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
 
 STILL_RUNNING_STATUS = 4
-"""Exit status of `probe`: the work goes on."""
+"""Exit status of `probe`: the work is still running."""
 
 ASK_AGAIN_SECONDS = 10.0
-"""Between two questions after work that nobody watches: it costs a program."""
+"""Seconds between two probes of work without a shim: each runs a program."""
 
 
 class VmObserver:
-    """Asks the programs that look; may be used by several threads."""
+    """Runs `observe` and `probe`; several threads may use it."""
 
     def __init__(self, *, programs: Programs, clock: Clock) -> None:
-        """Ask nothing yet."""
+        """Run nothing yet."""
         self._programs = programs
         self._clock = clock
         self._asker = Asker(clock)
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
-        """Return what is to be seen of VMs now."""
+        """Return the observed state of VMs."""
         if not self._programs.observe:
             return {vm: Observation() for vm in vms}
         answers = self._ask(
@@ -38,20 +38,20 @@ class VmObserver:
         return {vm: _observation(answer) for vm, answer in answers.items()}
 
     def end(self) -> None:
-        """End the programs that look."""
+        """End the programs that are running."""
         self._asker.end()
 
     # Lost work
 
     def is_due(self, case: Case) -> bool:
-        """Tell whether it is time to ask after programs whose end nobody saw."""
+        """Tell whether it is time to probe programs without a recorded end."""
         return bool(self._programs.probe) and self._clock.monotonic() >= case.ask_at
 
     def ask_after_lost(self, case: Case) -> None:
-        """Ask what became of programs whose end nobody saw, and write it down."""
+        """Probe programs without a recorded end, and record the results."""
         if not self._programs.probe:
             return
-        # Nobody else asks meanwhile, unless control does.
+        # Only control may start another probe meanwhile.
         case.ask_at = self._clock.monotonic() + ASK_SECONDS + ASK_AGAIN_SECONDS
         plan = case.folder.plan
         questions: dict[str, Words] = {}
@@ -75,6 +75,6 @@ class VmObserver:
 
 def _observation(answer: Answer) -> Observation:
     running = programs.is_running(answer)
-    # Where a VM is that does not run is nobody's business.
+    # The host of a VM that does not run is not used.
     host = next(iter(answer.text.split()), None) if running else None
     return Observation(running=running, host=host)

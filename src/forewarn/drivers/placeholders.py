@@ -1,8 +1,8 @@
-"""The words of a program, and the placeholders in them.
+"""The arguments of a program, and the placeholders in them.
 
-A program is a list of words, handed to the system as they are: no shell ever
-reads them. In each word `{vm}` and the like stand for what the call says. Other
-braces mean nothing, so that a word may be JSON.
+A program is a list of arguments that go to the operating system unchanged, without a
+shell. In each argument, placeholders such as `{vm}` are replaced by values of the
+call. Other braces have no meaning, so that an argument may be JSON.
 """
 
 import re
@@ -14,35 +14,35 @@ from forewarn.problems import did_you_mean, quoted
 from forewarn.protocol.operations import MOVING_ACTIONS, Action
 
 PLACEHOLDERS = ("vm", "host", "to_host", "seconds", "action", "operation", "generation")
-"""What a call can say; `to_host` only where the VM moves."""
+"""The placeholders of a call; `to_host` only if the VM moves."""
 
 OBSERVER_PLACEHOLDERS = ("vm",)
-"""What the program that looks at a VM is told."""
+"""The placeholders of `observe`."""
 
 WORDS_MAX = 100
-"""Words of a program: more are a script that was not written."""
+"""Maximum number of arguments of a program: a longer list should be a script."""
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}", re.ASCII)
 
 
 def known_in(action: Action | None) -> tuple[str, ...]:
-    """Return the placeholders that a program for `action` may use; None: for all."""
+    """Return the placeholders that a program for `action` may use; None: all."""
     if action is None or action in MOVING_ACTIONS:
         return PLACEHOLDERS
     return tuple(name for name in PLACEHOLDERS if name != "to_host")
 
 
 def words_fault(words: Sequence[str], known: Sequence[str]) -> str:
-    """Return what is wrong with a program's words; empty if nothing is."""
+    """Return the problem of a program's arguments; empty if there is none."""
     if not words:
-        return "names no program: leave it out"
+        return "names no program: remove the setting"
     if len(words) > WORDS_MAX:
-        return f"has at most {WORDS_MAX} words: write a script"
+        return f"can have at most {WORDS_MAX} arguments: use a script"
     if not all(word.isprintable() for word in words):
         return "must not contain control characters"
     program = words[0]
     if not program or "{" in program:
-        return "must begin with a program, which no placeholder can be part of"
+        return "must begin with a program, without placeholders in its name"
     if "/" in program and not program.startswith("/"):
         return f"{quoted(program)} must be an absolute path, or a name without slashes"
     for word in words[1:]:
@@ -50,15 +50,15 @@ def words_fault(words: Sequence[str], known: Sequence[str]) -> str:
             if name in known:
                 continue
             if name == "to_host":
-                return "{to_host} is only for live_migrate, redeploy and probe"
+                return "{to_host} is only available in live_migrate, redeploy and probe"
             hint = did_you_mean(name, known)
             listed = ", ".join(f"{{{each}}}" for each in known)
-            return f"there is no placeholder {{{name}}}{hint}: there are {listed}"
+            return f"unknown placeholder {{{name}}}{hint}: use one of {listed}"
     return ""
 
 
 def expand(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the words with what the placeholders stand for."""
+    """Return the arguments with the values of the placeholders."""
     return tuple(
         _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), word)
         for word in words
@@ -66,14 +66,14 @@ def expand(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def values_of(call: Call, vm: CallVm) -> dict[str, str]:
-    """Return what the placeholders stand for; raises DriverError for odd names.
+    """Return the values of the placeholders; raises DriverError for invalid names.
 
-    Names were checked when the fleet was read; they are checked again because a
-    name that looks like a flag could mean anything to a program.
+    The fleet's reader has checked the names. They are checked again, because a
+    program could take a name that looks like a flag for an option.
     """
     for name in (vm.vm, call.host, *([vm.to_host] if vm.to_host else [])):
         if fault := name_fault(name):
-            raise DriverError(f"no program is given such a name: {fault}")
+            raise DriverError(f"cannot pass this name to a program: {fault}")
     return {
         "vm": vm.vm,
         "host": call.host,

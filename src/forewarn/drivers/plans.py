@@ -1,4 +1,4 @@
-"""A call with everything that its programs are given, and its form on the disk."""
+"""A call with the input of its programs, and its form on the disk."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,18 +18,18 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A call as it was accepted, with everything that its programs are given."""
+    """A call as it was accepted, with the input of its programs."""
 
     call: Call
     runs: tuple[Run, ...]
     timeout: float | None
-    """Seconds that each program may take; None: as long as it likes."""
+    """Maximum seconds for each program; None: no limit."""
     grace: float
-    """Seconds between asking a program to end and ending it."""
+    """Seconds between SIGTERM and SIGKILL."""
 
 
 def note_of(plan: Plan) -> dict[str, Any]:
-    """Return the call as its folder keeps it, and as its shims read it."""
+    """Return the call in the form that its directory keeps and its shims read."""
     call = plan.call
     said = {
         "action": call.action.value,
@@ -51,7 +51,7 @@ def note_of(plan: Plan) -> dict[str, Any]:
 
 
 def plan_from(note: dict[str, Any]) -> Plan:
-    """Return the call that was kept; raises KeyError, ValueError, TypeError."""
+    """Return the call of a note; raises KeyError, ValueError, TypeError."""
     runs = tuple(
         Run(vm=run["vm"], to_host=run["to_host"], words=tuple(run["words"]))
         for run in note["runs"]

@@ -1,15 +1,14 @@
-"""The driver port: what control asks of a hypervisor, and what it hears back.
+"""The driver port: the calls of control to a hypervisor, and the reports about them.
 
-A call is named by (operation id, generation). Control makes the call durable
-before it is made, so after a crash the same call may be made again: a driver
-must not do it twice. A later generation replaces an earlier one, whose reports
-are ignored. Work is asynchronous: `begin` returns at once, and the result is
-among the `reports` when it is there. A driver knows nothing of events, scopes
-or approvals, and decides nothing.
+The name of a call is (operation ID, generation). Control stores a call before it
+makes it, so it may repeat the call after a crash: a driver must not do the work
+twice. A later generation replaces an earlier one, whose reports control ignores.
+Work is asynchronous: `begin` returns at once, and `reports` has the result later. A
+driver knows no events, scopes or approvals, and decides nothing.
 
-Control may know less than its driver: where a backup of the store was put back, it
-begins calls that ended long ago. It must hear how they ended, or that nobody can
-say; otherwise it would wait for a report that was given to a store that is lost.
+After a restored backup of the store, control knows less than its driver and begins
+calls that ended long ago. The driver must report how they ended, or that the outcome
+is unknown. Otherwise control would wait for a report that a lost store has received.
 """
 
 import enum
@@ -23,12 +22,14 @@ from forewarn.protocol.operations import Action
 
 
 class DriverError(ForewarnError):
-    """The hypervisor, or the way to it, failed; control retries within bounds."""
+    """The hypervisor or the connection to it failed; control retries within bounds."""
 
 
 class OutcomeUnknownError(DriverError):
-    """What a call would do may have been done already, and the driver cannot tell:
-    an operator must, and control does not call again by itself."""
+    """The work of a call may already be done, and the driver cannot tell.
+
+    An operator must resolve it; control does not repeat the call by itself.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class CallVm:
 
     vm: str
     to_host: str = ""
-    """Where it must be afterwards; empty: where it is."""
+    """The host that it must be on afterwards; empty: its present host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +51,10 @@ class Call:
     host: str
     vms: tuple[CallVm, ...]
     duration_seconds: int
-    """How long a freeze should last; -1: the driver's own choice."""
+    """Duration of a freeze in seconds; -1: the driver decides."""
 
     def is_same_work(self, other: "Call") -> bool:
-        """Tell whether both do the same to the same VMs, whatever their names."""
+        """Tell whether both calls do the same to the same VMs, under any name."""
         mine = self.action, self.host, self.vms
         return mine == (other.action, other.host, other.vms)
 
@@ -71,7 +72,7 @@ class VmVerdict(enum.Enum):
     DONE = "done"
     FAILED = "failed"
     UNKNOWN = "unknown"
-    """It may or may not have been done."""
+    """The work may or may not be done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,33 +82,33 @@ class VmResult:
     vm: str
     verdict: VmVerdict
     note: str = ""
-    """Why it failed, or what the driver said, for an operator."""
+    """Text for an operator: the reason of a failure, or output of the driver."""
     is_down: bool = False
     """The VM does not run now."""
     host: str = ""
-    """Where the VM is now; empty: after a success at its destination, otherwise
-    the driver cannot tell."""
+    """The host that the VM is on now. Empty after a success: its destination; empty
+    after a failure: the driver cannot tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The end of a call; it may come twice, late, or after a newer call."""
+    """The result of a call; it may arrive twice, late, or after a newer call."""
 
     operation_id: str
     generation: int
     verdict: Verdict
     reason: str = ""
-    """Why it failed, or what it said: words for an operator, kept in the trail."""
+    """Text for an operator, stored in the history: the reason of a failure, or output."""
     down: tuple[str, ...] = ()
     """The VMs of the call that do not run now."""
     paused: tuple[tuple[str, Micros], ...] = ()
-    """VMs with how long each stood still, where the driver has measured it."""
+    """VMs with the time that each was paused, if the driver measured it."""
     results: tuple[VmResult, ...] = ()
-    """What was done to each VM, where the driver tells them apart. The verdict and
-    `down` count for the VMs that are not named here."""
+    """Results of single VMs, if the driver distinguishes them. `verdict` and `down`
+    apply to the VMs that are not listed here."""
 
     def result_of(self, vm: str) -> VmResult:
-        """Return what was done to one VM of the call."""
+        """Return the result for one VM of the call."""
         for result in self.results:
             if result.vm == vm:
                 return result
@@ -121,44 +122,44 @@ class Report:
 
 
 class ProbeState(enum.Enum):
-    """What a driver knows of a call after a crash or a time-out."""
+    """The state of a call as a driver knows it after a crash or a timeout."""
 
     DONE = "done"
     FAILED = "failed"
     RUNNING = "running"
     NOT_STARTED = "not started"
     UNKNOWN = "unknown"
-    """It may or may not have been done: control never runs it again by itself."""
+    """The work may or may not be done: control never repeats it by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The answer to a probe.
+    """The result of a probe.
 
-    `report` comes with DONE and FAILED. With UNKNOWN it comes if something is known
-    of some of the VMs.
+    `report` is set with DONE and FAILED. With UNKNOWN, it is set if the results of
+    some VMs are known.
     """
 
     state: ProbeState
     report: Report | None = None
     reason: str = ""
-    """Why the answer is UNKNOWN, if the driver can say."""
+    """The reason of UNKNOWN, if the driver has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What a driver sees of a VM; None where it cannot tell."""
+    """The observed state of a VM; None if the driver cannot tell."""
 
     running: bool | None = None
     host: str | None = None
 
 
 def not_started(*, asked: str, own: str) -> Probe:
-    """Return the answer to a probe of a call that a driver has no record of.
+    """Return the result of a probe of a call that a driver has no record of.
 
-    `asked` is the memory that the call was given to, `own` is the driver's memory.
-    Only the memory that was given a call can say that the call was not started. Of
-    any other memory the call may have been started, and its record lost.
+    `asked` is the identity of the memory that got the call, `own` that of the driver's
+    memory. Only the memory that got a call can tell that the call was not started.
+    With any other memory, the call may have been started and its record lost.
     """
     if asked and asked == own:
         return Probe(state=ProbeState.NOT_STARTED)
@@ -174,15 +175,15 @@ def not_started(*, asked: str, own: str) -> Probe:
 class Driver(Protocol):
     """A way to carry operations out.
 
-    `probe`, `observe` and `abort` may take seconds, and then may be used by several
-    threads at once. Everything else is used by one thread, and returns at once.
+    `probe`, `observe` and `abort` may take seconds, and several threads may use them
+    at the same time. One thread uses the other methods, which return at once.
     """
 
     @property
     def kind(self) -> str:
-        """Return in a word which kind of driver it is.
+        """Return the kind of the driver, as one word.
 
-        It is kept with each call: a driver of another kind knows nothing of it.
+        The store keeps it with each call: a driver of another kind has no record of it.
         """
         ...
 
@@ -190,59 +191,59 @@ class Driver(Protocol):
     def memory(self) -> str:
         """Return the identity of the driver's memory of calls.
 
-        The identity is kept inside that memory and is made together with it. It is
-        stored with each call: a memory with another identity cannot say that the
+        The identity is created with that memory and kept inside it. The store keeps
+        it with each call: a memory with another identity cannot tell that the
         call was not started.
         """
         ...
 
     def actions(self) -> frozenset[Action]:
-        """Return what it can do; control refuses orders for anything else."""
+        """Return the supported actions; control refuses requests for others."""
         ...
 
     def begin(self, call: Call, *, now: Micros) -> None:
         """Start the call, unless this generation was started before.
 
-        One that has ended is reported again. Raises OutcomeUnknownError where that
-        cannot be said: a later call of the operation was begun and the end of this
-        one is not known, or another piece of work had its name. Raises any other
-        DriverError if it certainly was not started.
+        If the call has ended, report its result again. Raise OutcomeUnknownError if
+        the result is not known because a later call of the operation was begun, or
+        if a call with this name did other work. Raise another DriverError only if the
+        call was certainly not started.
         """
         ...
 
     def probe(
         self, operation_id: str, generation: int, *, now: Micros, memory: str
     ) -> Probe:
-        """Tell what became of a call.
+        """Return the state of a call.
 
-        `memory` is the identity of the memory that the call was given to; empty: it
-        was not stored. NOT_STARTED is answered only if it is this driver's memory.
+        `memory` is the identity of the memory that got the call; empty: it was not
+        stored. The result is NOT_STARTED only if it is this driver's memory.
         """
         ...
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
-        """Stop a call if it can still be stopped without harm; tell whether.
+        """Stop a call if that is still safe; return whether it was stopped.
 
-        A newer call of the operation may have begun meanwhile; it goes on.
+        A newer call of the operation that has begun meanwhile continues.
         """
         ...
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
-        """Look at VMs: control believes no report that this contradicts."""
+        """Observe VMs: control rejects a report that contradicts this."""
         ...
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
-        """Return the reports that have come since the last time."""
+        """Return the reports since the last call of this method."""
         ...
 
     def next_report_at(self) -> Micros | None:
-        """Return when the next report is expected; None: not known."""
+        """Return the time of the next expected report; None: unknown."""
         ...
 
     def on_report(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called, from any thread, when a report comes unasked."""
+        """Call `wake`, from any thread, when there is an unexpected report."""
         ...
 
     def close(self) -> None:
-        """Let go of resources; work under way is not stopped."""
+        """Release resources; running work continues."""
         ...

@@ -1,8 +1,8 @@
-"""The operator's programs: which there are, what they are given, how one looks.
+"""The operator's programs: their settings, their environment, and how they run.
 
-What changes something is run by a shim, which outlives the service. The programs
-that only look, `observe` and `probe`, are children of the service: a few at once,
-for a short time, and what has not answered by then is not known.
+A shim, which outlives the service, runs the programs that change something. The
+programs `observe` and `probe` are child processes of the service. A few of them run
+at once for a short time; a program that has not ended by then gives no result.
 """
 
 import contextlib
@@ -29,50 +29,50 @@ from forewarn.protocol.operations import Action
 Words = tuple[str, ...]
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where programs are looked for, and what they are given as PATH."""
+"""PATH of the programs, and of the search for them."""
 
 ASK_SECONDS = 10.0
-"""For all programs that look at the VMs of one call, together: until then the call's
-report waits, and its VMs with it."""
+"""Maximum seconds for all `observe` or `probe` programs of one call together: until
+then, the report of the call waits, and its VMs with it."""
 
 PROGRAMS_AT_ONCE_MAX = 20
-"""Programs that look at once, of all questions together: each holds a file, and the
-service keeps few of them in reserve (`limits.FILES_RESERVED`). Others wait."""
+"""Maximum number of `observe` and `probe` programs at once: each holds a file, and the
+service reserves few of them (`limits.FILES_RESERVED`). Others wait."""
 
 KILL_SECONDS = 1.0
-"""For a program that was killed to be gone: one that waits for a dead disk or network
-may stay for ever, and is left behind."""
+"""Seconds to wait for the end of a killed program: one that waits for a dead disk or
+network may never end, and is abandoned."""
 
 ANSWER_BYTES_MAX = 4096
-"""Of what a program that looks prints: the answer is a word."""
+"""Maximum bytes of output that are read: the result is one word."""
 
 CLAIM_SECONDS = 30.0
-"""For a shim to record that it has begun: it takes some hundredths of a second,
-and seconds on a machine that is in trouble."""
+"""Maximum seconds until a shim has recorded its start: it takes some hundredths of a
+second, and seconds on an overloaded machine."""
 
 _SHIM = str(Path(shim.__file__).absolute())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """What the operator configured; the first word of each is an absolute path."""
+    """The configured programs; the first argument of each is an absolute path."""
 
     actions: Mapping[Action, Words]
     abortable: frozenset[Action] = frozenset({Action.LIVE_MIGRATE})
-    """Actions whose programs may be ended before they are through."""
+    """Actions whose programs may be stopped before their end."""
     timeouts: Mapping[Action, Micros | None]
-    """How long the program of an action may take; None: as long as it likes."""
+    """Maximum time for the program of each action; None: no limit."""
     observe: Words = ()
     probe: Words = ()
     parallel: int = 4
-    """Programs of one call at once."""
+    """Maximum number of programs of one call at once."""
     grace: Micros = 10 * SECOND
-    """Between asking a program to end and ending it."""
+    """Time between SIGTERM and SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a program that looks has said."""
+    """The result of `observe` or `probe`."""
 
     status: int | None
     """None: it did not end in time, or could not be run."""
@@ -80,7 +80,7 @@ class Answer:
 
 
 def environment() -> dict[str, str]:
-    """Return all that programs inherit: nothing of the service's own environment."""
+    """Return the environment of programs, without the service's own variables."""
     try:
         home = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
@@ -89,9 +89,9 @@ def environment() -> dict[str, str]:
 
 
 def start_shim(folder: Path, number: int) -> None:
-    """Start the program NUMBER of a call; returns when that is on record.
+    """Start the program NUMBER of a call; return when the start is recorded.
 
-    Raises DriverError if it was certainly not started.
+    Raises DriverError if the program was certainly not started.
     """
     words = [sys.executable, "-I", "-S", _SHIM, str(folder), str(number)]
     try:
@@ -108,14 +108,14 @@ def start_shim(folder: Path, number: int) -> None:
     except OSError as error:
         raise DriverError(f"{sys.executable}: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
-        raise DriverError("the shim did not begin in time") from error
+        raise DriverError("the shim did not start in time") from error
     if ended.returncode:
         said = ended.stderr.decode("utf-8", "replace").strip()[-200:]
         raise DriverError(f"the shim failed: {said}")
 
 
 class Asker:
-    """Runs the programs that look; used by several threads."""
+    """Runs `observe` and `probe`; several threads may use it."""
 
     def __init__(self, clock: Clock) -> None:
         """Ask nothing yet."""
@@ -128,9 +128,9 @@ class Asker:
     def ask(
         self, questions: Mapping[str, Words], *, parallel: int
     ) -> dict[str, Answer]:
-        """Run programs, each under a name, some at once; return what each says.
+        """Run named programs, some at once; return the result of each.
 
-        It takes ASK_SECONDS at most, also where a program cannot be ended.
+        It takes at most ASK_SECONDS, even if a program cannot be ended.
         """
         answers = {name: Answer(status=None) for name in questions}
         left = deque(questions.items())
@@ -153,7 +153,7 @@ class Asker:
         return dict(answers)
 
     def end(self) -> None:
-        """End the programs that run, and begin no more."""
+        """End the running programs, and start no others."""
         with self._lock:
             self._has_ended = True
             running = list(self._running)
@@ -161,20 +161,20 @@ class Asker:
             _kill(process)
 
     def _ask_in_turn(self, words: Words, *, deadline: float) -> Answer:
-        """Run a program when there is a place for it, and a file for what it says."""
+        """Run a program when the number of running ones allows it."""
         left = deadline - self._clock.monotonic()
         if not self._places.acquire(timeout=max(0.0, left)):
             return Answer(status=None)
         try:
             return self._ask_one(words, seconds=deadline - self._clock.monotonic())
         except OSError:
-            # No file can be opened, or the disk is full: nothing is known.
+            # No file can be opened, or the disk is full: the result is unknown.
             return Answer(status=None)
         finally:
             self._places.release()
 
     def _ask_one(self, words: Words, *, seconds: float) -> Answer:
-        # A file, since something that it leaves running could hold a pipe open.
+        # A file, because a process that it leaves running could hold a pipe open.
         with tempfile.TemporaryFile() as said:
             process = self._begin(words, said) if seconds > 0 else None
             if process is None:
@@ -218,7 +218,7 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 
 
 def is_running(answer: Answer) -> bool | None:
-    """Return what the answer of `observe` says of a VM; None: it cannot tell."""
+    """Return whether a VM runs according to `observe`; None: unknown."""
     if answer.status == DONE_STATUS:
         return True
     return False if answer.status == DOWN_STATUS else None

@@ -1,10 +1,10 @@
-"""What the command driver and its shims write down: a folder for each call.
+"""The records of the command driver and its shims: a directory for each call.
 
-`OPERATION.GENERATION/` has the call as it was accepted (`call.json`), what the
-shim of each VM's program recorded, `stop` if the call is to end early, and `told`
-once control has taken over how it ended. The folder is made as a whole, so a call
-was accepted or it was not. Whoever reads the records knows what became of a call,
-whichever process of the service began it.
+`OPERATION.GENERATION/` has the accepted call (`call.json`) and the records of the shim
+of each VM's program. It has `stop` if the call must end early, and `told` when control
+has stored the result. The directory is created as a whole, so a call was either
+accepted or not. Any process of the service can find the state of a call in the
+records, even if another process began it.
 """
 
 import contextlib
@@ -28,33 +28,33 @@ from forewarn.instants import SECOND, Micros, parse_duration
 TOLD = "told"
 
 IDENTITY = "memory.json"
-"""The identity of the records. The name is not hidden, so that whoever removes all
-records with a pattern removes their identity too."""
+"""The file with the identity of the records. The name is not hidden, so that a shell
+pattern that removes all records also removes their identity."""
 
 DONE_STATUS = 0
 RUNS_STATUS = 1
 DOWN_STATUS = 3
-"""Exit statuses with a meaning: done; failed, and the VM runs; failed, and it does
-not. Others are failures that say nothing about the VM."""
+"""Exit statuses: done; failed and the VM runs; failed and the VM does not run. Other
+statuses are failures that tell nothing about the VM."""
 
 LAST_WORDS_CHARACTERS = 200
-"""Of a program's output that a report repeats: a line or two; the records have more."""
+"""Maximum characters of output in a report: a line or two; the records have more."""
 
 _PAUSED = re.compile(r"^paused: *(\S+)[ \r]*$", re.MULTILINE)
-"""What a program writes on a line of its own that has measured a VM's pause."""
+"""The line on which a program reports the measured pause of a VM."""
 
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)\.([0-9]{1,9})", re.ASCII)
 
 
 class RunState(enum.Enum):
-    """What is known of the program of one VM."""
+    """The state of the program of one VM."""
 
     WAITING = "waiting"
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
     LOST = "lost"
-    """It was begun, nobody watches it any more, and nobody wrote down its end."""
+    """It was started, its shim is gone, and there is no recorded end."""
 
 
 UNDER_WAY = frozenset({RunState.WAITING, RunState.RUNNING})
@@ -62,15 +62,15 @@ UNDER_WAY = frozenset({RunState.WAITING, RunState.RUNNING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """How far the program of one VM has come."""
+    """The progress of the program of one VM."""
 
     state: RunState
     reason: str = ""
     is_down: bool = False
     is_watched: bool = False
-    """Its shim lives, so it can be stopped."""
+    """Its shim is alive, so it can be stopped."""
     paused: Micros | None = None
-    """How long the VM stood still, if the program said so."""
+    """How long the VM was paused, if the program reported it."""
 
 
 _WAITING = Look(state=RunState.WAITING)
@@ -81,7 +81,7 @@ class Folder:
     """The records of one call."""
 
     def __init__(self, path: Path, operation_id: str, generation: int) -> None:
-        """Name the call; nothing is read yet."""
+        """Name the call; read nothing yet."""
         self.path = path
         self.operation_id = operation_id
         self.generation = generation
@@ -94,10 +94,10 @@ class Folder:
         try:
             return plans.plan_from(note or {})
         except (KeyError, ValueError, TypeError) as error:
-            raise DriverError(f"{self.path / shim.CALL} is no record") from error
+            raise DriverError(f"{self.path / shim.CALL} is not a record") from error
 
     def number_of(self, plan: Plan, run: Run) -> int | None:
-        """Return which program does here what `run` does in `plan`; None: none."""
+        """Return the number of the program that does the work of `run`; None: none."""
         mine = self.plan
         if (mine.call.action, mine.call.host) != (plan.call.action, plan.call.host):
             return None
@@ -109,14 +109,14 @@ class Folder:
     # Reading
 
     def look(self, number: int) -> Look:
-        """Tell how far the program of one VM has come."""
+        """Return the progress of the program of one VM."""
         known = self._ends.get(number)
         if known is not None:
             return known
         start = self.path / f"{number}.start"
         if not start.exists():
             return _STOPPED if self.is_stopped else _WAITING
-        # First who lives, then the record: a shim records and only then ends.
+        # First look for the process, then read the record: a shim records, then ends.
         is_watched = _is_alive(_read(start))
         is_running = is_watched or _is_alive(_read(self.path / f"{number}.program"))
         end = _read(self.path / f"{number}.end")
@@ -128,45 +128,45 @@ class Folder:
         return Look(state=RunState.LOST)
 
     def looks(self) -> list[Look]:
-        """Tell how far each program has come; raises DriverError."""
+        """Return the progress of each program; raises DriverError."""
         return [self.look(number) for number in range(len(self.plan.runs))]
 
     @property
     def is_stopped(self) -> bool:
-        """Tell whether the call is to end early."""
+        """Tell whether the call must end early."""
         return (self.path / shim.STOP).exists()
 
     @property
     def is_told(self) -> bool:
-        """Tell whether control has taken over how it ended."""
+        """Tell whether control has stored the result."""
         return (self.path / TOLD).exists()
 
     # Writing
 
     def settle(self, number: int, *, end: str, status: int | None, output: str) -> None:
-        """Write how a program ended that no shim can tell of; raises OSError."""
+        """Record the end of a program without a shim; raises OSError."""
         note = {"end": end, "status": status, "output": output}
         shim.write(self.path / f"{number}.end", note)
 
     def settle_unbegun(self, number: int, *, end: str, output: str) -> None:
-        """Write that a program has nothing to do, unless a shim has begun it."""
+        """Record that a program does not run, unless a shim has started it."""
         if shim.claim(self.path / f"{number}.start", {"pid": 0, "identity": ""}):
             self.settle(number, end=end, status=None, output=output)
 
     def stop(self) -> None:
-        """Have everything of the call end; raises OSError."""
+        """Request the end of all programs of the call; raises OSError."""
         shim.write(self.path / shim.STOP, {})
 
     def note_told(self) -> None:
-        """Remember that control knows; a crash may take it, and it is told again."""
+        """Record that control has the result; after a crash, it may be reported again."""
         (self.path / TOLD).touch()
 
 
 class Shelf:
-    """The folders of all calls, in one folder."""
+    """The directory that contains the directories of all calls."""
 
     def __init__(self, path: Path) -> None:
-        """Make the folder if it is not there; raises DriverError."""
+        """Create the directory if it is missing; raises DriverError."""
         self.path = path.absolute()
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
@@ -181,10 +181,10 @@ class Shelf:
             ) from error
 
     def _identify(self) -> str:
-        """Return the identity of the records; make one if there is none.
+        """Return the identity of the records; create one if there is none.
 
-        Records that had calls once and have none now were emptied: to the service
-        they are other records.
+        Records that once had calls and have none now were emptied: they get another
+        identity.
         """
         note = _read(self.path / IDENTITY) or {}
         identity = note.get("id", "")
@@ -199,21 +199,21 @@ class Shelf:
         shim.write(self.path / IDENTITY, {"id": identity, "used": is_used})
 
     def folders(self) -> Iterator[Folder]:
-        """Yield every call, in no order."""
+        """Yield all calls, in no particular order."""
         for path in self.path.iterdir():
             if named := _NAME.fullmatch(path.name):
                 yield Folder(path, named[1], int(named[2]))
 
     def accept(self, plan: Plan) -> Folder:
-        """Write a call down as a whole; raises DriverError if it was not."""
+        """Record a call as a whole; raises DriverError if that fails."""
         call = plan.call
         name = f"{call.operation_id}.{call.generation}"
         if not _NAME.fullmatch(name):
-            raise DriverError(f"{name!r} is no name of a call")
+            raise DriverError(f"{name!r} is not the name of a call")
         fresh, path = self.path / f".new-{name}", self.path / name
         try:
             if not self._is_used:
-                # First, so that no crash leaves a call in records of no use.
+                # First, so that a crash leaves no call in records without the mark.
                 self._write_identity(self.identity, is_used=True)
                 self._is_used = True
             fresh.mkdir()
@@ -224,12 +224,12 @@ class Shelf:
             shutil.rmtree(fresh, ignore_errors=True)
             shutil.rmtree(path, ignore_errors=True)
             raise DriverError(
-                f"the call cannot be written down in {self.path}: {error.strerror}"
+                f"the call cannot be recorded in {self.path}: {error.strerror}"
             ) from error
         return Folder(path, call.operation_id, call.generation)
 
     def remove(self, folder: Folder) -> None:
-        """Forget a call, as a whole; what a crash leaves of it goes at the start."""
+        """Remove a call as a whole; the next start removes the rest after a crash."""
         old = self.path / f".old-{folder.path.name}"
         with contextlib.suppress(OSError):
             folder.path.rename(old)
@@ -237,16 +237,16 @@ class Shelf:
 
 
 def has_calls(path: Path) -> bool:
-    """Tell whether a directory of records has any call; nothing is changed."""
+    """Tell whether a directory of records has any call; change nothing."""
     try:
         return any(_NAME.fullmatch(each.name) for each in path.iterdir())
     except OSError:
-        # It does not exist; if it cannot be used, whoever opens it says why.
+        # It does not exist, or opening it later reports why it cannot be used.
         return False
 
 
 def age(folder: Folder, *, now: Micros) -> Micros:
-    """Return how long nothing has been recorded of a call."""
+    """Return the time since the last record of a call."""
     try:
         return now - round(folder.path.stat().st_mtime * SECOND)
     except OSError:
@@ -254,7 +254,7 @@ def age(folder: Folder, *, now: Micros) -> Micros:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return a record; None where there is none that can be read."""
+    """Return a record; None if there is no readable one."""
     try:
         note = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -270,16 +270,16 @@ def _is_alive(note: dict[str, Any] | None) -> bool:
 
 _ENDS = {
     "unstartable": "the program could not be started{after}",
-    "withdrawn": "it was not begun, since its call was given up",
+    "withdrawn": "it was not started, because its call was aborted",
     "stopped": "it was stopped{after}",
-    "timed out": "the program took too long and was ended{after}",
-    "probed": "its end was not seen; the probe says that it failed{after}",
+    "timed out": "the program exceeded its timeout and was ended{after}",
+    "probed": "its end was not recorded; the probe reported a failure{after}",
 }
-"""How a program ended that has no exit status of its own, and its last words."""
+"""Reasons of a failure by the kind of end, with the last output of the program."""
 
 
 def _look_of(end: dict[str, Any]) -> Look:
-    """Return what an end that was recorded means."""
+    """Return the meaning of a recorded end."""
     how, status, output = end["end"], end.get("status"), end.get("output", "")
     last = " ".join(output.split())[-LAST_WORDS_CHARACTERS:]
     last = "".join(letter for letter in last if letter.isprintable())
@@ -296,7 +296,7 @@ def _look_of(end: dict[str, Any]) -> Look:
 
 
 def _paused_in(output: str) -> Micros | None:
-    """Return the pause that a program says it has measured; None: it does not."""
+    """Return the pause that a program reported; None: it reported none."""
     said = _PAUSED.findall(output)
     with contextlib.suppress(ValueError):
         return parse_duration(said[-1]) if said else None

@@ -1,17 +1,17 @@
 """Runs one program of the command driver, and outlives the service.
 
-A script by itself, on the standard library alone: `python shim.py FOLDER NUMBER`
-runs the program that FOLDER/call.json has at NUMBER. What it leaves there:
+This is a separate script that uses only the standard library: `python shim.py
+DIRECTORY NUMBER` runs the program NUMBER of DIRECTORY/call.json. It writes there:
 
-- `NUMBER.start`: that the program is, or was, about to run, and who watches it.
-  It is made once, whoever tries: a second shim for the same program ends there.
+- `NUMBER.start`: the program is about to run or has run, and the shim's process. Only
+  one shim can create this file: a second shim for the same program then ends.
 - `NUMBER.program`: the program's process.
-- `NUMBER.end`: how it ended, with the end of what it printed.
+- `NUMBER.end`: how the program ended, with the end of its output.
 
-Each is on the disk before the next thing is done, and none is ever half written.
-The command returns when the first is there; a status other than 0 means that the
-program was not started, and never will be by this shim. A file `stop` in the
-folder has the program terminated. The environment is passed on as it is.
+The shim flushes each file to the disk before its next step, and writes each file as a
+whole. The command returns when the first file exists. A status other than 0 means that
+this shim did not start the program and never will. A file `stop` in the directory makes
+the shim terminate the program. The program inherits the environment.
 """
 
 import contextlib
@@ -29,24 +29,24 @@ from typing import IO, Any
 CALL, STOP = "call.json", "stop"
 
 POLL_SECONDS = 0.1
-"""Between two looks for the file `stop`: nobody notices a tenth of a second when
-something is stopped, and a look costs microseconds."""
+"""Interval of the checks for the file `stop`: a delay of a tenth of a second does not
+matter for a stop, and a check costs microseconds."""
 
 OUTPUT_BYTES_MAX = 16 * 1024
-"""Of what a program prints, the end is kept: enough for its last words."""
+"""Maximum bytes of a program's output that are kept, from its end."""
 
 OUTPUT_WAIT_SECONDS = 1.0
-"""For the rest of the output after the program's end: something that it has left
-running may hold its output open for ever."""
+"""Maximum seconds to read the rest of the output after the program's end: a process
+that it left running may keep the output open."""
 
 READ_BYTES = 65_536
-"""What a pipe holds."""
+"""The capacity of a pipe."""
 
 
 def identity(pid: int) -> str | None:
-    """Return what tells a living process from any other with its number.
+    """Return the identity of a running process, which a later process ID never reuses.
 
-    It is made of the boot and of the process's start in it; None: it is dead.
+    It consists of the boot ID and the start time of the process; None: it has ended.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -60,7 +60,7 @@ def identity(pid: int) -> str | None:
 
 
 def claim(path: Path, note: Mapping[str, Any]) -> bool:
-    """Write a record unless it is there; tell whether this was the first."""
+    """Write a record unless it exists; return whether it was written."""
     fresh = _written(path, note)
     try:
         os.link(fresh, path)
@@ -73,13 +73,13 @@ def claim(path: Path, note: Mapping[str, Any]) -> bool:
 
 
 def write(path: Path, note: Mapping[str, Any]) -> None:
-    """Write a record as a whole, in place of what was there."""
+    """Write a record as a whole and replace an existing one."""
     _written(path, note).replace(path)
     sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder outlive a failure of the power."""
+    """Flush the names in a directory to the disk."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -97,7 +97,7 @@ def _written(path: Path, note: Mapping[str, Any]) -> Path:
 
 
 def carry_out(folder: Path, number: int) -> dict[str, Any]:
-    """Run the program of a call, which was claimed; return how it ended."""
+    """Run the program of a call after its claim; return how it ended."""
     call = json.loads((folder / CALL).read_bytes())
     run = call["runs"][number]
     if (folder / STOP).exists():
@@ -134,7 +134,7 @@ def carry_out(folder: Path, number: int) -> dict[str, Any]:
 def _attend(
     process: "subprocess.Popen[bytes]", stop: Path, timeout: float | None, grace: float
 ) -> str:
-    """Wait for the program's end, or bring it about; return which."""
+    """Wait for the program to end, or end it; return which happened."""
     began = time.monotonic()
     while True:
         try:
@@ -150,14 +150,14 @@ def _attend(
         else:
             continue
         _terminate(process, grace)
-        # It may have done its work at the last moment.
+        # It may have completed its work at the last moment.
         return why if process.returncode else "exited"
 
 
 def _terminate(process: "subprocess.Popen[bytes]", grace: float) -> None:
-    """End the program and all that it has started, gently first.
+    """End the program and all processes that it started: SIGTERM, then SIGKILL.
 
-    What runs as another user cannot be ended, and is waited for.
+    A process of another user cannot be signaled, so the shim waits for it.
     """
     _signal_all(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -178,11 +178,11 @@ def _keep_end(pipe: IO[bytes], tail: bytearray) -> None:
 
 
 def watch_over(folder: Path, number: int, ready: int) -> None:
-    """Claim the program, say so at the descriptor `ready`, run it, record its end."""
+    """Claim the program, report that at the descriptor `ready`, run it, record its end."""
     os.setsid()
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        # Who stops the service does not mean the programs, nor their witness. A
-        # handler, unlike SIG_IGN, is not inherited by the program.
+        # Stopping the service must stop neither the programs nor their shims. The
+        # program does not inherit a handler, unlike SIG_IGN.
         signal.signal(name, _overhear)
     note = {"pid": os.getpid(), "identity": identity(os.getpid())}
     is_first = claim(folder / f"{number}.start", note)
@@ -198,7 +198,7 @@ def _overhear(_number: int, _frame: object) -> None:
 
 
 def _let_go_of_streams() -> None:
-    """Leave whoever started the shim free to read its streams to their end."""
+    """Close the streams, so that the parent process can read them to their end."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
@@ -206,11 +206,11 @@ def _let_go_of_streams() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Start the shim proper; return 0 when the program is certainly claimed."""
+    """Start the shim in a child process; return 0 when the program is claimed."""
     folder, number = Path(arguments[0]), int(arguments[1])
     heard, ready = os.pipe()
     if os.fork() == 0:
-        # The parent's copies of what is buffered are not the child's to write.
+        # The child must not write the parent's buffered output.
         os.close(heard)
         status = 1
         try:

@@ -1,8 +1,8 @@
-"""A hypervisor that only takes time, and fails when it is told to.
+"""A simulated hypervisor, whose actions only take time and can fail by order.
 
-Each action lasts as long as its setting says, in model time. What is under way
-is in a journal, so that it goes on when the service is killed, as at a real
-hypervisor. Tests and simulations inject faults.
+Each action takes the time of its setting, in model time. A journal has the running
+calls, so that they continue when the service is killed, as with a real hypervisor.
+Tests and simulations inject faults.
 """
 
 import heapq
@@ -36,19 +36,19 @@ IMPACTS: Mapping[Action, Micros] = {
     Action.REIMAGE: 60 * SECOND,
     Action.DELETE: 5 * SECOND,
 }
-"""How long each action takes, unless the settings say otherwise."""
+"""The default duration of each action."""
 
 ENDED_KEPT = 1_000
-"""Calls that have been reported and are still known: control asks after a call
-again only if it was killed before it took over the report, or if a backup of what
-it knew was put back; what is forgotten by then is simulated once more."""
+"""Number of reported calls that are kept. Control probes a reported call only if it was
+killed before it stored the report, or after a restored backup. A call that was removed
+by then is simulated again."""
 
 _IDENTITY = "memory"
-"""The key under which the journal has its own identity."""
+"""The journal's key of its own identity."""
 
 
 class SimulatedDriver:
-    """The driver port over nothing but time. It is used by one thread."""
+    """The driver port over simulated time. One thread uses it."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class SimulatedDriver:
         journal: Journal | None = None,
         abort_share: float = 1.0,
     ) -> None:
-        """Remember what `journal` knows.
+        """Resume the calls in `journal`.
 
-        `impacts` replaces lengths of IMPACTS. A call can be stopped before this
-        share of its time is over.
+        `impacts` replaces durations of IMPACTS. A call can be stopped until the
+        fraction `abort_share` of its time is over.
         """
         assert 0 <= abort_share <= 1, abort_share
         self._impacts = {**IMPACTS, **(impacts or {})}
@@ -74,12 +74,12 @@ class SimulatedDriver:
         self._again: list[tuple[Micros, Report]] = []
         self._seen: dict[str, Observation] = {}
         self._seen_after: dict[str, tuple[str, int]] = {}
-        """By VM, the call that left it so: both are forgotten together."""
+        """The call that left each VM in its state: both are removed together."""
         self._memory = ""
         for key, note in self._journal.notes().items():
             self._recall(key, note)
         for vm in self._seen.keys() - self._seen_after.keys():
-            # Journals of 0.1.0 kept every VM that ever was.
+            # Journals of 0.1.0 kept every VM forever.
             self._forget_vm(vm)
         if not self._memory:
             self._memory = RandomIds().short("memory")
@@ -88,20 +88,20 @@ class SimulatedDriver:
     # Faults
 
     def inject(self, fault: Fault) -> None:
-        """Have `fault` befall the next calls that it fits; the oldest goes first."""
+        """Apply `fault` to the next calls that it matches; the oldest fault comes first."""
         self._faults.append(fault)
 
     def clear(self) -> None:
-        """Have nothing go wrong with calls that begin from now on."""
+        """Remove all faults for calls that begin from now on."""
         self._faults.clear()
 
     # Time
 
     def bring_nearer(self, by: Micros, *, now: Micros, operation_id: str = "") -> None:
-        """Have what is under way end earlier by `by`, but not before `now`.
+        """End running calls earlier by `by`, but not before `now`.
 
-        A simulation jumps this way; a negative `by` puts off. `operation_id` names
-        the only operation that is meant; empty: all.
+        A simulation uses this to jump in time. A negative `by` delays the end.
+        `operation_id` restricts it to one operation; empty: all.
         """
         for task in list(self._tasks.values()):
             meant = operation_id in {"", task.call.operation_id}
@@ -127,7 +127,7 @@ class SimulatedDriver:
 
     @property
     def kind(self) -> str:
-        """Return its word in the settings."""
+        """Return its name in the settings."""
         return "simulated"
 
     @property
@@ -136,11 +136,11 @@ class SimulatedDriver:
         return self._memory
 
     def actions(self) -> frozenset[Action]:
-        """Return every action: all of them only take time."""
+        """Return every action that has a duration."""
         return frozenset(self._impacts)
 
     def begin(self, call: Call, *, now: Micros) -> None:
-        """Note when the call will have ended; raises DriverError."""
+        """Record the end of the call in advance; raises DriverError."""
         known = self._tasks.get(call.operation_id)
         if known is not None and known.call.generation >= call.generation:
             self._tell_again(call, known, now=now)
@@ -149,7 +149,7 @@ class SimulatedDriver:
         if fault is not None and fault.kind is FaultKind.REFUSE:
             raise DriverError(fault.reason)
         for each in call.vms:
-            # Control says where they are now, and that they are there.
+            # The new call supersedes the earlier state of its VMs.
             self._forget_vm(each.vm)
         if known is not None and known.told:
             self._keep_earlier(known)
@@ -160,7 +160,7 @@ class SimulatedDriver:
     def probe(
         self, operation_id: str, generation: int, *, now: Micros, memory: str
     ) -> Probe:
-        """Tell what became of a call, also of one that an earlier process made."""
+        """Return the state of a call, even if an earlier process made it."""
         task = self._tasks.get(operation_id)
         if task is None or task.call.generation < generation:
             return not_started(asked=memory, own=self._memory)
@@ -176,7 +176,7 @@ class SimulatedDriver:
         )
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
-        """Stop a call that has not gone too far; its VMs are as they were."""
+        """Stop a call before `abort_share` of its time; its VMs are unchanged."""
         task = self._tasks.get(operation_id)
         if (
             task is None
@@ -199,16 +199,16 @@ class SimulatedDriver:
             elsewhere="",
             is_lie=False,
         )
-        # Who stops a call wants no report of it; a probe may still ask.
+        # The caller needs no report of a stopped call, but it may probe the call.
         self._end(stopped)
         return True
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
-        """Tell how the last call left each VM; nothing of those it never had."""
+        """Return the state that the last call left; unknown for other VMs."""
         return {vm: self._seen.get(vm, Observation()) for vm in vms}
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
-        """Return the reports whose time has come, earliest first."""
+        """Return the reports that are due, earliest first."""
         found = [report for _, report in self._again]
         self._again.clear()
         self._drop_stale()
@@ -219,17 +219,17 @@ class SimulatedDriver:
         return found
 
     def next_report_at(self) -> Micros | None:
-        """Return when the earliest call under way ends."""
+        """Return when the earliest running call ends."""
         self._drop_stale()
         nearest = self._ends[:1]
         instants = [ends for ends, _, _ in nearest] + [at for at, _ in self._again]
         return min(instants, default=None)
 
     def on_report(self, wake: Callable[[], None]) -> None:
-        """Do nothing: every report comes at a known time."""
+        """Do nothing: the time of every report is known."""
 
     def close(self) -> None:
-        """Close the journal; what is under way goes on."""
+        """Close the journal; running calls continue."""
         self._journal.close()
 
     # Memory
@@ -237,14 +237,14 @@ class SimulatedDriver:
     def _impact(self, call: Call) -> Micros:
         length = self._impacts[call.action]
         if call.action is Action.FREEZE and call.duration_seconds >= 0:
-            # The VMs were told that it is no longer than this.
+            # The VMs were announced at most this duration.
             return min(length, call.duration_seconds * SECOND)
         return length
 
     def _tell_again(self, call: Call, known: Task, *, now: Micros) -> None:
-        """Report a call that has ended once more, or raise OutcomeUnknownError.
+        """Report the result of an ended call again, or raise OutcomeUnknownError.
 
-        Whoever begins it has never heard of its end: a backup was put back.
+        After a restored backup, control begins calls whose result it no longer has.
         """
         key = call.operation_id, call.generation
         task = (
@@ -254,25 +254,25 @@ class SimulatedDriver:
         )
         if task is None:
             raise OutcomeUnknownError(
-                f"the driver knows of call {known.call.generation} of this operation, "
-                f"and not how call {call.generation} ended"
+                f"the driver has recorded call {known.call.generation} of this operation, "
+                f"but not the end of call {call.generation}"
             )
         if not call.is_same_work(task.call):
             raise OutcomeUnknownError(
-                f"the driver knows call {call.generation} of this operation as other "
-                "work"
+                f"the driver has recorded other work under call {call.generation} of this "
+                "operation"
             )
         if task.told:
             self._again.append((now, task.report()))
 
     def _keep_earlier(self, task: Task) -> None:
-        """Remember how a call ended behind which a later one begins."""
+        """Keep the result of a call when a later one begins."""
         key = task.name
         self._earlier[key] = task
         self._journal.write(f"earlier:{key[0]}.{key[1]}", note_of(task))
 
     def _end(self, task: Task) -> Task:
-        """Take over how a call leaves its VMs, once."""
+        """Apply the effects of a call on its VMs, once."""
         if task.told:
             return task
         for vm, left in task.left().items():
@@ -313,7 +313,7 @@ class SimulatedDriver:
             heapq.heappush(self._ends, (task.ends, *task.name))
 
     def _drop_stale(self) -> None:
-        """Drop ends that were overtaken: stopped, asked after, or replaced."""
+        """Drop obsolete ends: of stopped, probed or replaced calls."""
         while self._ends:
             ends, operation_id, generation = self._ends[0]
             task = self._tasks.get(operation_id)

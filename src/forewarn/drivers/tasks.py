@@ -1,4 +1,4 @@
-"""A call as a simulated hypervisor remembers it, and its form in the journal."""
+"""A call as a simulated hypervisor stores it, and its form in the journal."""
 
 from dataclasses import dataclass, replace
 
@@ -19,19 +19,19 @@ from forewarn.protocol.operations import KEEPING_ACTIONS, Action
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A call as the hypervisor remembers it, with its end decided at its begin."""
+    """A call as the hypervisor stores it, with a result that is decided at its start."""
 
     call: Call
-    """The call that it was made of. A journal does not keep how long it was to last."""
+    """The call. A journal does not keep the duration that it asked for."""
     begun: Micros
     ends: Micros | None
     """None: it never ends."""
     verdict: Verdict = Verdict.DONE
     reason: str = ""
     down: tuple[str, ...] = ()
-    """VMs that do not run afterwards, whatever the verdict says."""
+    """VMs that do not run afterwards, with any verdict."""
     spared: tuple[str, ...] = ()
-    """Of a call that fails, the VMs for which it is done all the same."""
+    """The VMs for which a failed call succeeds."""
     elsewhere: str = ""
     is_lie: bool = False
     abortable: bool = True
@@ -44,11 +44,11 @@ class Task:
         return self.call.operation_id, self.call.generation
 
     def has_ended(self, now: Micros) -> bool:
-        """Tell whether its end has come."""
+        """Tell whether it has ended."""
         return self.ends is not None and self.ends <= now
 
     def report(self) -> Report:
-        """Return what is reported at its end."""
+        """Return the report of its end."""
         failed = self.verdict is Verdict.FAILED
         return Report(
             operation_id=self.call.operation_id,
@@ -61,7 +61,7 @@ class Task:
         )
 
     def _results(self) -> tuple[VmResult, ...]:
-        """Return what a call that failed for some of its VMs did to each."""
+        """Return the results of the VMs if the call failed for some of them."""
         return tuple(
             VmResult(vm=each.vm, verdict=VmVerdict.DONE)
             if each.vm in self.spared
@@ -75,13 +75,13 @@ class Task:
         )
 
     def _paused(self) -> tuple[tuple[str, Micros], ...]:
-        """Return how long its VMs stood still, of what only makes them stand still."""
+        """Return how long its VMs were paused, if the action only pauses them."""
         if self.call.action not in KEEPING_ACTIONS or self.ends is None:
             return ()
         return tuple((each.vm, self.ends - self.begun) for each in self.call.vms)
 
     def left(self) -> dict[str, Observation]:
-        """Return how it leaves its VMs."""
+        """Return the state of its VMs afterwards."""
         done = self.verdict is Verdict.DONE
         gone = done and self.call.action is Action.DELETE and not self.is_lie
         return {
@@ -96,7 +96,7 @@ class Task:
 
 
 def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -> Task:
-    """Return what becomes of a call that begins now and that `fault` befalls."""
+    """Return the task of a call that begins now, with the effects of `fault`."""
     task = Task(call=call, begun=begun, ends=begun + impact)
     if fault is None:
         return task
@@ -121,7 +121,7 @@ def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -
 
 
 def note_of(task: Task) -> Note:
-    """Return the task as the journal keeps it."""
+    """Return the task in the journal's form."""
     return {
         "operation": task.call.operation_id,
         "generation": task.call.generation,
@@ -143,7 +143,7 @@ def note_of(task: Task) -> Note:
 
 
 def task_from(note: Note) -> Task:
-    """Return the task that the journal kept."""
+    """Return the task of a note."""
     return Task(
         call=Call(
             operation_id=note["operation"],
@@ -158,7 +158,7 @@ def task_from(note: Note) -> Task:
         verdict=Verdict(note["verdict"]),
         reason=note["reason"],
         down=tuple(note["down"]),
-        # Journals of 0.1.0 know of no partial success.
+        # Journals of 0.1.0 have no partial success.
         spared=tuple(note.get("spared", ())),
         elsewhere=note["elsewhere"],
         is_lie=note["lie"],

@@ -1,9 +1,9 @@
-"""The command driver's thread: starts programs in turn, and sees how they end.
+"""The command driver's thread: starts programs and finds their results.
 
-It looks at the records of every call that is under way, some times a second, so
-it does not matter which process of the service began a program. A call's programs
-are started a few at once. A program of a newer call waits for that of an older
-call for the same VM, and is not run at all where the older one has done the work.
+It reads the records of every running call several times a second. It therefore does
+not matter which process of the service started a program. A few programs of a call run
+at once. A program of a newer call waits for that of an older call for the same VM, and
+does not run at all if the older one has done the work.
 """
 
 import logging
@@ -21,30 +21,31 @@ from forewarn.drivers.records import UNDER_WAY, RunState, Shelf, age
 from forewarn.instants import Micros
 
 WATCH_SECONDS = 0.05
-"""Between two looks while programs run: a freeze lasts some seconds, and its
-report must not make it longer; a look costs a few file reads for each program."""
+"""Interval of the checks while programs run: a freeze takes some seconds, and its report
+must not extend it. A check costs a few file reads for each program."""
 
 IDLE_SECONDS = 10.0
-"""Between two looks while none runs: only what nobody watches is asked after."""
+"""Interval of the checks while no program runs: only for probes."""
 
 PURGE_SECONDS = 60.0
-"""Between two steps of removing old records, and before the first, so that a
-service that was away for long asks before anything is removed."""
+"""Interval of the steps that remove old records. The first step waits as long, so that
+control can probe old calls before their records are removed."""
 
 PURGED_TOGETHER_MAX = 50
-"""Calls removed in one step: milliseconds, while programs may wait for a start."""
+"""Maximum number of calls removed in one step: it takes milliseconds, while programs
+may wait for a start."""
 
 ASKED_AFTER_AT_ONCE = 4
-"""Calls whose lost programs are asked after at once: control asks as well."""
+"""Maximum number of calls that are probed at once: control also starts probes."""
 
 STOP_SECONDS = 15.0
-"""For the thread to end: it may be waiting for a shim to begin."""
+"""Maximum seconds for the thread to end: it may be waiting for the start of a shim."""
 
 logger = logging.getLogger("forewarn.drivers")
 
 
 class Watcher:
-    """Sees to the calls of a book, in a thread of its own."""
+    """Processes the calls of a book in a separate thread."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Watcher:
         retention: Micros,
         wake: Callable[[], None],
     ) -> None:
-        """Look at nothing yet; `wake` is called when there are new reports."""
+        """Do nothing yet; `wake` is called when there are new reports."""
         self._programs = programs
         self._book = book
         self._shelf = shelf
@@ -82,11 +83,11 @@ class Watcher:
         self._thread.start()
 
     def ring(self) -> None:
-        """Have it look at once."""
+        """Make the thread check at once."""
         self._bell.set()
 
     def stop(self) -> None:
-        """End the thread; programs go on."""
+        """End the thread; programs continue."""
         self._is_over = True
         self._bell.set()
         if self._thread.is_alive():
@@ -109,7 +110,7 @@ class Watcher:
             self._bell.wait(WATCH_SECONDS if is_busy else IDLE_SECONDS)
 
     def _see_to(self, case: Case) -> bool:
-        """Do what a call needs next; tell whether it needs another look soon."""
+        """Do the next step of a call; return whether it needs another check soon."""
         is_current = self._book.is_latest(case) and not case.folder.is_stopped
         if is_current and case.is_wanted:
             self._start_some(case)
@@ -125,8 +126,8 @@ class Watcher:
         if probe.state is ProbeState.UNKNOWN and not case.is_lamented:
             case.is_lamented = True
             logger.warning(
-                "nobody knows what became of %s (generation %s): its programs were "
-                "watched by a process that was killed",
+                "the outcome of %s (generation %s) is unknown: the shims of its "
+                "programs were killed",
                 case.folder.operation_id,
                 case.folder.generation,
             )
@@ -137,7 +138,7 @@ class Watcher:
         return False
 
     def _ask_beside(self, case: Case) -> None:
-        """Ask after lost programs beside everything else: the probe may hang."""
+        """Probe lost programs in another thread, because the probe may hang."""
         if case.is_asked_after:
             return
         case.is_asked_after = True
@@ -154,7 +155,7 @@ class Watcher:
         self._errands.run(ask)
 
     def _start_some(self, case: Case) -> None:
-        """Start as many programs as may run at once."""
+        """Start programs up to the maximum number that may run at once."""
         looks = case.looks()
         room = self._programs.parallel
         room -= sum(look.state is RunState.RUNNING for look in looks)
@@ -184,7 +185,7 @@ class Watcher:
                 folder.settle_unbegun(number, end="unstartable", output=error.message)
 
     def _earlier_states(self, case: Case, number: int) -> set[RunState]:
-        """Return how far older calls have come with the same work."""
+        """Return the states of the same work in older calls."""
         plan = case.folder.plan
         states: set[RunState] = set()
         for other in self._book.earlier(case):
@@ -194,7 +195,7 @@ class Watcher:
         return states
 
     def _purge(self) -> None:
-        """Remove some of what is older than the retention."""
+        """Remove some of the records that are older than the retention."""
         if self._clock.monotonic() < self._purge_at:
             return
         self._purge_at = self._clock.monotonic() + PURGE_SECONDS

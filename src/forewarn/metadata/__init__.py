@@ -1,6 +1,6 @@
-"""The endpoint that VMs ask: who asks, which document, bytes out.
+"""The endpoint for VMs: it identifies the caller and responds with its document.
 
-`endpoint` is the core: it decides every answer from values that control has
-published, and knows no socket. `server` is the shell around it: HTTP on asyncio.
-What the endpoint cannot answer by itself it asks through `gateway`.
+`endpoint` is the core: it decides every response from values that control has
+published, and has no sockets. `server` is the shell around it: HTTP on asyncio.
+The endpoint asks control through `gateway` for everything else.
 """

@@ -1,7 +1,7 @@
-"""The answers that are the same for everyone: errors, and an approval's nothing.
+"""The responses that are the same for all callers: errors, and that to an approval.
 
-Error bodies are JSON with a member `error` (clause 1.8). They tell what is wrong
-with the request, and nothing about any VM.
+Error bodies are JSON with a member `error` (clause 1.8). They describe the problem of
+the request, and nothing about any VM.
 """
 
 import json
@@ -12,7 +12,7 @@ from forewarn.metadata.http import Response, build
 from forewarn.protocol import own_events, versions
 
 RETRY_AFTER_SECONDS = 1
-"""When to ask again after 429 or 503: one turn of a poller."""
+"""Retry-After of 429 and 503, in seconds: one interval of a poller."""
 
 _RETRY = (("Retry-After", str(RETRY_AFTER_SECONDS)),)
 
@@ -25,7 +25,7 @@ def error(
     headers: Iterable[tuple[str, str]] = (),
     close: bool = False,
 ) -> Response:
-    """Return an error that says `sentence`, and the `newest` versions if any."""
+    """Return an error with `sentence`, and the `newest` versions if any."""
     members: dict[str, object] = {"error": sentence}
     if newest:
         members["newest-versions"] = list(newest)
@@ -57,7 +57,7 @@ def _last(status: int, sentence: str) -> Response:
 HEADER_MISSING = build(
     400, b'{ "error": "Bad request: . Required metadata header not specified" }'
 )
-"""With the blanks and the odd colon that the real one has."""
+"""With the same spaces and colon as Azure's response."""
 
 FORWARDED = error(400, "Bad request. X-Forwarded-For is not accepted")
 EVENTS_VERSION = _version(versions.NEWEST_NAMES)
@@ -67,7 +67,7 @@ LEAF_FORMAT = error(400, "Bad request. A single value is given with format=text 
 INSTANCE_FORMAT = error(400, "Bad request. format must be json or text")
 NOT_FOUND = error(404, "Not found")
 UNKNOWN_CALLER = _last(404, "Not found")
-"""Ends the connection: an unknown caller gets one answer on each."""
+"""Closes the connection: an unknown caller gets one response on each."""
 READ_ONLY = _verb("GET")
 READ_OR_APPROVE = _verb("GET, POST")
 WAIT = error(400, "Bad request. wait must be given once, in whole seconds")
@@ -76,9 +76,9 @@ TOO_MANY_CLOSE = error(429, "Too many requests", headers=_RETRY, close=True)
 TOO_MANY_WAIT = error(429, "Too many requests wait for a change", headers=_RETRY)
 BUSY = error(503, "Service unavailable. Try again", headers=_RETRY)
 APPROVED = build(200, b"")
-"""Empty on purpose: one known client fails on a body that is not JSON (1.12)."""
+"""Empty, because one known client fails on a body that is not JSON (1.12)."""
 
-# What ends the connection: after these nobody knows where the next request starts.
+# These close the connection, because the start of the next request is unknown.
 
 MALFORMED = _last(400, "Bad request. This is not well-formed HTTP/1.1")
 TIMED_OUT = _last(408, "Request timeout")

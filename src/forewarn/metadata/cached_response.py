@@ -1,37 +1,36 @@
-"""The last answer of a connection, for as long as it is sure to stand.
+"""A cache of the last response on a connection, valid while it cannot have changed.
 
-A poller's next answer is almost always its last one. Identity, route and document
-need not be looked up again where they cannot have changed: all three belong to one
-*edition* of what is published, and whatever changes any of them begins the next.
-Left to do for a request are one comparison of its bytes, the rate limit and the
-count.
+A poller's next response is almost always the same as its last one. Identity, route and
+document need no look-up if they cannot have changed. All three belong to one *edition*
+of the published state, and any change of them begins the next edition. A request then
+costs only a comparison of its bytes, the rate limit and the counter.
 """
 
 from forewarn.metadata.http import Response
 from forewarn.metadata.ratelimit import Bucket, RateLimit
 
 STANDING_SECONDS = 10.0
-"""After them an answer is looked up nevertheless, which notes too that its view was
-asked for (7.1). So a sighting is this much older than the last request at most, of
-the day for which a silent view stays enabled."""
+"""Maximum seconds of a cached response. The look-up after it also updates the last-seen
+time of the view (7.1). That time is therefore at most this much older than the last
+request, which is little compared with the day for which an idle view stays enabled."""
 
 
 class Edition:
-    """Counts the changes to who is known, what is served, and what was seen."""
+    """Counts the changes of known VMs, served documents and last-seen times."""
 
     __slots__ = ("number",)
 
     def __init__(self) -> None:
-        """Begin with the first."""
+        """Begin with the first edition."""
         self.number = 0
 
     def end(self) -> None:
-        """Begin the next one: no answer stands any longer."""
+        """Begin the next edition: no cached response is valid any longer."""
         self.number += 1
 
 
 class CachedResponse:
-    """An answer to some bytes from one VM, and until when it stands."""
+    """A response to certain bytes from one VM, and the limit of its validity."""
 
     __slots__ = ("_bucket", "_edition", "_limit", "_number", "_until", "response")
 
@@ -44,7 +43,7 @@ class CachedResponse:
         bucket: Bucket,
         monotonic: float,
     ) -> None:
-        """Stand in this edition, from the I/O time `monotonic`."""
+        """Be valid in this edition, from the I/O time `monotonic`."""
         self.response = response
         self._edition = edition
         self._number = edition.number
@@ -53,7 +52,7 @@ class CachedResponse:
         self._until = monotonic + STANDING_SECONDS
 
     def holds(self, monotonic: float) -> bool:
-        """Tell whether it may be given now; if so, it counts against the limit."""
+        """Tell whether it can be sent now; if so, count it against the rate limit."""
         return (
             self._number == self._edition.number
             and monotonic < self._until

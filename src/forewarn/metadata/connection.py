@@ -1,13 +1,13 @@
-"""One connection: requests in, answers out, in order, within its limits.
+"""One connection: requests in, responses out, in order and within its limits.
 
-A GET of a prepared document is answered inside `data_received`, without a task, by
-the shortest way that leads to the right answer. Times are the processor's, beside
-the 6.5 µs that the kernel and the event loop take:
+`data_received` itself responds to a GET of a prepared document, without a task, on the
+fastest path that is correct. Each path takes this processor time, in addition to
+6.5 µs of the kernel and the event loop:
 
-- the same bytes came last, and their answer stands: 0.2 µs;
-- the whole chunk is a request that is known by its bytes, as a poller's is, so that
-  the parser is skipped, and who asks is looked up: 1.5 µs;
-- it is read: 4 µs in the form that clients write (`plain`), else 7 µs.
+- 0.2 µs if the bytes are the same as the last, and the cached response is valid
+- 1.5 µs if the bytes are those of a cached request: the parser is skipped, and only the
+  caller is looked up
+- 4 µs for a request in the common form (`fast_parser`), otherwise 7 µs
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from forewarn.metadata.watchdog import Phase, Watchdog
 logger = logging.getLogger("forewarn.metadata")
 
 ROUNDS_UNASKED = 2
-"""Rounds in which a new connection may ask nothing: the first may come at once."""
+"""Sweeps in which a new connection may be idle: the first may follow at once."""
 
 _IDLE = Phase.IDLE
 
@@ -62,30 +62,30 @@ class Connection(Flow):
     )
 
     def __init__(self, hub: Hub, vm: str = "") -> None:
-        """Belong to `hub`; `vm` is the VM whose own listener it came to."""
+        """Belong to `hub`; `vm` is the VM whose listener accepted the connection."""
         super().__init__(hub)
         self._source = Source("", vm) if vm else NOWHERE
         self._monotonic = hub.clock.monotonic
         self._by_status = hub.endpoint.counters.by_status
         self._known: Known | None = None
-        """The last request, if it was known by its bytes."""
+        """The last request, if it was a cached one."""
         self._known_bytes = b""
-        """The request that `_standing` answers."""
+        """The request that `_standing` is the response to."""
         self._standing: CachedResponse | None = None
-        """Never there while anything is under way, so that it need not be asked."""
+        """The cached response; None while the connection is busy."""
         self._holds: Callable[[float], bool]
-        """Tells whether `_standing` can be sent again now. Set with it."""
+        """Tells whether `_standing` can be sent now. Set together with it."""
         self._interception = hub.intercept(self)
         """None, unless a simulator has an interceptor."""
         self._dated: DatedPayload
-        """The bytes of `_standing`: there is one wherever that is."""
+        """The bytes of `_standing`. Set together with it."""
         self._admitted = False
         self._held: asyncio.Future[None] | None = None
         self._was_active = False
         self._rounds_left = ROUNDS_UNASKED
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Learn who is at the other end, and whether there is room."""
+        """Store the client's address, and refuse the connection if there are too many."""
         self._transport = cast("asyncio.Transport", transport)
         self._write = self._transport.write
         peer = transport.get_extra_info("peername")
@@ -100,7 +100,7 @@ class Connection(Flow):
             self.reset()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Let go; what was asked of control runs to its end, a wait does not."""
+        """Clean up; requests to control run to their end, but waits are canceled."""
         self._standing = None
         self._hub.connections.discard(self)
         if self._admitted:
@@ -116,7 +116,7 @@ class Connection(Flow):
             self._interception = None  # It refers back to this connection.
 
     def data_received(self, data: bytes) -> None:
-        """Answer what has come, or read on."""
+        """Respond to the received requests, or read more."""
         standing = self._standing
         if standing is not None and data == self._known_bytes:
             monotonic = self._monotonic()
@@ -165,7 +165,7 @@ class Connection(Flow):
         answer = self._decide(received.request, known.route)
         self._follow(received, answer)
         if known is not self._known:
-            # Who asks only once is spared the work for the next time.
+            # A single request does not justify the work for a cached response.
             self._known = known
             return
         if not isinstance(answer, Response) or received.request.http10:
@@ -189,28 +189,28 @@ class Connection(Flow):
             self._dated = DatedPayload(answer, self._hub.dates)
 
     def eof_received(self) -> bool:
-        """Finish what is under way for a client that only stopped sending.
+        """Finish the current request of a client that only stopped sending.
 
-        One that has closed looks the same. A held answer is not kept for it: who
-        waits for minutes, or for a change, waits with an open connection.
+        A client that has closed the connection looks the same. A delayed response is
+        not kept for it: a client that waits must keep its side open.
         """
         if self._is_ending or self._held is not None or isinstance(self._task, Waiter):
             return False
         if self._task is None and not self._has_more:
-            # Nothing is under way, or a request that will never be complete.
+            # The connection is idle, or its request will never be complete.
             return False
         self._has_ended = True
         return True
 
     def pause_writing(self) -> None:
-        """Answer nothing more until the client has read what it was sent."""
+        """Send no further responses until the client has read the last ones."""
         self._is_choked = True
         self._standing = None
         self._hurry(Phase.WRITE)
         self._steer()
 
     def resume_writing(self) -> None:
-        """Go on with the requests that waited."""
+        """Continue with the queued requests."""
         self._is_choked = False
         if self._is_ending:
             return
@@ -218,11 +218,11 @@ class Connection(Flow):
 
     @property
     def source(self) -> Source:
-        """Where the client is, and to whose listener it came."""
+        """The address of the client, and the VM of the listener."""
         return self._source
 
     async def hold(self, until: Micros) -> None:
-        """Return when the model time is `until`; cancelled if the client goes."""
+        """Return when the model time is `until`; cancelled if the client disconnects."""
         if self._has_ended and self._transport is not None:
             self._transport.close()
             return
@@ -233,7 +233,7 @@ class Connection(Flow):
             self._held = None
 
     def recheck(self, waiter: Waiter) -> None:
-        """Answer a request that waited, if it is time; else it waits on."""
+        """Respond to a waiting request if possible; otherwise let it wait."""
         if self.is_gone:
             return
         hub, received = self._hub, waiter.received
@@ -290,7 +290,7 @@ class Connection(Flow):
                 route, self._source, now=now, monotonic=monotonic
             )
         except Exception:
-            # A fault of ours must not leave the client waiting.
+            # A bug in forewarn must not leave the client waiting.
             logger.exception("a request could not be handled")
             return answers.FAULT
 
@@ -309,13 +309,13 @@ class Connection(Flow):
             self._task = loop.create_task(conversation)
 
     def _wait(self, received: Received, wait: Wait) -> None:
-        """Wait for a change, without a task: there may be very many."""
+        """Wait for a change, without a task, because there may be very many waits."""
         hub = self._hub
         if hub.is_stopping or self.is_gone:
             self._send(received, wait.otherwise)
             return
         if self._has_ended:
-            # As for a held answer: nobody may be left.
+            # As for a delayed response: the client may be gone.
             self._is_ending = True
             if self._transport is not None:
                 self._transport.close()
@@ -325,11 +325,11 @@ class Connection(Flow):
             self._send(received, answers.TOO_MANY_WAIT)
 
     def _ask_approval(self, received: Received, question: Approve) -> None:
-        """Have it decided without a task: many VMs may approve at once."""
+        """Ask control without a task, because many VMs may approve at once."""
         try:
             verdict = self._task = self._hub.approve(question)
         except Exception:
-            # As in a task: a fault of ours must not leave the client waiting.
+            # As in a task: a bug in forewarn must not leave the client waiting.
             logger.exception("a request could not be answered")
             self._send(received, answers.FAULT)
             return
@@ -345,7 +345,7 @@ class Connection(Flow):
     ) -> None:
         self._task = None
         self._send(received, self._hub.approved(question, verdict))
-        # Most often nothing came meanwhile, and nothing was stopped.
+        # Usually nothing was received meanwhile, and reading was not paused.
         if not self._is_ending and not (self._reader.is_idle and self._reads):
             self._drain()
 
@@ -359,7 +359,7 @@ class Connection(Flow):
             logger.exception("a request could not be answered")
             response = answers.FAULT
         if has_waited and isinstance(response, Wait):
-            # Whatever came of its question, nobody waits twice for one answer.
+            # One request waits at most once.
             response = response.otherwise
         self._task = None
         self._follow(received, response)
@@ -377,7 +377,7 @@ class Connection(Flow):
         self._note_sent(response, closes=closes)
 
     def render(self, received: Received, response: Response) -> tuple[bytes, bool]:
-        """Return the bytes of an answer that is sent now, and whether it is the last."""
+        """Return the bytes of a response that is sent now, and whether it is the last."""
         request = received.request
         closes = (
             response.close
@@ -404,29 +404,29 @@ class Connection(Flow):
             self._throttle()
 
     def hold_back(self, answer: "asyncio.Future[Any]", *, forever: bool) -> None:
-        """Answer nothing else until `end_answer`; `forever`: until the client leaves."""
+        """Send no other response until `end_answer`; `forever`: until the client leaves."""
         self._task = answer
         if forever:
             self._held = answer
 
     def write(self, data: bytes) -> None:
-        """Send some bytes of an answer."""
+        """Send some bytes of a response."""
         self._write(data)
 
     def end_answer(self, response: Response, *, closes: bool) -> None:
-        """Go on after an answer whose bytes were sent."""
+        """Continue after a response whose bytes were sent."""
         self._task = None
         self._note_sent(response, closes=closes)
         if not self._is_ending:
             self._drain()
 
     def _throttle(self) -> None:
-        # The connection of a metadata proxy carries the requests of many VMs.
+        # The connection of a metadata proxy has the requests of many VMs.
         if not self._hub.endpoint.directory.is_proxy(self._source):
             self._rest(self._hub.bounds.throttle_seconds)
 
     def _stamped(self, response: Response, payload: bytes) -> bytes:
-        """Return the bytes of an answer that is sent now: with the date."""
+        """Return the bytes of a response that is sent now, with the date."""
         return self._hub.dates.stamp(response, payload, self._monotonic())
 
     def _refuse_request(self, refused: Refused) -> None:
@@ -437,14 +437,14 @@ class Connection(Flow):
         self._refuse(hub.endpoint.refuse(*refused, self._source, monotonic=monotonic))
 
     def _refuse(self, response: Response) -> None:
-        """Send the last answer to a client that may still be sending."""
+        """Send the last response to a client that may still be sending."""
         self._by_status[response.status] += 1
         payload = response.bytes_for(bodiless=False, connection="close")
         self._write(self._stamped(response, payload))
         self._linger()
 
     def look(self) -> None:
-        """Close if nothing was asked for too many rounds."""
+        """Close the connection after too many sweeps without a request."""
         if self._was_active or not self.is_free:
             self._was_active = False
             self._rounds_left = self._hub.idle_rounds
@@ -454,7 +454,7 @@ class Connection(Flow):
             self._transport.close()
 
     def _watch_reader(self) -> None:
-        """Set a time for what has begun to come in, once for each request."""
+        """Start the timeout of a request that is being received, once for each request."""
         if self._watchdog is None:
             if self._reader.is_between:
                 return
@@ -471,9 +471,9 @@ class Connection(Flow):
             case Phase.WRITE | Phase.LINGER:
                 self._transport.abort()
             case Phase.IDLE:
-                pass  # It was in time.
+                pass  # The request was in time.
             case phase if self._task is not None or not self._reads:
-                # It is we who keep the rest of the request waiting.
+                # The service itself has paused reading, so this is not the client's.
                 self._watchdog.arm(phase)
             case _:
                 unfinished = self._reader.unfinished

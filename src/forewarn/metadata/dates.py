@@ -1,8 +1,7 @@
-"""The Date header of every answer (RFC 9110, 6.6.1).
+"""The Date header of every response (RFC 9110, 6.6.1).
 
 Documents are rendered when they change and served for a long time, so the date is
-put into their bytes when they are sent. The text is made once per second, for all
-connections together.
+added when they are sent. Its text is created once per second for all connections.
 """
 
 from forewarn.clock import Clock
@@ -10,11 +9,11 @@ from forewarn.instants import SECOND, format_http_date
 from forewarn.metadata.http import Response
 
 KEPT_MAX = 1024
-"""Payloads of one second that are kept with their date: all VMs of a view get the same
-one. More views than these are rare within a second, and cost half a microsecond each."""
+"""Maximum number of payloads that are kept with their date for one second: all VMs of a
+view get the same one. More views in one second are rare, and cost 0.5 µs each."""
 
 KEPT_BYTES_MAX = 4096
-"""Bytes of such a payload, so that all of them are 4 MiB at most."""
+"""Maximum bytes of such a payload, so that all of them have at most 4 MiB."""
 
 _LINE_END = b"\r\n"
 
@@ -25,24 +24,24 @@ class Dates:
     __slots__ = ("_clock", "_made", "line", "until")
 
     def __init__(self, clock: Clock) -> None:
-        """Begin with no text."""
+        """Start without a text."""
         self._clock = clock
         self._made: dict[bytes, bytes] = {}
-        """What was made in this second, by the payload without a date."""
+        """Payloads with the date of this second, by the payload without a date."""
         self.line = b""
-        """The header as it was made last, with its line end."""
+        """The current header, with its line end."""
         self.until = float("-inf")
         """The I/O time up to which `line` is current."""
 
     def renew(self, monotonic: float) -> None:
-        """Make the text of the second that contains `monotonic`."""
+        """Create the text of the second that contains `monotonic`."""
         now = self._clock.now()
         self.line = f"Date: {format_http_date(now)}\r\n".encode("ascii")
         self._made.clear()
         self.until = monotonic + (SECOND - now % SECOND) / SECOND
 
     def forget(self) -> None:
-        """Make the text again for the next answer: the clock has jumped."""
+        """Create the text again for the next response, because the clock has jumped."""
         self.until = float("-inf")
 
     def stamp(self, response: Response, payload: bytes, monotonic: float) -> bytes:
@@ -62,12 +61,12 @@ class Dates:
 
 
 class DatedPayload:
-    """The payload of one response that is sent again and again."""
+    """The payload of one response that is sent many times."""
 
     __slots__ = ("_dates", "_line", "_payload", "_response")
 
     def __init__(self, response: Response, dates: Dates) -> None:
-        """Begin with no date."""
+        """Start without a date."""
         self._response = response
         self._dates = dates
         self._line = b""

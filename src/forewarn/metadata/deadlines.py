@@ -1,8 +1,8 @@
-"""What takes too long is given up.
+"""Timeouts of futures.
 
-All have the same time, so the first that came is the first that is due: a queue
-and one timer serve any number of them, where a timer for each would cost more
-than what it waits for.
+All futures have the same timeout, so the first in the queue is due first. A queue and
+one timer therefore serve any number of futures. A timer for each would cost more
+than the work it waits for.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from typing import Any
 
 
 class Deadlines:
-    """Futures, each cancelled when its time is over."""
+    """Futures that are cancelled after a timeout."""
 
     def __init__(self, seconds: float) -> None:
-        """Give each this long."""
+        """Set the timeout of each future."""
         self._seconds = seconds
         self._waiting: deque[tuple[float, asyncio.Future[Any]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -36,7 +36,7 @@ class Deadlines:
             self._timer = loop.call_at(due, self._look)
 
     def _drop(self, *, before: float) -> None:
-        """Forget from the front what is done, and what is due before an instant."""
+        """Remove the futures at the front that are done, and cancel those that are due."""
         waiting = self._waiting
         while waiting and (waiting[0][1].done() or waiting[0][0] <= before):
             waiting.popleft()[1].cancel()

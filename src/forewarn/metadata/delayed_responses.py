@@ -1,7 +1,7 @@
-"""Answers that wait for a model time (clause 7.1).
+"""Responses that are delayed until a model time (clause 7.1).
 
-Model time may stand still, run or jump, so nothing can be scheduled by it: while
-anything is held, one timer looks at the clock now and then.
+Model time may stop, run fast or jump, so the event loop cannot schedule by it. While a
+response is delayed, one timer checks the clock periodically.
 """
 
 import asyncio
@@ -14,19 +14,19 @@ from forewarn.metadata.limits import HOLD_CHECK_SECONDS
 
 
 class Holds:
-    """Everything that waits, earliest first."""
+    """The delayed responses, earliest first."""
 
     def __init__(self, clock: Clock) -> None:
-        """Hold nothing yet."""
+        """Start empty."""
         self._clock = clock
         self._heap: list[tuple[Micros, int, asyncio.Future[None]]] = []
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def hold(self, instant: Micros) -> asyncio.Future[None]:
-        """Return what is done when the clock comes to `instant`, or at `release`.
+        """Return a future that is done when the clock reaches `instant`, or at `release`.
 
-        Whoever does not wait any longer cancels it.
+        A caller that no longer waits cancels it.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._count += 1
@@ -35,7 +35,7 @@ class Holds:
         return future
 
     def wake(self) -> None:
-        """Look at the clock now: it may have jumped."""
+        """Check the clock now, because it may have jumped."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -47,9 +47,9 @@ class Holds:
             self._timer = asyncio.get_running_loop().call_later(delay, self.wake)
 
     def end(self, instants: Collection[Micros]) -> None:
-        """Let go what is held until one of these: its delay is over before its time.
+        """Finish the futures of these instants early, because their delays are over.
 
-        After a step of the clock, the instant may be hours away.
+        After a step of the clock, the instants may be hours away.
         """
         now = self._clock.now()
         early = {instant for instant in instants if instant > now}
@@ -58,7 +58,7 @@ class Holds:
                 future.set_result(None)
 
     def release(self) -> None:
-        """Let everything go: the server stops."""
+        """Finish all futures, because the server stops."""
         while self._heap:
             self._finish(self._heap)
         if self._timer is not None:
@@ -68,6 +68,6 @@ class Holds:
     @staticmethod
     def _finish(heap: list[tuple[Micros, int, asyncio.Future[None]]]) -> None:
         _, _, future = heapq.heappop(heap)
-        # A client that has gone cancels its own.
+        # A client that left has cancelled its future.
         if not future.done():
             future.set_result(None)

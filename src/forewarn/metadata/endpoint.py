@@ -1,7 +1,7 @@
-"""The endpoint's core: published values and a request in, an answer out.
+"""The core of the endpoint: published values and a request in, a response out.
 
-Synchronous, without sockets or a clock. What only control can decide comes back
-as a question; the shell asks it and brings the reply.
+It is synchronous, without sockets or a clock. If only control can decide, the result
+is a question. The shell sends it to control and passes the reply back.
 """
 
 import json
@@ -28,12 +28,12 @@ from forewarn.protocol import approvals
 from forewarn.protocol.errors import BadRequestError
 
 STRANGER_LOG_SECONDS = 60.0
-"""Between two log lines about unknown callers: one may ask thousands of times."""
+"""Minimum seconds between log lines about unknown callers: these can be frequent."""
 
 _DOCUMENT_STATUSES = frozenset({200, 304})
 
 _BODY_HEADERS = frozenset(["content-length", "transfer-encoding", "expect"])
-"""Headers of a request whose body comes later, or not as part of the same bytes."""
+"""Headers of a request whose body may not be part of the same bytes."""
 
 _STATUSES = 600
 """One more than the greatest status of HTTP."""
@@ -50,7 +50,7 @@ _VERSION_LIST = build(
 
 @dataclass(frozen=True, slots=True)
 class Enable:
-    """Have the caller's view enabled, then handle the request again."""
+    """Enable the caller's view, then handle the request again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
-    """Have the events approved for `vm`, then give the reply to `approved`."""
+    """Approve the events for `vm`, then pass the reply to `approved`."""
 
     vm: str
     event_ids: tuple[str, ...]
@@ -70,7 +70,7 @@ class Approve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe:
-    """Get the caller's facts, then give them to `described`."""
+    """Get the caller's facts, then pass them to `described`."""
 
     route: routes.InstanceRead
 
@@ -79,30 +79,30 @@ Question: TypeAlias = Enable | Hold | Approve | Describe | OwnRead
 Answer: TypeAlias = Response | Question | Wait
 
 WAIT_HEADER = "Forewarn-Wait"
-"""Tells who asked with `wait` that it is understood, and the longest in seconds."""
+"""The response header to a request with `wait`: the maximum wait in seconds."""
 
 
 class Counters:
-    """What was answered, for the metrics."""
+    """Counters of responses, for the metrics."""
 
     __slots__ = ("by_status", "unknown_callers")
 
     def __init__(self) -> None:
-        """Begin at nothing."""
+        """Start at 0."""
         self.by_status = [0] * _STATUSES
-        """Counted by the shell when the bytes are written: a list, since counting in
-        it takes a third of the time that a dictionary does."""
+        """Responses by status. The shell counts when it writes the bytes. It is a list
+        because counting in a dictionary takes three times as long."""
         self.unknown_callers = 0
-        """Requests of callers that are no VM."""
+        """Number of requests of unknown callers."""
 
     @property
     def responses(self) -> dict[int, int]:
-        """Return how often each status was given, without those that never were."""
+        """Return the number of responses by status, without statuses at 0."""
         return {status: n for status, n in enumerate(self.by_status) if n}
 
 
 class Endpoint:
-    """Everything that VMs may be told, and the rules for telling it."""
+    """The published state for VMs, and the rules of the responses."""
 
     def __init__(
         self,
@@ -114,20 +114,20 @@ class Endpoint:
         preparer: Preparer | None = None,
         is_open: bool = True,
     ) -> None:
-        """Begin with no VM; `rate_limit` is a second and VM, 0 is none.
+        """Start without VMs; `rate_limit` is per second and VM, 0 is no limit.
 
-        Until it is open every caller is told to ask again, VM or not: who is a VM,
-        and what it may be shown, is not known in full.
+        Until the endpoint is open, every caller gets 503, because the VMs and their
+        documents are not published in full.
 
-        Without `waits`, a VM that asks to wait for a change is answered at once;
-        without `own_events`, nobody may ask for those. `preparer` makes documents
-        of what is published.
+        Without `waits`, a request with `wait` gets its response at once. Without
+        `own_events`, the path of event details does not exist. `preparer` creates the
+        documents.
         """
         self._is_open = is_open
         self._has_own_events = own_events
         self.waits = Waits() if waits is None else waits
         self.on_delays_ended: Callable[[Collection[Micros]], None] = lambda _ended: None
-        """Called with the planned ends of first-answer delays that are over (7.1)."""
+        """Called with the planned ends of first-response delays that are over (7.1)."""
         self.counters = Counters()
         self._edition = Edition()
         self.directory = Directory(secret=secret, edition=self._edition)
@@ -139,7 +139,7 @@ class Endpoint:
         self._stranger_logged = -math.inf
 
     def publish(self, publication: Publication) -> None:
-        """Serve what control has committed; repeats and old news do no harm."""
+        """Serve the committed state of control; repeated and old messages are safe."""
         self._edition.end()
         ended: set[Micros] = set()
         for view_id in publication.views_gone:
@@ -169,18 +169,18 @@ class Endpoint:
             self.on_delays_ended(ended)
 
     def open(self) -> None:
-        """Answer from now on: everything is published."""
+        """Respond to VMs from now on, because everything is published."""
         self._is_open = True
 
     def count_documents(self) -> tuple[int, int]:
-        """Return how many lists of events are served, and how many there are."""
+        """Return the number of enabled views, and of all views."""
         return self._served, len(self._views)
 
     def take_last_seen(self, *, now: Micros | None = None) -> dict[str, Micros]:
-        """Return when each view was last asked for since the last call (7.1).
+        """Return the last-seen times of views since the last call (7.1).
 
-        With `now`, those that somebody waits for are being asked for now; without,
-        they were when the wait began, and will be when it ends.
+        With `now`, views with waiting requests count as seen now. Without it, they
+        were seen at the beginning of the wait, and will be at its end.
         """
         if now is not None:
             self._seen.update(dict.fromkeys(self.waits.views, now))
@@ -197,10 +197,10 @@ class Endpoint:
         monotonic: float,
         again: bool = False,
     ) -> Answer:
-        """Return the answer to `request`, or what control must be asked first.
+        """Return the response to `request`, or the question for control.
 
-        `again` says that it was handled before and its question is settled: it
-        does not count against the rate limit twice.
+        `again` means that the request was handled before and its question has a reply:
+        it does not count against the rate limit twice.
         """
         if not self._is_open:
             return answers.BUSY
@@ -223,9 +223,9 @@ class Endpoint:
     def _approval(
         self, request: Request, caller: Caller, monotonic: float, *, again: bool
     ) -> Approve | Response:
-        """Return the question that an approval is, or why it is none.
+        """Return the question of an approval, or its refusal.
 
-        It is charged by its bytes before it is parsed.
+        The request counts against the rate limit by its size, before it is parsed.
         """
         size = len(request.body) + request.overhead
         cost = 1 + size // BODY_BYTES_OF_REQUEST
@@ -258,10 +258,10 @@ class Endpoint:
         cost: float,
         again: bool,
     ) -> Response:
-        """Return the refusal of a request, unless the VM has had too many.
+        """Return the refusal of a request, or 429 after too many refusals.
 
-        Refused requests have a limit of their own, so that a faulty program in a VM
-        cannot use up what the VM needs for its approval.
+        Refused requests have a separate rate limit. A faulty program in a VM therefore
+        cannot use up the requests that the VM needs for its approval.
         """
         if caller.refused is None:
             caller.refused = Bucket()
@@ -270,15 +270,15 @@ class Endpoint:
         return _too_many(request)
 
     def route(self, request: Request, *, signed: bool) -> routes.Route | Response:
-        """Return what `request` asks for here, or the error that it deserves."""
+        """Return the route of `request`, or its error response."""
         longest = self.waits.longest_seconds
         return routes.route(
             request, signed=signed, longest_wait=longest, own=self._has_own_events
         )
 
     def repeatable(self, request: Request, source: Source) -> routes.Read | None:
-        """Return the route by which `repeat` may answer the same request again."""
-        # A head before a body is judged before the body comes, by who asks.
+        """Return the route with which `repeat` can respond to the same request again."""
+        # The head of a request with a body is judged before the body, by the caller.
         has_body = not _BODY_HEADERS.isdisjoint(request.headers)
         if has_body or self.directory.is_signed(request, source):
             return None
@@ -288,7 +288,7 @@ class Endpoint:
     def repeat(
         self, route: routes.Read, source: Source, *, now: Micros, monotonic: float
     ) -> Answer:
-        """Return what `handle` would for a request with this repeatable route."""
+        """Return the result of `handle` for a request with this repeatable route."""
         if not self._is_open:
             return answers.BUSY
         caller = self.directory.find(source)
@@ -307,14 +307,14 @@ class Endpoint:
         now: Micros,
         monotonic: float,
     ) -> CachedResponse | None:
-        """Return what `repeat` has just answered, if it would answer the same again.
+        """Return `answer` as a cached response, if `repeat` would give the same again.
 
-        It would not where that answer was the first since an enabling, after which
-        304 is allowed (1.10), nor where the caller was refused. Time alone changes
-        nothing: a document that may be shown by now (7.1) may be shown later.
+        It would not if the response was the first one since an enabling, after which
+        304 is allowed (1.10), or if the caller was refused. The passing of time changes
+        nothing: a document that can be shown now (7.1) can be shown later.
         """
         if answer.status not in _DOCUMENT_STATUSES:
-            # A request that was refused is no sighting, so it must not be read.
+            # A refused request must not update the last-seen time.
             return None
         caller = self.directory.find(source)
         if caller is None or self._read(route, caller, now=now) is not answer:
@@ -335,47 +335,48 @@ class Endpoint:
         *,
         monotonic: float,
     ) -> Response:
-        """Return `refusal` of a request that was not read in full, or the stranger's.
+        """Return `refusal`, or the response to an unknown caller.
 
-        Without even a head, its address or its listener alone tells who asks.
+        The request was not read in full. Without a head, only its address or its
+        listener identifies the caller.
         """
         if self.identify(request, source) is None:
             return self.meet_stranger(source, monotonic=monotonic)
         return refusal
 
     def identify(self, request: Request | None, source: Source) -> str | None:
-        """Return the key of the VM that asks, for a question about it."""
+        """Return the key of the calling VM; None: unknown caller."""
         caller, _ = self.directory.identify(request, source)
         return None if caller is None else caller.guest.vm
 
     def meet_stranger(self, source: Source, *, monotonic: float) -> Response:
-        """Return what somebody unknown is told; the log hears it now and then."""
+        """Return the response to an unknown caller, and log it at a limited rate."""
         if not self._is_open:
             return answers.BUSY
         self.counters.unknown_callers += 1
         if monotonic - self._stranger_logged >= STRANGER_LOG_SECONDS:
             self._stranger_logged = monotonic
             logger.warning(
-                "a request from %r is of no known VM and got 404; %d such so far. "
-                "Is its address in the fleet?",
+                "unknown caller %r got 404 (%d such requests so far): its address "
+                "belongs to no VM of the fleet",
                 source.vm or source.address,
                 self.counters.unknown_callers,
             )
-        # The connection of a metadata proxy carries the requests of many VMs.
+        # The connection of a metadata proxy has the requests of many VMs.
         is_proxy = self.directory.is_proxy(source)
         return answers.NOT_FOUND if is_proxy else answers.UNKNOWN_CALLER
 
     def judge_head(
         self, request: Request, source: Source, *, monotonic: float
     ) -> Response | None:
-        """Return why the body after a head is not read; None: read it.
+        """Return the refusal of a request whose body must not be read; None: read it.
 
-        Bodies of unknown callers and of VMs that ask too often are not kept. Where
-        the client waits for a 100, any other fault of the head is told too.
+        Bodies of unknown callers and of VMs above the rate limit are not read. If
+        the client waits for a 100, any other error of the head is returned too.
         """
         caller, signed = self.directory.identify(request, source)
         if caller is None:
-            # A metadata proxy forwards the requests of many VMs, in whole.
+            # A metadata proxy forwards whole requests of many VMs.
             is_read = self.directory.is_proxy(source) and not request.values("expect")
             return None if is_read else answers.NOT_FOUND
         route = self.route(request, signed=signed)
@@ -388,7 +389,7 @@ class Endpoint:
         return answers.TOO_MANY_CLOSE
 
     def approved(self, vm: str, refusal: str | None, *, now: Micros) -> Response:
-        """Return the answer to an approval; an accepted one keeps enabled (7.1)."""
+        """Return the response to an approval; success keeps the view enabled (7.1)."""
         if refusal is not None:
             return answers.error(400, refusal)
         caller = self.directory.by_vm.get(vm)
@@ -397,7 +398,7 @@ class Endpoint:
         return answers.APPROVED
 
     def described(self, question: Describe, facts: InstanceFacts | None) -> Response:
-        """Return the part of the caller's own facts that it asked for (1.11)."""
+        """Return the requested part of the caller's facts (1.11)."""
         if facts is None:
             return answers.NOT_FOUND
         route = question.route
@@ -406,11 +407,11 @@ class Endpoint:
         if node is None:
             return answers.NOT_FOUND
         if not route.text:
-            # As documented: a leaf's bare text is no JSON, and is not given as such.
+            # As documented: the text of a leaf is not JSON and is not sent as JSON.
             if isinstance(node, str):
                 return answers.LEAF_FORMAT
             return build(200, json.dumps(node, separators=(",", ":")).encode("ascii"))
-        # A branch in text is the list of what is below it, as the real one gives.
+        # As in Azure, a branch in text format is the list of its children.
         text = node if isinstance(node, str) else instance.listing(node)
         return build(200, text.encode("utf-8", "replace"), content_type=TEXT_TYPE)
 
@@ -440,10 +441,10 @@ class Endpoint:
         return answer if route.wait is None else self._waited(answer)
 
     def _waited(self, answer: Response) -> Response:
-        """Return the answer as it is told to who asked with `wait`."""
+        """Return the response with the header for requests with `wait`."""
         return answer.with_header(WAIT_HEADER, str(self.waits.longest_seconds))
 
 
 def _too_many(request: Request) -> Response:
-    """Return 429; after a body it closes, as where the body was not even read."""
+    """Return 429; it closes the connection if the request has a body."""
     return answers.TOO_MANY_CLOSE if request.body else answers.TOO_MANY

@@ -1,8 +1,8 @@
-"""When the bytes of one connection are read, and how it ends.
+"""Flow control of one connection, and its end.
 
-A connection is read no further while answers do not keep up with requests, after a
-request that was refused because its VM asks too often, and where more has come than
-it may have answered in one iteration of the event loop.
+The server stops reading from a connection in three cases: while responses do not keep
+up with requests, after a request was refused because of the rate limit, and after more
+data than may be processed in one iteration of the event loop.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from forewarn.metadata.waiting import Waiter
 from forewarn.metadata.watchdog import Phase, Watchdog
 
 UNREAD = RequestReader(lambda _request: None)
-"""In the place of a reader where there was nothing to read yet."""
+"""A placeholder for the reader of a connection that has received nothing yet."""
 
 
 _RESET = struct.pack("ii", 1, 0)
@@ -26,7 +26,7 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class Flow(asyncio.Protocol):
-    """A connection as far as it is about bytes, and not about requests."""
+    """The part of a connection that handles bytes, not requests."""
 
     __slots__ = (
         "_has_ended",
@@ -43,31 +43,31 @@ class Flow(asyncio.Protocol):
     )
 
     def __init__(self, hub: Hub) -> None:
-        """Begin without a transport."""
+        """Start without a transport."""
         self._hub = hub
         self._write: Callable[[bytes], None] = write_nowhere
         self._reader = UNREAD
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Future[Any] | Waiter | None = None
-        """What answers the request that is under way, if it could not be at once."""
+        """The task or waiter that responds to the current request later."""
         self._is_choked = False
         self._reads = True
         self._later: asyncio.Handle | None = None
-        """Reads on in a later iteration of the loop; nothing is read until then."""
+        """Resumes reading in a later iteration of the loop; until then, nothing is read."""
         self._has_ended = False
-        """The client sends no more."""
+        """The client has stopped sending."""
         self._is_ending = False
         self._watchdog: Watchdog | None = None
-        """Made when there is something to hurry: most pollers never need it."""
+        """Created for the first timeout: most pollers never need it."""
 
     @property
     def is_gone(self) -> bool:
-        """Tell whether nobody is left to read an answer."""
+        """Tell whether the client can no longer read a response."""
         return self._transport is None or self._transport.is_closing()
 
     @property
     def is_free(self) -> bool:
-        """Tell whether nothing is under way."""
+        """Tell whether the connection is idle."""
         return (
             self._task is None
             and not self._is_choked
@@ -75,12 +75,12 @@ class Flow(asyncio.Protocol):
         )
 
     def finish(self) -> None:
-        """Close as soon as nothing is under way: the server stops."""
+        """Close the connection when it is idle, because the server stops."""
         if self.is_free and self._transport is not None:
             self._transport.close()
 
     def detach(self) -> asyncio.Transport | None:
-        """Leave the transport to another protocol, unless something is under way."""
+        """Return the transport for another protocol; None if the connection is busy."""
         is_busy = self._later is not None or self._has_ended or self._is_ending
         if is_busy or not self.is_free or self.is_gone:
             return None
@@ -104,24 +104,24 @@ class Flow(asyncio.Protocol):
 
     @property
     def _is_clear(self) -> bool:
-        """Tell whether the next request may be answered now."""
+        """Tell whether the next request may be processed now."""
         return self._task is None and self._later is None and not self._is_choked
 
     @property
     def _has_more(self) -> bool:
-        """Tell whether more has come than the request that is being answered."""
+        """Tell whether there is more data after the current request."""
         return bool(self._reader.ready) or self._reader.has_unread
 
     def _drain(self) -> None:
-        """Answer the requests that are ready."""
+        """Process the requests that are ready."""
         raise NotImplementedError
 
     def _on_time(self) -> None:
-        """See what has taken too long."""
+        """Handle a timeout."""
         raise NotImplementedError
 
     def _rest(self, seconds: float = 0.0) -> None:
-        """Read on after the other connections had their turn, or in `seconds`."""
+        """Resume reading after the other connections, or in `seconds`."""
         if self._later is not None or self.is_gone:
             return
         loop = asyncio.get_running_loop()
@@ -140,7 +140,7 @@ class Flow(asyncio.Protocol):
         self._drain()
 
     def _steer(self) -> None:
-        """Read on only while answers keep up with requests."""
+        """Pause or resume reading, so that responses keep up with requests."""
         if self._transport is None or self._transport.is_closing():
             return
         reader = self._reader
@@ -160,10 +160,10 @@ class Flow(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _linger(self) -> None:
-        """Close our half, and throw away for a while what the client still sends.
+        """Close the server's side, and discard further data of the client for a while.
 
-        Closing at once would let the kernel answer its bytes with a reset, which
-        may overtake the last answer.
+        If the server closed the connection at once, the kernel would respond to further
+        data with a reset, which could discard the last response.
         """
         self._is_ending = True
         if self._reader is not UNREAD:
@@ -183,9 +183,9 @@ class Flow(asyncio.Protocol):
         self._watchdog.arm(phase)
 
     def _let_go(self) -> None:
-        """Cut what would hold a ring of objects together, when the client has gone.
+        """Break reference cycles when the client is gone.
 
-        So they go at once, and not at the next search for garbage.
+        The objects are then freed at once, without the garbage collector.
         """
         self._transport = None
         self._write = write_nowhere
@@ -199,4 +199,4 @@ class Flow(asyncio.Protocol):
 
 
 def write_nowhere(_data: bytes) -> None:
-    """Stand in the place of a transport that is not there."""
+    """Discard the data: there is no transport."""

@@ -1,7 +1,7 @@
-"""The port through which the endpoint asks control.
+"""The port through which the endpoint sends requests to control.
 
-Control may be in this process or in another; the endpoint only knows that an
-answer takes time, and that there may be none.
+Control may be in this process or in another. The endpoint only assumes that a result
+takes time and may fail to arrive.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -12,30 +12,30 @@ from forewarn.protocol.own_events import OwnEvents
 
 
 class ControlGateway(Protocol):
-    """Where questions go that published values do not answer.
+    """Requests to control that published values cannot answer.
 
-    A ForewarnError means that control cannot answer now, and the VM is told to ask
-    again (503). Nothing is known of an approval that met it: the VM repeats it, and a
-    repeated approval does no harm (clause 3.2).
+    A ForewarnError means that control cannot respond now, and the VM gets 503. The
+    state of an approval is then unknown: the VM repeats it, and a repeated
+    approval has no further effect (clause 3.2).
     """
 
     async def enable(self, vm: str) -> None:
-        """Enable what `vm` is served (7.1); return after it has been published."""
+        """Enable the view of `vm` (7.1); return after it has been published."""
         ...
 
     def approve(self, vm: str, event_ids: Sequence[str]) -> Awaitable[str | None]:
-        """Approve the events for `vm`: None, or the sentence of a refusal (3.3).
+        """Approve the events for `vm`: None, or the message of a refusal (3.3).
 
-        None means that the approval is durable and that the documents which
-        follow from it have been published (3.2). It comes as a future, where that
-        spares a task: many VMs may approve at once.
+        None means that the approval is durable and that the resulting documents have
+        been published (3.2). The result may be a future, which saves a task: many VMs
+        may approve at once.
         """
         ...
 
     async def instance(self, vm: str) -> InstanceFacts | None:
-        """Return what the instance endpoint tells `vm` of itself; None: gone."""
+        """Return the facts of the instance endpoint for `vm`; None: deleted."""
         ...
 
     async def own_events(self, vm: str) -> OwnEvents | None:
-        """Return what `vm` may know of its own events; None: gone."""
+        """Return the event details that `vm` may see; None: deleted."""
         ...

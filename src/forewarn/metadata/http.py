@@ -1,4 +1,4 @@
-"""A request and a response, as values; what they mean is not decided here."""
+"""A request and a response as values, without their meaning."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,23 +14,23 @@ _NO_HEADERS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class Request(NamedTuple):
-    """A request, read in full.
+    """A request that was read in full.
 
-    One is made for each request that is parsed, and a frozen dataclass would
-    take three times as long to make.
+    The server creates one for each parsed request. A frozen dataclass would take three
+    times as long to create.
     """
 
     method: str
     path: str
-    """As it was sent, up to the question mark: still percent-encoded."""
+    """The target up to the question mark, percent-encoded as it was sent."""
     query: str = ""
-    """As it was sent, after the question mark."""
+    """The target after the question mark, as it was sent."""
     headers: Mapping[str, tuple[str, ...]] = _NO_HEADERS
-    """Names in lower case; every value, without the blanks around it."""
+    """Names in lower case, with all values, without surrounding spaces."""
     body: bytes = b""
     http10: bool = False
     overhead: int = 0
-    """Bytes that came with the body and are not part of it: chunk lines, trailers."""
+    """Bytes received with the body that are not part of it: chunk lines, trailers."""
 
     def values(self, name: str) -> tuple[str, ...]:
         """Return every value of the header `name`, which is in lower case."""
@@ -39,21 +39,21 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """An answer, ready to be sent."""
+    """A response, ready to be sent."""
 
     status: int
     payload: bytes
     """Status line, headers and body, for a connection that stays open."""
     close: bool = False
-    """Nothing more can be read from this connection."""
+    """The connection closes after this response."""
     takes_date: bool = True
-    """A Date header is added when it is sent; a recorded answer may have its own."""
+    """A Date header is added at sending; a recorded response may have its own."""
 
     def bytes_for(self, *, bodiless: bool, connection: str) -> bytes:
         """Return the payload for an unusual request.
 
-        `bodiless` answers HEAD; `connection`, where not empty, tells what becomes
-        of the connection.
+        `bodiless` is for HEAD; `connection` is the value of the Connection header,
+        unless it is empty.
         """
         payload = self.payload
         if bodiless:
@@ -64,7 +64,7 @@ class Response:
         return payload
 
     def with_header(self, name: str, value: str) -> "Response":
-        """Return it with one more header, at the end of the others."""
+        """Return the response with an additional header after the others."""
         head, end, body = self.payload.partition(b"\r\n\r\n")
         line = f"\r\n{name}: {value}".encode("ascii")
         return replace(self, payload=head + line + end + body)
@@ -78,9 +78,9 @@ def build(
     headers: Iterable[tuple[str, str]] = (),
     close: bool = False,
 ) -> Response:
-    """Return a response with `body`; None for the statuses that have none.
+    """Return a response with `body`; None for statuses without a body.
 
-    The bytes of a document are made when it changes. Its Date is added when it is
+    The bytes of a document are created when it changes. Its Date is added when it is
     sent (`dates`).
     """
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "Server: forewarn"]

@@ -1,4 +1,4 @@
-"""What all connections of one server share, and how a question is settled."""
+"""The shared state of a server's connections, and its requests to control."""
 
 import asyncio
 import logging
@@ -37,20 +37,20 @@ logger = logging.getLogger("forewarn.metadata")
 
 
 NOWHERE = Source(address="")
-"""Where nobody in particular is: what is known of bytes holds for everybody."""
+"""A source without an address, for facts that hold for all callers."""
 
 
 class Party(Protocol):
-    """A connection, as the hub sees it."""
+    """A connection as the hub uses it."""
 
     @property
     def source(self) -> Source:
-        """Where it comes from."""
+        """The source of the connection."""
         ...
 
     @property
     def is_gone(self) -> bool:
-        """Tell whether nobody is left to read an answer."""
+        """Tell whether the client can no longer read a response."""
         ...
 
     async def hold(self, until: Micros) -> None:
@@ -58,15 +58,15 @@ class Party(Protocol):
         ...
 
     def look(self) -> None:
-        """Close if nothing was asked for too long: called in each round."""
+        """Close the connection if it was idle for too long: called in each sweep."""
         ...
 
     def finish(self) -> None:
-        """Close as soon as nothing is under way."""
+        """Close the connection when it is idle."""
         ...
 
     def detach(self) -> asyncio.Transport | None:
-        """Leave the transport to another protocol, unless something is under way."""
+        """Return the transport for another protocol; None if the connection is busy."""
         ...
 
     def abort(self) -> None:
@@ -75,10 +75,10 @@ class Party(Protocol):
 
 
 class Hub:
-    """The server as a connection sees it."""
+    """The server as a connection uses it."""
 
     gateway: ControlGateway
-    """Not there until it is attached: a closed endpoint asks control nothing."""
+    """Set when a gateway is attached: a closed endpoint sends control no requests."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Hub:
         bounds: Limits,
         interceptor: Interceptor | None = None,
     ) -> None:
-        """Join the core, the way to control, and the clock.
+        """Connect the core, the gateway to control, and the clock.
 
         `interceptor` sees all requests and answers.
         """
@@ -112,9 +112,9 @@ class Hub:
         self.idle_rounds = bounds.idle_rounds
         self.open = 0
         self.listeners = 0
-        """Open files that the VMs' own listeners take."""
+        """Number of open files of the listeners of single VMs."""
         self.refused: Counter[str] = Counter()
-        """Connections that were refused, by why."""
+        """Number of refused connections by reason."""
         self._refused_logged = -math.inf
         self._by_source: dict[Source, int] = {}
         self._interceptor = interceptor
@@ -126,12 +126,12 @@ class Hub:
         return Interception(self._interceptor, self.endpoint, self.clock, wire)
 
     def admits(self, source: Source) -> bool:
-        """Count a new connection in, unless there are too many."""
+        """Count a new connection; return False if there are too many."""
         bounds = self.bounds
         others = self._by_source.get(source, 0)
         crowded = (
             others >= bounds.connections_per_source
-            # A metadata proxy speaks for many VMs from one address.
+            # A metadata proxy forwards requests of many VMs from one address.
             and not self.endpoint.directory.is_proxy(source)
         )
         full = self.open + self.listeners >= bounds.connections
@@ -147,7 +147,7 @@ class Hub:
         return True
 
     def _note_refused(self, why: str, source: Source) -> None:
-        """Count a refused connection; the log hears of it now and then."""
+        """Count a refused connection, and log it at a limited rate."""
         self.refused[why] += 1
         monotonic = self.clock.monotonic()
         if monotonic - self._refused_logged >= limits.REFUSED_LOG_SECONDS:
@@ -163,7 +163,7 @@ class Hub:
             )
 
     def dismiss(self, source: Source) -> None:
-        """Count an admitted connection out."""
+        """Stop counting an admitted connection."""
         self.open -= 1
         others = self._by_source[source] - 1
         if others:
@@ -177,9 +177,9 @@ class Hub:
     async def settle(
         self, request: Request, party: Party, question: Question
     ) -> Response | Wait:
-        """Return the answer to a request that began with `question`.
+        """Return the response to a request that first needs `question` from control.
 
-        One that asked to wait for a change may have to, when its question is settled.
+        A request with `wait` may still have to wait after that.
         """
         endpoint, source = self.endpoint, party.source
         for _ in range(limits.ROUNDS_MAX):
@@ -199,7 +199,7 @@ class Hub:
                 return answers.BUSY
             if final is not None:
                 return final
-            # A VM that does not get the answer has not been greeted by it (1.10).
+            # A VM that does not get this response must get a full document later (1.10).
             if self.is_stopping or party.is_gone:
                 return answers.BUSY
             answer = endpoint.handle(
@@ -215,19 +215,19 @@ class Hub:
         return answers.BUSY
 
     def judge(self, source: Source, request: Request) -> Response | None:
-        """Return why the body of a request from `source` is not to be read."""
+        """Return the refusal of a request whose body must not be read; None: read it."""
         monotonic = self.clock.monotonic()
         return self.endpoint.judge_head(request, source, monotonic=monotonic)
 
     def learn(self, data: bytes, received: Received | Refused) -> None:
-        """Know a request by its bytes, if it may be answered the same again."""
+        """Cache a request by its bytes, if `repeat` may respond to it again."""
         if isinstance(received, Received) and received.request.method == "GET":
             route = self.endpoint.repeatable(received.request, NOWHERE)
             if route is not None:
                 self.known.learn(Known(data, received, route))
 
     def approve(self, question: Approve) -> "asyncio.Future[str | None]":
-        """Ask for the verdict on an approval; when it is there, ask `approved`."""
+        """Request the verdict on an approval; pass it to `approved` later."""
         verdict = asyncio.ensure_future(
             self.gateway.approve(question.vm, question.event_ids)
         )
@@ -237,7 +237,7 @@ class Hub:
     def approved(
         self, question: Approve, verdict: "asyncio.Future[str | None]"
     ) -> Response:
-        """Return the answer to an approval whose verdict is there, or given up."""
+        """Return the response to an approval with its verdict or timeout."""
         try:
             refusal = verdict.result()
         except (ForewarnError, asyncio.CancelledError):

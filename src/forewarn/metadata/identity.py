@@ -1,8 +1,8 @@
-"""Which VM asks: by its source address, its own listener, or a proxy's signature.
+"""Identification of VMs: by source address, own listener, or a proxy's signature.
 
-Identity is looked up for every request, unless nothing has changed since the last
-one, so that a VM which has gone, or an address that has moved, is never served on
-the strength of an old connection.
+The endpoint looks up the identity for every request, unless nothing has changed since
+the last one. An old connection therefore never serves a deleted VM, or an address that
+now belongs to another VM.
 """
 
 import hmac
@@ -19,38 +19,38 @@ SIGNATURE_HEADER = "x-instance-id-signature"
 
 
 class Source(NamedTuple):
-    """Where a request came from, as the kernel says."""
+    """The source of a request, according to the kernel."""
 
     address: str
     vm: str = ""
-    """The VM whose own listener it is; empty: the shared one."""
+    """The VM whose own listener got the request; empty: the shared listener."""
 
 
 class Caller:
-    """A VM as the endpoint remembers it."""
+    """A VM as the endpoint knows it."""
 
     __slots__ = ("bucket", "greeted", "guest", "refused", "signature", "signed_as")
 
     def __init__(self, guest: Guest) -> None:
-        """Begin with nothing answered yet."""
+        """Start before the first response."""
         self.guest = guest
         self.bucket = Bucket()
         self.refused: Bucket | None = None
-        """Of requests that are refused as they are written: most VMs never send one."""
+        """Rate limit of invalid requests; None: the VM has sent none, like most VMs."""
         self.greeted = -1
-        """The epoch of its view in which it has got a document in full (1.10)."""
+        """The epoch of its view in which it last got a full document (1.10)."""
         self.signed_as: str | None = None
-        """The name that a proxy has proved to speak for, in its own spelling; None:
-        none yet, which no name equals."""
+        """The name in the proxy's spelling that a valid signature has proved; None:
+        no signature yet."""
         self.signature = b""
-        """What proves it: the same every time, so it is worked out once."""
+        """The valid signature of that name, kept because it is always the same."""
 
 
 class Directory:
-    """Every VM that is served, by each way to know it."""
+    """All served VMs, by each way to identify them."""
 
     def __init__(self, *, edition: Edition, secret: bytes = b"") -> None:
-        """Know nobody; `secret` is a metadata proxy's, empty where there is none.
+        """Start empty; `secret` is that of a metadata proxy, empty if there is none.
 
         Every change ends the `edition`.
         """
@@ -60,20 +60,20 @@ class Directory:
         self.by_vm_id: dict[str, Caller] = {}
         self._secret = secret
         self._proxies: set[str] = set()
-        """Addresses from which a request with a good signature has come."""
+        """Source addresses of requests with a valid signature."""
 
     def is_proxy(self, source: Source) -> bool:
-        """Tell whether a metadata proxy has proved that it is at `source`."""
+        """Tell whether a metadata proxy has sent a valid signature from `source`."""
         return not source.vm and source.address in self._proxies
 
     def forget_proxy(self, source: Source) -> None:
-        """Have a proxy prove itself again: its last connection was closed."""
+        """Require a new valid signature, because the proxy's last connection was closed."""
         self._proxies.discard(source.address)
 
     def put(self, guests: tuple[Guest, ...]) -> None:
-        """Take new guests, and what is now true of known ones."""
+        """Add new guests and update known ones."""
         self._edition.end()
-        # All let go before any claims, so that an address can change hands.
+        # All release first, so that an address can move to another VM.
         for guest in guests:
             if (caller := self.by_vm.get(guest.vm)) is not None:
                 self._release(caller)
@@ -81,14 +81,14 @@ class Directory:
             self._claim(guest)
 
     def drop(self, vm: str) -> None:
-        """Forget a VM; a repeated message does no harm."""
+        """Remove a VM; a repeated message has no effect."""
         self._edition.end()
         caller = self.by_vm.pop(vm, None)
         if caller is not None:
             self._release(caller)
 
     def concerned(self, guests: tuple[Guest, ...]) -> set[str]:
-        """Return the VMs that `put` would change, and whose addresses it would take."""
+        """Return the VMs that `put` would change, including those that lose addresses."""
         found: set[str] = set()
         for guest in guests:
             found.add(guest.vm)
@@ -100,7 +100,7 @@ class Directory:
         return found
 
     def find(self, source: Source) -> Caller | None:
-        """Return who is at `source`, where no signature decides."""
+        """Return the VM at `source`, for a request without a signature."""
         if source.vm:
             return self.by_vm.get(source.vm)
         return self.by_address.get(source.address)
@@ -108,35 +108,35 @@ class Directory:
     def identify(
         self, request: Request | None, source: Source
     ) -> tuple[Caller | None, bool]:
-        """Return who asks, and whether a signature decided it.
+        """Return the caller, and whether a signature identified it.
 
-        Without a request, only its address or its listener tells.
+        Without a request, only the address or the listener identifies it.
         """
         if request is not None and self.is_signed(request, source):
             return self.by_signature(request, source), True
         return self.find(source), False
 
     def is_signed(self, request: Request, source: Source) -> bool:
-        """Tell whether a signature decides who asks.
+        """Tell whether a signature must identify the caller.
 
-        Where a secret is set, a request that carries either header of the proxy
-        comes from the proxy or from a liar: its address must not count. A VM's
-        own listener knows better, and without a secret the headers mean nothing.
+        If a secret is set, a request with either header of the proxy comes from the
+        proxy or is spoofed, so its address must not count. A VM's own listener
+        identifies the VM in any case. Without a secret, the headers have no meaning.
         """
         if not self._secret or source.vm:
             return False
         return INSTANCE_HEADER in request.headers or SIGNATURE_HEADER in request.headers
 
     def by_signature(self, request: Request, source: Source) -> Caller | None:
-        """Return whom the metadata proxy vouches for; None: nobody.
+        """Return the VM that the metadata proxy's signature names; None: no such VM.
 
-        A good signature, for a VM or not, shows that the proxy is at `source`.
+        A valid signature, even without a VM, shows that the proxy is at `source`.
         """
         names = request.values(INSTANCE_HEADER)
         signatures = request.values(SIGNATURE_HEADER)
         if len(names) != 1 or len(signatures) != 1:
             return None
-        # Headers were read as Latin-1, which gives their bytes back unchanged.
+        # Headers were decoded as Latin-1, which encodes to the same bytes.
         caller = self.by_vm_id.get(names[0].lower())
         if caller is not None and caller.signed_as == names[0]:
             expected = caller.signature
@@ -153,7 +153,7 @@ class Directory:
     def _release(self, caller: Caller) -> None:
         guest = caller.guest
         for address in map(normal_address, guest.addresses):
-            # Unless another VM has claimed it since.
+            # Unless another VM has the address now.
             if self.by_address.get(address) is caller:
                 del self.by_address[address]
         if self.by_vm_id.get(guest.vm_id.lower()) is caller:
@@ -164,7 +164,7 @@ class Directory:
         if caller is None:
             caller = self.by_vm[guest.vm] = Caller(guest)
         elif caller.guest.view_id != guest.view_id:
-            # Epochs of different views have nothing to do with each other.
+            # Epochs of different views are unrelated.
             caller.greeted = -1
         caller.guest = guest
         for address in map(normal_address, guest.addresses):
@@ -173,12 +173,12 @@ class Directory:
 
 
 def normal_address(text: str) -> str:
-    """Return the one spelling of an IP address; another text as it is.
+    """Return the normal form of an IP address; any other text unchanged.
 
     An IPv6 socket shows an IPv4 client as `::ffff:192.0.2.4`, and a link-local
-    one with the interface, `fe80::1%eth0`.
+    address with its interface, `fe80::1%eth0`.
     """
     if ":" not in text:
-        # IPv4 has one spelling only.
+        # IPv4 addresses have only one form.
         return text
     return fields.normal_address(text.partition("%")[0])

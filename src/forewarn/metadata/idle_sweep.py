@@ -1,8 +1,8 @@
-"""One timer that looks at all connections, for those that have gone quiet.
+"""One timer that checks all connections for idle ones.
 
-A timer for each would cost a connection that asks once and goes as much as its
-answer does: 3 µs to set it and to cancel it. What is in a hurry, a request that
-has begun to come in, has a watchdog of its own.
+A timer for each connection would cost 3 µs to set and to cancel, as much as the
+response to a single request. A request that is being received has a separate
+timeout (`watchdog`).
 """
 
 import asyncio
@@ -11,34 +11,34 @@ from collections.abc import Collection, Iterator
 from typing import Protocol
 
 TOGETHER_MAX = 1_000
-"""Connections that are looked at before others have their turn: a fraction of a
-millisecond's worth."""
+"""Maximum number of connections that are checked in one iteration of the event loop: a
+fraction of a millisecond."""
 
 
 class Quiet(Protocol):
-    """Who may have gone quiet."""
+    """A connection that may be idle."""
 
     def look(self) -> None:
-        """Be looked at, once in each round."""
+        """Check whether it is idle, once in each sweep."""
         ...
 
 
 class Rounds:
-    """Looks at everybody again and again, as long as there is anybody."""
+    """Checks all connections periodically, as long as there are any."""
 
     def __init__(self, everybody: Collection[Quiet], *, seconds: float) -> None:
-        """Look at nobody yet; a round begins every so many seconds."""
+        """Do not start yet; a sweep begins every so many seconds."""
         self._everybody = everybody
         self._seconds = seconds
         self._timer: asyncio.Handle | None = None
 
     def begin(self) -> None:
-        """Go round from now on, unless that is so already."""
+        """Start the sweeps, unless they are running."""
         if self._timer is None:
             self._pause()
 
     def end(self) -> None:
-        """Go round no more."""
+        """Stop the sweeps."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

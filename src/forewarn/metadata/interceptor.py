@@ -1,9 +1,9 @@
 """The port of an interceptor between VMs and the endpoint, and its seam in a connection.
 
-An interceptor sees each request before the endpoint does, and each answer before the
-VM does. It can keep a request from arriving, replace the answer, and say how the
-bytes are sent. A service has none, and its connections only look whether there is
-one. A simulator plays faults and keeps its journal here.
+An interceptor sees each request before the endpoint does, and each response before the
+VM does. It can drop a request, replace the response, and control how the bytes are
+sent. A service has no interceptor. A simulator applies faults here and keeps its
+journal.
 
 An `Interception` is the seam: the part of one connection that asks the interceptor.
 Without a `Plan`, the bytes on the wire are the same as without an interceptor.
@@ -28,71 +28,71 @@ FLUSH_SECONDS = 0.02
 iteration, and a reset discards bytes that the client's kernel has not seen."""
 
 NOT_ARRIVED = Response(status=0, payload=b"")
-"""Stands for the genuine answer if the endpoint did not get the request."""
+"""A placeholder for the genuine response if the endpoint did not get the request."""
 
 Again: TypeAlias = Callable[[CachedResponse, float], bool]
-"""Asked for each request of a poller, with the I/O time: may the answer that stands be
-given once more? If so, that is noted, and counted against the limit."""
+"""Called for each repeated request of a poller, with the I/O time. Returns whether the
+cached response can be sent again; if so, it has recorded and counted the request."""
 
 
 class InterceptedRequest(NamedTuple):
-    """One request, as it arrives."""
+    """One request, at its arrival."""
 
     now: Micros
     """The model time."""
     io_time: float
-    """The loop's own seconds: they pass also where model time stands still."""
+    """Seconds of the event loop: they pass even if model time stands still."""
     source: Source
     vm: str
-    """The key of the VM that asks; empty: a stranger."""
+    """The key of the calling VM; empty: an unknown caller."""
     request: Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How fast an answer goes out."""
+    """The speed at which a response is sent."""
 
     size: int
-    """Bytes that go together."""
+    """Bytes of one part."""
     seconds: float
-    """Between two such parts."""
+    """Seconds between two parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is done with one request and its answer."""
+    """The treatment of one request and its response."""
 
     arrives: bool = True
-    """Whether the endpoint gets the request. If not, nothing comes of it: the
-    approval in it is lost, and the VM was not seen."""
+    """Whether the endpoint gets the request. If not, the request has no effect: its
+    approval is lost, and the VM does not count as active."""
     in_full: bool = False
-    """The endpoint is asked as if `If-None-Match` had not been sent."""
+    """The endpoint gets the request without `If-None-Match`."""
     delay_seconds: float = 0.0
-    """Before the answer goes out; it is made at once."""
+    """Delay before the response is sent; the response itself is made at once."""
     pace: Pace | None = None
     cut_after: int | None = None
-    """The connection is reset after this many bytes of the answer, or after half
-    of it where it has no more."""
+    """The connection is reset after this many bytes of the response, or after half
+    of it if it is not longer."""
 
 
 class Interceptor(Protocol):
-    """Who stands in front of the endpoint. It is called on the server's loop."""
+    """A simulator's component in front of the endpoint, called on the server's loop."""
 
     def refuses(self, source: Source, vm: str) -> bool:
-        """Tell whether a new connection is reset; `vm` as in a visit."""
+        """Tell whether a new connection is reset; `vm` as in `InterceptedRequest`."""
         ...
 
     def take(self, visit: InterceptedRequest) -> Plan | None:
-        """Say what is done with a request; None: it takes its usual way."""
+        """Return the treatment of a request; None: the usual one."""
         ...
 
     def answer(
         self, visit: InterceptedRequest, plan: Plan | None, genuine: Response | None
     ) -> Response | None:
-        """Return what is sent in the place of `genuine`, which may be itself.
+        """Return the response to send instead of `genuine`, or `genuine` itself.
 
-        `genuine` is None where the request did not arrive. To return None is to
-        say nothing, on a connection that stays, or is reset if the plan says so.
+        `genuine` is None if the request did not arrive. With the result None, nothing
+        is sent; the connection stays open, or is reset if the plan says so.
         """
         ...
 
@@ -104,21 +104,21 @@ class Interceptor(Protocol):
         now: Micros,
         monotonic: float,
     ) -> Again | None:
-        """Return what is asked, while `standing` is there, when `visit` comes again.
+        """Return the function to call, while `standing` is valid, if `visit` is repeated.
 
-        None: it is handled anew each time. The present instant is given as model
-        time and as I/O time, so that one can be told of the other.
+        None: each repetition is handled as a new request. The present instant is given
+        as model time and as I/O time, so that one can be converted to the other.
         """
         ...
 
     def unanswered(self, visit: InterceptedRequest, plan: Plan | None) -> None:
-        """Hear that the client went before its answer was there."""
+        """Record that the client left before its response was sent."""
         ...
 
     def unread(
         self, source: Source, vm: str, request: Request | None, refusal: Response
     ) -> None:
-        """Hear of a request that was refused before it was read in full."""
+        """Record a request that was refused before it was read in full."""
         ...
 
 
@@ -127,23 +127,23 @@ class Wire(Protocol):
 
     @property
     def source(self) -> Source:
-        """Return where the client is, and to whose listener it came."""
+        """Return the address of the client, and the VM of the listener."""
         ...
 
     def hold_back(self, answer: "asyncio.Future[Any]", *, forever: bool) -> None:
-        """Answer nothing else until `end_answer`; `forever`: until the client leaves."""
+        """Send no other response until `end_answer`; `forever`: until the client leaves."""
         ...
 
     def render(self, received: Received, response: Response) -> tuple[bytes, bool]:
-        """Return the bytes of an answer, and whether it is the last."""
+        """Return the bytes of a response, and whether it is the last."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Send some bytes of an answer."""
+        """Send some bytes of a response."""
         ...
 
     def end_answer(self, response: Response, *, closes: bool) -> None:
-        """Go on after an answer whose bytes were sent."""
+        """Continue after a response whose bytes were sent."""
         ...
 
     def reset(self) -> None:
@@ -168,18 +168,18 @@ class Interception:
     def __init__(
         self, interceptor: Interceptor, endpoint: Endpoint, clock: Clock, wire: Wire
     ) -> None:
-        """Ask `interceptor` about all that passes on `wire`."""
+        """Consult `interceptor` about all requests and responses on `wire`."""
         self._interceptor = interceptor
         self._endpoint = endpoint
         self._clock = clock
         self._wire = wire
         self._visit: InterceptedRequest | None = None
-        """The current request, until its answer is decided."""
+        """The current request, until its response is decided."""
         self._plan: Plan | None = None
         self._genuine: InterceptedRequest | None = None
-        """The last request, if it got the genuine answer at once."""
+        """The last request, if it got the genuine response at once."""
         self._sending: asyncio.Task[None] | None = None
-        """The task that sends an answer slowly."""
+        """The task that sends a response slowly."""
 
     def refuses(self) -> bool:
         """Tell whether the new connection is reset."""
@@ -203,7 +203,7 @@ class Interception:
         return request if plan.arrives else None
 
     def give(self, received: Received, response: Response) -> Response | None:
-        """Return the answer to send now; None: nothing is sent now."""
+        """Return the response to send now; None: send nothing now."""
         visit, plan = self._visit, self._plan
         self._visit = self._plan = None
         if visit is None:
@@ -217,11 +217,11 @@ class Interception:
             silence = asyncio.get_running_loop().create_future()
             self._wire.hold_back(silence, forever=True)
             return None
-        assert plan is not None, "an answer without a plan was sent"
+        assert plan is not None, "only a plan changes how a response is sent"
         if not (plan.delay_seconds or plan.pace or plan.cut_after is not None):
             return given
         if plan.cut_after is None:
-            assert given is not None, "only an answer that is cut can be missing"
+            assert given is not None, "only a cut response can be missing"
             work = self._send_slowly(received, given, plan)
         else:
             work = self._cut(received, given, plan, plan.cut_after)
@@ -232,7 +232,7 @@ class Interception:
     def repeat(
         self, standing: CachedResponse, *, now: Micros, monotonic: float
     ) -> Callable[[float], bool] | None:
-        """Return what `holds` is asked instead of `standing`; None: do not cache it."""
+        """Return the function that replaces `standing.holds`; None: do not cache."""
         if self._genuine is None:
             return None
         again = self._interceptor.repeating(
@@ -248,7 +248,7 @@ class Interception:
         )
 
     def leave(self) -> None:
-        """Stop, and report a request that was not answered: the client is gone."""
+        """Stop, and report a request without a response, because the client left."""
         if self._sending is not None:
             self._sending.cancel()
         visit, plan = self._visit, self._plan

@@ -1,7 +1,7 @@
-"""GET /metadata/forewarn/events: what a VM may read of its own events, opt-in.
+"""GET /metadata/forewarn/events: the details of a VM's own events, if enabled.
 
-An extension: its path and its api-versions are not Azure's. The checks and the
-errors are those of the other routes; the answer is control's, asked each time.
+This is an extension: its path and its api-versions are not Azure's. It has the checks
+and the errors of the other routes. Control gives the response to each request.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ PATH = ("metadata", "forewarn", "events")
 
 @dataclass(frozen=True, slots=True)
 class OwnRead:
-    """GET of the caller's own events; as a question: have control tell them."""
+    """GET of the caller's event details; also the question to control for them."""
 
 
 OwnRoute: TypeAlias = OwnRead | Response
 
 
 def route(method: str, version: str) -> OwnRoute:
-    """Return what a request for the path asks for, or the error that it deserves."""
+    """Return the route of a request for the path, or its error response."""
     if method != "GET":
         return answers.READ_ONLY
     if version not in own_events.VERSIONS:
@@ -34,7 +34,7 @@ def route(method: str, version: str) -> OwnRoute:
 
 
 def answer(told: OwnEvents | None) -> Response:
-    """Return the answer; None: the VM is gone."""
+    """Return the response; None: the VM was deleted."""
     if told is None:
         return answers.NOT_FOUND
     return build(200, vms.render(told))

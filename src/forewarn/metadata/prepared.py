@@ -1,8 +1,7 @@
-"""Documents as bytes, made before they are asked for.
+"""Documents as bytes, rendered before a request needs them.
 
-A view's bytes are shared by all its VMs, and an empty document's by all views
-that stand at the same incarnation: a quiet fleet of standalone VMs costs next to
-nothing.
+All VMs of a view share its bytes. All views with the same incarnation share the empty
+document, so an idle fleet of standalone VMs costs almost no memory.
 """
 
 import weakref
@@ -16,7 +15,7 @@ from forewarn.protocol.versions import VERSIONS, ApiVersion
 
 
 class PreparedDocument:
-    """One incarnation of a document, in each version that was asked for."""
+    """One incarnation of a document, in each requested version."""
 
     __slots__ = (
         "__weakref__",
@@ -28,7 +27,7 @@ class PreparedDocument:
     )
 
     def __init__(self, incarnation: int, events: tuple[Event, ...]) -> None:
-        """Hold the content; no version is rendered yet."""
+        """Store the content; render no version yet."""
         self.incarnation = incarnation
         self.events = events
         self.tag = str(incarnation)
@@ -36,7 +35,7 @@ class PreparedDocument:
         self._answers: list[Response | None] = [None] * len(VERSIONS)
 
     def answer(self, version: ApiVersion) -> Response:
-        """Return the full answer in `version`, rendered at its first use."""
+        """Return the full response in `version`, rendered at its first use."""
         answer = self._answers[version.order]
         if answer is None:
             body = documents.render(self.incarnation, self.events, version)
@@ -49,10 +48,10 @@ class PreparedDocument:
 
 
 class Preparer:
-    """Makes prepared documents, and shares those that are equal."""
+    """Creates prepared documents, and shares empty ones."""
 
     def __init__(self) -> None:
-        """Begin with none; a shared one is kept as long as a view holds it."""
+        """Start empty; a shared document exists as long as a view uses it."""
         self._empty: weakref.WeakValueDictionary[int, PreparedDocument] = (
             weakref.WeakValueDictionary()
         )
@@ -69,25 +68,25 @@ class Preparer:
 
 
 class ServedView:
-    """A view as the endpoint serves it now."""
+    """A view as the endpoint serves it."""
 
     __slots__ = ("document", "enabled", "epoch", "ready_at", "used", "view_id")
 
     def __init__(self, view_id: str) -> None:
-        """Begin before every message: whatever comes is newer."""
+        """Start before the first message: any snapshot is newer."""
         self.view_id = view_id
         self.enabled = False
         self.epoch = -1
         self.ready_at: Micros = 0
         self.document: PreparedDocument | None = None
         self.used = 0
-        """Bits of the versions that were asked for."""
+        """The requested versions, as bits."""
 
     def is_older_than(self, snapshot: ViewSnapshot) -> bool:
-        """Tell whether `snapshot` says something new.
+        """Tell whether `snapshot` is newer.
 
-        Messages may come twice or late. A higher epoch always wins. Within an
-        epoch the incarnation only rises, and disabling is the end.
+        Messages may arrive twice or late. A higher epoch is always newer. Within an
+        epoch, the incarnation only rises, and disabling is the last change.
         """
         if snapshot.epoch != self.epoch:
             return snapshot.epoch > self.epoch
@@ -96,12 +95,12 @@ class ServedView:
         assert self.document is not None, "an enabled view has a document"
         if not snapshot.enabled:
             return True
-        # The delay of the first answer may end before its time, and is never put off.
+        # The delay of the first response may end early, and is never extended.
         mine = self.document.incarnation, -self.ready_at
         return (snapshot.incarnation, -snapshot.ready_at) > mine
 
     def take(self, snapshot: ViewSnapshot, *, preparer: Preparer) -> None:
-        """Serve `snapshot` from now on, ready in the versions that are in use."""
+        """Serve `snapshot` from now on, rendered in the versions in use."""
         self.enabled = snapshot.enabled
         self.epoch = snapshot.epoch
         self.ready_at = snapshot.ready_at

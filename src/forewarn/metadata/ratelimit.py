@@ -1,50 +1,49 @@
-"""How often one VM may ask (clause 1.9): a bucket of tokens each.
+"""The rate limit of each VM (clause 1.9), as a token bucket.
 
-A bucket is kept as the time at which it will be full again: taking a token moves
-that time on, and waiting comes to it. That is two comparisons and an addition for
-a request, with nothing to refill.
+A bucket stores the time at which it will be full again. Taking a token moves that
+time forward. A request costs two comparisons and an addition, and nothing is refilled.
 
-`admin.pace` and `admin.throttle` keep their buckets in the same way. This one is apart
-because it is on the path of every GET: the bucket is found with its VM and not by a
-name, a refusal changes nothing, and a request can cost more than one token and get
-tokens back.
+`admin.pace` and `admin.throttle` store their buckets in the same way. This module is
+separate because it is on the path of every GET. The bucket belongs to its VM instead of
+a name, a refusal changes nothing, and a request can cost several tokens and get them
+back.
 """
 
 import math
 
 _ROUNDING = 0.001
-"""Tokens that may be missing from a whole one: what adding fractions loses."""
+"""Tolerance in tokens, for the rounding of added fractions."""
 
 
 class Bucket:
-    """What one VM has left; full when it is new."""
+    """The remaining tokens of one VM; a new bucket is full."""
 
     __slots__ = ("full_at",)
 
     def __init__(self) -> None:
-        """Begin full, since ever."""
+        """Start full."""
         self.full_at = -math.inf
 
 
 class RateLimit:
-    """So many requests a second, and as many at once."""
+    """A limit of requests per second, and of as many at once."""
 
     __slots__ = ("_interval", "_longest")
 
     def __init__(self, per_second: float) -> None:
-        """Set the limit; 0 is none."""
-        # A limit below one a second must still let a single request through.
+        """Set the limit; 0 is no limit."""
+        # A limit below one per second must still allow a single request.
         burst = max(1.0, per_second)
         self._interval = 1 / per_second if per_second else 0.0
         self._longest = (burst - 1.0 + _ROUNDING) * self._interval
-        """Seconds to full at which there is one token still."""
+        """Maximum seconds to full at which one token is left."""
 
     def has(self, bucket: Bucket, monotonic: float) -> bool:
         """Tell whether `allows` would take a token."""
         return bucket.full_at - monotonic <= self._longest
 
     def allows_cost(self, bucket: Bucket, monotonic: float, cost: float) -> bool:
-        """Take `cost` tokens, or none; False: too few were left.
+        """Take `cost` tokens, or none; False: there are too few.
 
         A full bucket is enough for any cost.
         """
@@ -60,7 +59,7 @@ class RateLimit:
         bucket.full_at -= cost * self._interval
 
     def allows(self, bucket: Bucket, monotonic: float) -> bool:
-        """Take a token at the I/O time `monotonic`; False: none was left."""
+        """Take a token at the I/O time `monotonic`; False: there is none."""
         full_at = bucket.full_at
         if full_at < monotonic:
             full_at = monotonic

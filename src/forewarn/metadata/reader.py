@@ -1,11 +1,12 @@
-"""Bytes in, requests out: HTTP/1 on httptools, with limits, and no socket.
+"""Bytes in, requests out: HTTP/1 on httptools, with limits and without a socket.
 
-A reader never raises: what cannot be understood becomes a refusal, after which it
-reads nothing more. Whatever makes the end of a request doubtful is refused, since
-the next request would start where an attacker wants it (RFC 9112, 6.3).
+A reader never raises. An invalid request becomes a refusal, after which the reader
+stops. It refuses every request whose end is ambiguous, because an attacker could then
+choose where the next request starts (RFC 9112, 6.3).
 
-The parser is a little more generous than RFC 9112. So it is given one request at a
-time, its head in one piece, and the lines that say what follows are checked first.
+The parser accepts slightly more than RFC 9112. The reader therefore gives it one request
+at a time, with the head in one piece, and first checks the lines that determine the
+framing.
 """
 
 import re
@@ -31,8 +32,8 @@ _PARSED_VERBS = frozenset(
     [b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"CONNECT"]
 )
 _STAND_IN = b"POST"
-"""What the parser is shown for any other verb: it refuses those that it has never
-heard of, but they are verbs nevertheless, and judged in their turn (1.6)."""
+"""The verb that the parser gets instead of any other verb. It refuses unknown verbs,
+but these must get their response in the order of the checks (1.6)."""
 
 _BLANKS = re.compile(rb"[\r\n]*")
 _BARE_LF = re.compile(rb"(?<!\r)\n")
@@ -44,8 +45,8 @@ _CHUNK_LINE = re.compile(
 )
 
 _UPGRADE = re.compile(rb"\r\nupgrade:[\t\x20-\x7e\x80-\xff]*(?=\r\n)", re.IGNORECASE)
-"""A server may ignore the offer (RFC 9110, 7.8), but the parser would skip the
-request's body for it. Java's client makes it with every first request."""
+"""A server may ignore the Upgrade header (RFC 9110, 7.8), but the parser would then skip
+the request's body. Java's client sends this header with every first request."""
 
 
 class Received(NamedTuple):
@@ -53,65 +54,65 @@ class Received(NamedTuple):
 
     request: Request
     keep: bool
-    """The client wants the connection to stay open."""
+    """The client asks to keep the connection open."""
 
 
 class Refused(NamedTuple):
-    """A request that was not, and the last answer of its connection."""
+    """A request that was not read in full, and the last response of its connection."""
 
     response: Response
     request: Request | None = None
-    """As far as it was read; None: not even its head."""
+    """The part that was read; None: the head is incomplete."""
 
 
 class _RefusalError(Exception):
-    """Ends the parser's work from inside one of its callbacks."""
+    """Stops the parser from inside one of its callbacks."""
 
 
 class RequestReader:
-    """The requests of one connection, in their order."""
+    """The requests of one connection, in order."""
 
-    # Made at the first byte: many connections send only what is known already.
+    # Created at the first byte: many connections send only cached requests.
     _parser: httptools.HttpRequestParser
 
     def __init__(self, judge: Callable[[Request], Response | None]) -> None:
-        """Begin; `judge` tells why the body after a head is not to be read."""
+        """Start; `judge` returns the refusal of a request whose body must not be read."""
         self.ready: deque[Received | Refused] = deque()
         self.in_head = False
         self.in_body = False
         self.awaits_continue = False
-        """The client sends its body only after `100 Continue`."""
+        """The client sends the body only after `100 Continue`."""
         self.begun = 0
-        """Requests that have begun so far."""
+        """Number of requests that have begun so far."""
         self.is_done = False
-        """Nothing more is read: refused, or the client said that it closes."""
+        """Reading has ended: a request was refused, or the client announced a close."""
         self._judge: Callable[[Request], Response | None] = judge
         self._refusal: Response | None = None
         self._has_parser = False
         self._kept = b""
-        """The beginning of a head or a line whose end has not come."""
+        """The beginning of a head or line whose end was not received yet."""
         self._data = b""
-        """What has come and is not read yet, from `_at` on."""
+        """The received data that was not read yet, from `_at` on."""
         self._at = 0
         self._verb = b""
         self._http10 = False
         self._clear()
 
     def _clear(self) -> None:
-        """Forget the last request."""
+        """Reset the state of the last request."""
         self._left = 0
-        """Bytes of the body, or of its chunk, that are still to come."""
+        """Remaining bytes of the body or of its chunk."""
         self._chunks = 0
         self._tail = b""
-        """In the trailers of a body in chunks: the last of what was read."""
+        """In the trailers of a chunked body: the last bytes that were read."""
         self._was_offered = False
-        """Another protocol, by an Upgrade header."""
+        """The request has an Upgrade header."""
         self._target = b""
         self._headers: dict[str, tuple[str, ...]] = {}
         self._header_count = 0
         self._head_bytes = 0
         self._framed_bytes = 0
-        """Bytes of the body that were read, with what chunks and trailers cost."""
+        """Bytes of the body that were read, including chunk lines and trailers."""
         self._body: list[bytes] = []
         self._body_bytes = 0
 
@@ -122,7 +123,7 @@ class RequestReader:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nothing is left of what was read."""
+        """Tell whether there is no unfinished request and no data."""
         return not (self.in_head or self.in_body or self.ready or self._data)
 
     @property
@@ -132,7 +133,7 @@ class RequestReader:
 
     @property
     def unfinished(self) -> Request | None:
-        """Return the request whose body is still to come, as far as it was read."""
+        """Return the request with an incomplete body, as far as it was read."""
         return self._make_request() if self.in_body else None
 
     def feed(self, data: bytes) -> None:
@@ -141,7 +142,7 @@ class RequestReader:
         self.read_on(requests=sys.maxsize, steps=sys.maxsize)
 
     def take(self, data: bytes) -> None:
-        """Keep `data` for `read_on`."""
+        """Store `data` for `read_on`."""
         if self.is_done:
             return
         kept = self._kept or self._data[self._at :]
@@ -164,7 +165,7 @@ class RequestReader:
                 steps -= 1
                 at = self._read_body(data, at) if self.in_body else self._go(data, at)
         except httptools.HttpParserUpgrade:
-            # CONNECT: what follows might be in another protocol already.
+            # CONNECT: the data after it may be in another protocol.
             self._close_after_last()
         except (httptools.HttpParserError, _RefusalError):
             self._end(self._refusal or answers.MALFORMED)
@@ -174,7 +175,7 @@ class RequestReader:
             self._at = 0
 
     def close(self) -> None:
-        """Read nothing more, and let go of what holds on to the connection."""
+        """Stop reading, and drop the references to the connection."""
         self.is_done = True
         self._data = b""
         self._judge = lambda _request: None
@@ -202,7 +203,7 @@ class RequestReader:
         return read(data, at)
 
     def _parse_body(self, data: bytes, at: int, end: int) -> None:
-        """Parse a part of the body, or of what comes with it, and count it."""
+        """Parse a part of the body or of its framing, and count it."""
         self._framed_bytes += end - at
         if self._framed_bytes > limits.MESSAGE_BYTES_MAX:
             self._refuse(answers.BODY_TOO_LARGE)
@@ -244,14 +245,14 @@ class RequestReader:
         size = int(line[1], 16)
         if size > limits.BODY_BYTES_MAX:
             self._refuse(answers.BODY_TOO_LARGE)
-        # A chunk has the end of a line after it; the last has trailers.
+        # A line end follows a chunk; trailers follow the last one.
         self._left = size + len(_LINE_END) if size else 0
         self._tail = b"" if size else _LINE_END
         self._parse_body(data, at, end)
         return end
 
     def _read_trailers(self, data: bytes, at: int) -> int:
-        # The empty line that ends them may have begun in what came before.
+        # The empty line at their end may have begun in earlier data.
         window = self._tail + data[at:]
         found = window.find(_HEAD_END)
         end = len(data)
@@ -262,9 +263,9 @@ class RequestReader:
         return end
 
     def _keep(self, data: bytes, at: int) -> None:
-        """Wait for the end of a head or a line, unless it cannot be right."""
+        """Wait for the end of a head or line, unless it is already invalid."""
         kept = self._kept = data[at:]
-        # Who is wrong already is told at once, and does not wait for a time-out.
+        # An invalid request is refused at once, without a timeout.
         if _BARE_LF.search(kept):
             self._refuse(answers.MALFORMED)
         if self.in_body:
@@ -321,13 +322,13 @@ class RequestReader:
     # What follows is called by the parser.
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the target."""
+        """Append a part of the target."""
         self._target += url
         if len(self._target) > limits.TARGET_BYTES_MAX:
             self._refuse(answers.TARGET_TOO_LONG)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header, or a trailer, which counts and is forgotten."""
+        """Store a header; only count a trailer."""
         self._head_bytes += len(name) + len(value) + len(": \r\n")
         if self._head_bytes > limits.HEAD_BYTES_MAX:
             self._refuse(answers.HEAD_TOO_LARGE)
@@ -341,7 +342,7 @@ class RequestReader:
         self._headers[key] = (*self._headers.get(key, ()), text)
 
     def on_headers_complete(self) -> None:
-        """Judge the head by itself; what it asks for is judged elsewhere."""
+        """Check the head itself; other modules check the requested path."""
         self.in_head = False
         self.in_body = True
         version = self._parser.get_http_version()
@@ -365,7 +366,7 @@ class RequestReader:
             self._refuse(answers.MALFORMED)
         if codings and codings[0].lower() != "chunked":
             self._refuse(answers.MALFORMED)
-        # The parser has refused everything but digits.
+        # The parser accepts only digits.
         self._left = int(lengths[0]) if lengths else 0
         if self._left > limits.BODY_BYTES_MAX:
             self._refuse(answers.BODY_TOO_LARGE)
@@ -379,16 +380,16 @@ class RequestReader:
         self.awaits_continue = True
 
     def _check_caller(self) -> None:
-        """Refuse a body before any of it is kept, where its head says enough."""
+        """Refuse a body before any of it is stored, if the head is enough to decide."""
         has_body = self._left or "transfer-encoding" in self._headers
         if has_body or self.awaits_continue:
             refusal = self._judge(self._make_request())
             if refusal is not None:
-                # The body is on its way, or may come although no 100 was sent.
+                # The body may arrive although no 100 was sent.
                 self._refuse(refusal)
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Append a part of the body."""
         self.awaits_continue = False
         self._body_bytes += len(body)
         if self._body_bytes > limits.BODY_BYTES_MAX:
@@ -396,7 +397,7 @@ class RequestReader:
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        """Hand the request out."""
+        """Add the complete request to `ready`."""
         self.in_body = self.awaits_continue = False
         self._left = 0
         keep = self._parser.should_keep_alive() and not (
@@ -407,9 +408,9 @@ class RequestReader:
         self.is_done = not keep
 
     def _is_closing(self) -> bool:
-        """Tell whether an HTTP/1.0 client says close, whatever else it says.
+        """Tell whether an HTTP/1.0 client sent `close`, with or without other options.
 
-        The parser believes its `keep-alive`, but `close` wins (RFC 9112, 9.3).
+        The parser applies `keep-alive`, but `close` takes precedence (RFC 9112, 9.3).
         """
         if not self._http10:
             return False
@@ -417,13 +418,13 @@ class RequestReader:
         return any(option.strip(" \t") == "close" for option in options)
 
     def _is_switching(self) -> bool:
-        """Tell whether what follows might be in another protocol already."""
+        """Tell whether the data after the request may be in another protocol."""
         options = ",".join(self._headers.get("connection", ()))
         return self._was_offered and "upgrade" in options.lower()
 
 
 def _skip_blanks(data: bytes, at: int) -> int:
-    """Return where the next request begins: empty lines before it are nothing."""
+    """Return where the next request begins; skip empty lines before it."""
     found = _BLANKS.match(data, at)
-    assert found is not None, "nothing matches too"
+    assert found is not None, "the pattern also matches nothing"
     return found.end()

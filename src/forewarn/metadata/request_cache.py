@@ -1,10 +1,10 @@
-"""Whole requests that were read before, by their bytes.
+"""A cache of whole requests by their bytes.
 
-A fleet's pollers send the same few requests all day, on connections that stay and
-on new ones. What such a request asks for is found by its bytes alone, without the
-parser; who asks, how often, and the answer are decided anew each time. A request is
-learnt when it comes for the second time: clients that give each request an id of its
-own would push out those of all others.
+A fleet's pollers send the same few requests all day, on kept and on new connections.
+The bytes are enough to find the route of such a request, without the parser. Caller,
+rate limit and response are decided for each request. The cache stores a request at its
+second arrival. Otherwise clients that put a unique ID into each request would displace
+the requests of all others.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from forewarn.metadata.routes import Read
 
 
 class Known(NamedTuple):
-    """What some bytes say, wherever they came from."""
+    """A cached request, which holds for any source."""
 
     data: bytes
     received: Received
@@ -23,20 +23,20 @@ class Known(NamedTuple):
 
 
 class KnownRequests:
-    """The requests that all connections of a server have learnt."""
+    """The cached requests of all connections of a server."""
 
     __slots__ = ("_known", "_once", "find")
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start empty."""
         self._known: dict[bytes, Known] = {}
         self._once: set[int] = set()
-        """Hashes of requests that came once."""
+        """Hashes of requests that arrived once."""
         self.find = self._known.get
-        """Return what the bytes are known to say, or None."""
+        """Return the cached request with these bytes, or None."""
 
     def learn(self, known: Known) -> None:
-        """Remember a request that stood alone, if it came before; forget the oldest."""
+        """Store a single request at its second arrival; remove the oldest if full."""
         if len(known.data) > limits.KNOWN_BYTES_MAX:
             return
         seen = hash(known.data)

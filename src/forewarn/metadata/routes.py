@@ -1,7 +1,7 @@
-"""What a request asks for: the checks of clause 1.6, in their order.
+"""The routes of requests: the checks of clause 1.6, in their order.
 
-A route is the same whoever asks, so a connection that repeats its bytes keeps it.
-Who asks, how often, and what the answer is, are decided elsewhere.
+A route does not depend on the caller, so the route of a cached request can be reused.
+Other modules decide about the caller, the rate limit and the response.
 """
 
 import re
@@ -25,14 +25,14 @@ class Read:
 
     version: ApiVersion
     tags: frozenset[str] = frozenset()
-    """What `If-None-Match` lists, without quotes."""
+    """The tags of `If-None-Match`, without quotes."""
     wait: int | None = None
-    """Seconds to wait for a change at most; None: it did not say."""
+    """Maximum seconds to wait for a change; None: the request has no `wait`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """POST: the body is still to be read."""
+    """POST of an approval; its body is parsed later."""
 
     version: ApiVersion
 
@@ -65,8 +65,8 @@ _UNGUARDED = [
 _NO_TAGS: frozenset[str] = frozenset()
 
 _TARGETS_MAX = 256
-"""Targets whose reading is remembered: a fleet's clients use about ten between
-them. At most 8 KiB each, so what a hostile one fills it with stays small."""
+"""Maximum number of cached targets: the clients of a fleet use about ten. Each has at
+most 8 KiB, so a hostile client can use little memory."""
 
 _SECONDS = re.compile(rf"[0-9]{{1,{WAIT_DIGITS_MAX}}}")
 _TAG = re.compile(r'(?:W/)?"([^"]*)"|([^\s,"]+)')
@@ -79,12 +79,12 @@ def route(
     longest_wait: int = 0,
     own: bool = False,
 ) -> Route | Response:
-    """Return what `request` asks for, or the error that its head deserves.
+    """Return the route of `request`, or its error response.
 
-    `signed` requests come from a metadata proxy that proved itself and adds
-    X-Forwarded-For; from anybody else that header is refused (clause 1.7).
-    Where `longest_wait` is 0 seconds, `wait` is no more than any other parameter
-    that nobody knows. Without `own`, so is the path of a VM's own events.
+    `signed` requests come from a metadata proxy with a valid signature, which adds
+    X-Forwarded-For. That header is refused from other callers (clause 1.7). If
+    `longest_wait` is 0 seconds, `wait` is ignored, as any unknown parameter is. Without
+    `own`, the path of event details does not exist.
     """
     if not signed and request.values("x-forwarded-for"):
         return answers.FORWARDED
@@ -106,7 +106,7 @@ def route(
 class _Target(NamedTuple):
     path: tuple[str, ...]
     version: str
-    """Empty where it is missing, or asked for more than once."""
+    """Empty if it is missing or given more than once."""
     formats: tuple[str, ...]
     waits: tuple[str, ...]
 
@@ -158,13 +158,13 @@ def _route_instance(request: Request, target: _Target) -> Route | Response:
 
 
 def _segments(path: str) -> tuple[str, ...]:
-    # A proxy's form, `http://169.254.169.254/metadata/...`, names the same path.
+    # The form for proxies, `http://169.254.169.254/metadata/...`, is the same path.
     if path[:7].lower() == "http://":
         path = "/" + path[7:].partition("/")[2]
-    # Decoded after the split, so that an encoded slash separates nothing.
+    # Decode after the split, so that an encoded slash is not a separator.
     root, *names = [unquote(part).lower() for part in path.split("/")]
-    # One slash at the end is what clients write who join URLs by hand; Azure's
-    # own pages write `/metadata/instance/` too. No other variant is guessed.
+    # Clients that join URLs by hand write one slash at the end, and so do Azure's
+    # pages (`/metadata/instance/`). No other variant is accepted.
     if len(names) > 1 and not names[-1]:
         names.pop()
     return tuple(names) if not root else ()
@@ -176,8 +176,8 @@ def _has_metadata_header(request: Request) -> bool:
 
 
 def _tags(request: Request) -> frozenset[str]:
-    # `*` stays in the set and equals no incarnation: 304 to it would leave a
-    # client that has nothing with nothing.
+    # `*` stays in the set and equals no incarnation: a client without a document
+    # must not get 304.
     values = request.values("if-none-match")
     if not values:
         return _NO_TAGS

@@ -1,4 +1,4 @@
-"""The listeners: one for all VMs, or one for each, added and removed at run time."""
+"""The listeners: one for all VMs, or one for each VM, added and removed at run time."""
 
 import asyncio
 import contextlib
@@ -20,13 +20,13 @@ from forewarn.metadata.interceptor import Interceptor
 from forewarn.metadata.limits import Limits
 
 Address: TypeAlias = tuple[str, int]
-"""A host and a port; port 0 lets the system choose."""
+"""A host and a port; with port 0, the system chooses one."""
 
 logger = logging.getLogger("forewarn.metadata")
 
 
 class Server:
-    """The metadata endpoint on sockets. It is made and used on a running loop."""
+    """The metadata endpoint on sockets. It is created and used on a running loop."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Server:
         bounds: Limits | None = None,
         interceptor: Interceptor | None = None,
     ) -> None:
-        """Serve `endpoint`, asking control through `gateway`; listen nowhere yet.
+        """Serve `endpoint` with control behind `gateway`; do not listen yet.
 
         Without a `gateway`, `attach` one before the endpoint is opened.
 
@@ -54,20 +54,20 @@ class Server:
         self._guests: dict[str, tuple[Address, asyncio.Server]] = {}
 
     def attach(self, gateway: ControlGateway) -> None:
-        """Ask control through `gateway` from now on."""
+        """Use control through `gateway` from now on."""
         self._hub.gateway = gateway
 
     async def serve_shared(self, host: str, port: int) -> Address:
-        """Listen for every VM, known by its address; return what was bound.
+        """Listen for all VMs, identified by their address; return the bound address.
 
-        Raises OSError where the address cannot be had.
+        Raises OSError if the address is not available.
         """
         assert self._shared is None, "there is one shared listener"
         self._shared = await self._listen((host, port), vm="")
         return bound(self._shared)
 
     async def serve_guest(self, vm: str, host: str, port: int) -> Address:
-        """Listen for `vm` alone: whoever reaches the port is that VM."""
+        """Listen for `vm` only: every client of the port counts as that VM."""
         assert vm not in self._guests, "a VM has one listener"
         listener = await self._listen((host, port), vm=vm)
         self._guests[vm] = ((host, port), listener)
@@ -77,10 +77,10 @@ class Server:
     async def set_guest_listeners(
         self, wanted: Mapping[str, Address]
     ) -> dict[str, OSError]:
-        """Make the VMs' own listeners these; return those that could not be had.
+        """Add and remove listeners of single VMs; return the failed ones.
 
-        What is there already stays untouched, with its connections. Call it
-        again to retry: a port may be free later.
+        Existing listeners that are still wanted keep their connections. Call it
+        again to retry, because a port may be free later.
         """
         for vm in [vm for vm, (at, _) in self._guests.items() if wanted.get(vm) != at]:
             _, listener = self._guests.pop(vm)
@@ -96,12 +96,14 @@ class Server:
             try:
                 await self.serve_guest(vm, host, port)
             except OSError as error:
-                logger.warning("no listener for %r at %s:%d: %s", vm, host, port, error)
+                logger.warning(
+                    "cannot listen for VM %r at %s:%d: %s", vm, host, port, error
+                )
                 failed[vm] = error
         return failed
 
     def addresses(self) -> dict[str, Address]:
-        """Return what is bound, by VM; the shared listener is at the empty name."""
+        """Return the bound addresses by VM; the shared listener has the empty name."""
         found = {vm: bound(listener) for vm, (_, listener) in self._guests.items()}
         if self._shared is not None:
             found[""] = bound(self._shared)
@@ -110,16 +112,16 @@ class Server:
     def connection(self, vm: str) -> Connection:
         """Return the server's end of a new connection to `vm`.
 
-        For a listener of somebody else, which outlives this server. A name that no VM
-        has is answered as an unknown caller is.
+        It is for a listener outside this server, which outlives it. If no VM has the
+        name, the client is an unknown caller.
         """
         return Connection(self._hub, vm)
 
     def hand_over(self, other: "Server", names: Mapping[str, str]) -> None:
-        """Leave connections on which nothing is under way to another server.
+        """Pass idle connections to another server.
 
-        `names` has for the name that a connection came to the one that it comes to
-        there; the connections of other names stay.
+        `names` maps the names of this server's listeners to those of the other
+        server; connections with other names stay.
         """
         for connection in [*self._hub.connections]:
             name = names.get(connection.source.vm)
@@ -130,25 +132,25 @@ class Server:
 
     @property
     def open_connections(self) -> int:
-        """Return how many connections are open, for the metrics."""
+        """Return the number of open connections, for the metrics."""
         return self._hub.open
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """Return how many connections were refused, by why, for the metrics."""
+        """Return the number of refused connections by reason, for the metrics."""
         return self._hub.refused
 
     def wake(self) -> None:
-        """Answer what was held for a time that has come, after the clock jumped."""
+        """Send delayed responses that are due, after the clock jumped."""
         self._hub.dates.forget()
         self._hub.holds.wake()
         self._hub.ringer.wake()
 
     async def stop(self, *, grace_seconds: float) -> None:
-        """Take nothing new, finish what is under way, then close.
+        """Accept no new connections, finish the current requests, then close.
 
-        What is held for a first answer is told to ask again; what waits for a
-        change, that there was none. After the grace, connections are cut.
+        A delayed first response becomes 503, and a request that waits for a change
+        gets its response without a change. After the grace, connections are aborted.
         """
         hub = self._hub
         hub.is_stopping = True
@@ -166,7 +168,7 @@ class Server:
         hub.rounds.end()
         for connection in [*hub.connections]:
             connection.abort()
-        # One turn of the loop, for the cut ones to be gone.
+        # Aborted connections close in the next iteration of the loop.
         await asyncio.sleep(0)
 
     async def _listen(self, address: Address, *, vm: str) -> asyncio.Server:
@@ -194,34 +196,34 @@ async def listen(address: Address, make: Callable[[], Connection]) -> asyncio.Se
 
 
 def bound(listener: asyncio.Server) -> Address:
-    """Return where a listener listens, with the port that the system has chosen."""
+    """Return the address of a listener, with the port that the system has chosen."""
     host, port, *_ = listener.sockets[0].getsockname()
     return host, port
 
 
 def _no_socket(host: str) -> OSError:
-    """Return why there is no socket for a host: the loop passes over it in silence.
+    """Return the error of creating a socket, which the event loop ignores.
 
-    Mostly no file is left to be opened; or the machine knows no IPv6.
+    Usually the process has no free file descriptors, or the machine has no IPv6.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.socket(family, socket.SOCK_STREAM).close()
     except OSError as error:
         return error
-    # It has just become free: whoever tries again may have it.
+    # The socket is available now: a retry may succeed.
     return OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def _send_simply(listener: asyncio.Server) -> None:
-    """Have the kernel send an answer without a timer to pace it.
+    """Make the kernel send a response without a pacing timer.
 
-    A machine whose default is BBR sets one for each packet, which takes 0.2 of the
-    7 µs of a GET. An answer is a packet or two, to a guest that is not far: there is
-    no congestion to find out about.
+    A machine with BBR as its default sets a timer for each packet, which takes 0.2 of
+    the 7 µs of a GET. A response is a packet or two to a nearby guest, so congestion
+    control is not needed.
     """
     for each in listener.sockets:
-        # Where it is not to be had, the machine's default does as well.
+        # If it is not available, the machine's default also works.
         with contextlib.suppress(OSError):
             each.setsockopt(
                 socket.IPPROTO_TCP, socket.TCP_CONGESTION, limits.CONGESTION
@@ -229,9 +231,9 @@ def _send_simply(listener: asyncio.Server) -> None:
 
 
 def _keep_alive(listener: asyncio.Server) -> None:
-    """Have the kernel find clients that vanish while they wait.
+    """Make the kernel detect clients that disappear while they wait.
 
-    What a listening socket is told holds for every connection that it accepts.
+    The accepted connections inherit the options of the listening socket.
     """
     for each in listener.sockets:
         each.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

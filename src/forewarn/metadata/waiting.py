@@ -1,11 +1,11 @@
-"""Requests that wait for a change: who waits, for which view, and until when.
+"""Requests that wait for a change of a view, with their deadlines.
 
-A waiter is called when what its VM is served may have changed, and when its time
-is over; it then looks for itself whether there is something to answer, so that
-one call too many does no harm. It is filed until it leaves.
+A waiter is called when the document of its VM may have changed, and at its deadline. It
+then rechecks whether there is a response, so that an unnecessary call is safe. It stays
+registered until it leaves.
 
-Values in, those that are called out: no socket, no timer, no clock. `ringing` is
-the shell that lets them look. Times are seconds of I/O time.
+This module has no sockets, no timers and no clock; `wakeups` is the shell that rechecks
+the called waiters. Times are seconds of I/O time.
 """
 
 import heapq
@@ -20,8 +20,8 @@ from forewarn.metadata.limits import WAITERS_MAX, WAITERS_PER_VM_MAX
 from forewarn.metadata.reader import Received
 
 TURNS_PER_SECOND = 10
-"""Waits end together, ten times a second: one timer then serves any number of
-them, and nobody minds a tenth of a second."""
+"""Waits end in groups, ten times a second: one timer then serves any number of them, and
+a delay of a tenth of a second does not matter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,19 +32,19 @@ class Wait:
     view_id: str
     seconds: int
     otherwise: Response
-    """The answer when nothing has changed by then."""
+    """The response if nothing has changed by then."""
 
 
 class WaitingParty(Protocol):
-    """Whoever made the request: a connection."""
+    """The connection of a waiting request."""
 
     def recheck(self, waiter: "Waiter") -> None:
-        """Answer and leave, or go on waiting."""
+        """Respond and leave, or continue to wait."""
         ...
 
 
 class Waiter:
-    """One request that waits."""
+    """One waiting request."""
 
     __slots__ = (
         "is_called",
@@ -60,7 +60,7 @@ class Waiter:
     def __init__(
         self, party: WaitingParty, received: Received, wait: Wait, *, turn: int
     ) -> None:
-        """Wait for `wait` until this turn of the timer."""
+        """Wait for `wait` until this tick of the timer."""
         self.party = party
         self.received = received
         self.vm = wait.vm
@@ -68,12 +68,12 @@ class Waiter:
         self.turn = turn
         self.is_called = False
         self.is_over = False
-        """The time has come: what is not news is told now too."""
+        """The deadline has passed: respond even without a change."""
         self.is_gone = False
 
 
 class Waits:
-    """Everybody who waits, by view, by VM and by the end of the wait."""
+    """All waiting requests, by view, by VM and by deadline."""
 
     def __init__(
         self,
@@ -82,10 +82,10 @@ class Waits:
         most: int = WAITERS_MAX,
         per_vm: int = WAITERS_PER_VM_MAX,
     ) -> None:
-        """Let nobody wait longer than `longest_seconds`; 0: nobody waits at all."""
+        """Limit waits to `longest_seconds`; 0: no request waits."""
         self.longest_seconds = longest_seconds
         self.ring: Callable[[], None] = lambda: None
-        """Called when there is somebody to `take`, and there was nobody before."""
+        """Called when the queue of called waiters is no longer empty."""
         self._most = most
         self._per_vm = per_vm
         self._count = 0
@@ -97,18 +97,18 @@ class Waits:
         self._called: deque[Waiter] = deque()
 
     def __len__(self) -> int:
-        """Return how many wait."""
+        """Return the number of waiting requests."""
         return self._count
 
     @property
     def views(self) -> Iterable[str]:
-        """Return the views that somebody waits for."""
+        """Return the views with waiting requests."""
         return self._by_view.keys()
 
     def enter(
         self, party: WaitingParty, received: Received, wait: Wait, *, monotonic: float
     ) -> Waiter | None:
-        """File a request that waits from now on; None: too many wait already."""
+        """Register a waiting request; None: there are too many."""
         of_vm = self._by_vm.get(wait.vm, ())
         if self._count >= self._most or len(of_vm) >= self._per_vm:
             return None
@@ -122,44 +122,44 @@ class Waits:
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
-        """Forget a waiter that is answered or gone; its place is free at once."""
+        """Remove a waiter that has its response or has left."""
         if waiter.is_gone:
             return
         waiter.is_gone = True
         self._count -= 1
         self._take_out(waiter)
-        # Of a turn that is over, nothing is filed any more.
+        # The set of a past tick no longer exists.
         if (ending := self._by_turn.get(waiter.turn)) is not None:
             ending.discard(waiter)
 
     def stay(self, waiter: Waiter, wait: Wait) -> bool:
-        """Go on waiting, as `wait` now says; False: the time is over."""
+        """Continue to wait for `wait`; False: the deadline has passed."""
         if waiter.is_over:
             return False
         if (waiter.vm, waiter.view_id) != (wait.vm, wait.view_id):
-            # Its address is another VM's now, or its VM is served another view.
+            # Its address now belongs to another VM, or its VM has another view.
             self._take_out(waiter)
             waiter.vm, waiter.view_id = wait.vm, wait.view_id
             self._file(waiter)
         return True
 
-    # Who must look
+    # Calls
 
     def call_view(self, view_id: str) -> None:
-        """Call all that wait for a view."""
+        """Call all waiters of a view."""
         self._call(self._by_view.get(view_id, ()))
 
     def call_vm(self, vm: str) -> None:
-        """Call all that wait as a VM."""
+        """Call all waiters of a VM."""
         self._call(self._by_vm.get(vm, ()))
 
     def call_all(self) -> None:
-        """Call everybody: the server stops."""
+        """Call all waiters, because the server stops."""
         for waiting in self._by_view.values():
             self._call(waiting)
 
     def call_due(self, *, monotonic: float) -> None:
-        """Call those whose time is over."""
+        """Call the waiters whose deadline has passed."""
         while self._turns and self._turns[0] <= monotonic * TURNS_PER_SECOND:
             ending = self._by_turn.pop(heapq.heappop(self._turns))
             for waiter in ending:
@@ -167,11 +167,11 @@ class Waits:
             self._call(ending)
 
     def next_due(self) -> float | None:
-        """Return when `call_due` may have somebody to call; None: never."""
+        """Return the next deadline; None: there is none."""
         return self._turns[0] / TURNS_PER_SECOND if self._turns else None
 
     def take(self, most: int) -> list[Waiter]:
-        """Return up to `most` of those that were called, who now look."""
+        """Remove up to `most` called waiters from the queue, and return them."""
         taken: list[Waiter] = []
         while self._called and len(taken) < most:
             waiter = self._called.popleft()
@@ -182,7 +182,7 @@ class Waits:
 
     @property
     def has_called(self) -> bool:
-        """Tell whether there is somebody to take."""
+        """Tell whether the queue has called waiters."""
         return bool(self._called)
 
     def _call(self, waiters: Iterable[Waiter]) -> None:

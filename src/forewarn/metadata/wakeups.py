@@ -1,7 +1,7 @@
-"""Lets those who wait for a change look again: one timer, and small groups.
+"""Recheck the called waiters in small groups, with one timer.
 
-Everybody who is called looks in a later turn of the loop, a group at a time, so
-that a change which concerns ten thousand waiters holds up nobody else.
+Called waiters are rechecked in later iterations of the loop, one group at a time. A
+change that affects ten thousand waiters therefore does not delay other connections.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from forewarn.metadata.waiting import Wait, Waiter, WaitingParty, Waits
 
 
 class Ringer:
-    """The shell of `Waits`. It is used on one event loop."""
+    """The shell of `Waits`, used on one event loop."""
 
     def __init__(self, waits: Waits, clock: Clock) -> None:
-        """Ring for `waits`, by the I/O time of `clock`."""
+        """Recheck the waiters of `waits`, by the I/O time of `clock`."""
         self._waits = waits
         self._clock = clock
         self._timer: asyncio.TimerHandle | None = None
@@ -27,20 +27,20 @@ class Ringer:
     def enter(
         self, party: WaitingParty, received: Received, wait: Wait
     ) -> Waiter | None:
-        """File a request that waits from now on; None: too many wait already."""
+        """Register a waiting request; None: there are too many."""
         monotonic = self._clock.monotonic()
         waiter = self._waits.enter(party, received, wait, monotonic=monotonic)
         self._arm()
         return waiter
 
     def wake(self) -> None:
-        """Look at the clock now: a wait may be over."""
+        """Check the clock now, because a deadline may have passed."""
         self._cancel()
         self._waits.call_due(monotonic=self._clock.monotonic())
         self._arm()
 
     def release(self) -> None:
-        """Have everybody look: the server stops, and nobody waits any longer."""
+        """Recheck all waiters, because the server stops."""
         self._waits.call_all()
         self._cancel()
 
@@ -67,6 +67,6 @@ class Ringer:
         self._has_rung = False
         for waiter in self._waits.take(limits.WAITERS_TOGETHER_MAX):
             waiter.party.recheck(waiter)
-        # While the queue was not empty nobody rang: who is left is seen to here.
+        # `ring` is not called while the queue is not empty, so handle the rest here.
         if self._waits.has_called:
             self._ring()

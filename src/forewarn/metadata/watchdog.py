@@ -1,9 +1,9 @@
-"""The one timer of a connection, for what has begun and must end.
+"""The timer of a connection, for the timeouts of its phases.
 
-Arming a timer costs more than answering a GET. So it is armed only where the bytes
-of a request come in parts, or are not read; when that is over, it is left to fire,
-to see that nothing is in a hurry any more. Who sends nothing at all is noticed in
-the hub's rounds.
+Setting a timer costs more than the response to a GET. It is therefore set only if a
+request arrives in parts, or if the client does not read. After that phase, the timer
+is not canceled: it fires and has no effect. The hub's sweeps find clients that send
+nothing.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from forewarn.metadata.reader import RequestReader
 
 
 class Phase(enum.Enum):
-    """What a connection may take too long for: `Limits` has its seconds by this name."""
+    """The phases with a timeout: `Limits` has the seconds of each by its name."""
 
     IDLE = "idle"
-    """Nothing is in a hurry; never armed."""
+    """No timeout applies; never armed."""
     HEAD = "head"
     BODY = "body"
     WRITE = "write"
@@ -26,12 +26,12 @@ class Phase(enum.Enum):
 
 
 class Watchdog:
-    """Calls `on_time` when a phase has lasted as long as it may."""
+    """Calls `on_time` when a phase has reached its timeout."""
 
     __slots__ = ("_bounds", "_on_time", "_request", "_timer", "phase")
 
     def __init__(self, bounds: Limits, *, on_time: Callable[[], None]) -> None:
-        """Watch nothing yet."""
+        """Start without a timer."""
         self.phase = Phase.IDLE
         self._bounds = bounds
         self._on_time = on_time
@@ -39,7 +39,7 @@ class Watchdog:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, reader: RequestReader) -> None:
-        """Set a time for what has begun to come in, once for each request."""
+        """Start the timeout of a request that is being received, once for each request."""
         if reader.is_between:
             self.phase = Phase.IDLE
             return
@@ -49,7 +49,7 @@ class Watchdog:
             self.arm(phase)
 
     def arm(self, phase: Phase) -> None:
-        """Begin a phase now."""
+        """Start the timeout of a phase."""
         self.cancel()
         self.phase = phase
         self._timer = asyncio.get_running_loop().call_later(
@@ -57,12 +57,12 @@ class Watchdog:
         )
 
     def cancel(self) -> None:
-        """Watch nothing more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def close(self) -> None:
-        """Watch nothing ever again, and let go of the connection."""
+        """Cancel the timer for good, and drop the reference to the connection."""
         self.cancel()
         self._on_time = lambda: None

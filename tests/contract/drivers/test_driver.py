@@ -409,7 +409,7 @@ def test_other_work_of_the_same_name_is_neither_done_nor_called_done(
     world.begin(call_of(Action.REDEPLOY))
     world.pass_until_reported()
     other = replace(call_of(Action.REDEPLOY), vms=(CallVm(vm="web_0", to_host="h3"),))
-    with pytest.raises(OutcomeUnknownError, match="as other work"):
+    with pytest.raises(OutcomeUnknownError, match="has recorded other work"):
         world.begin(other)
     assert world.late_reports() == []
 

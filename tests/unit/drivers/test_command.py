@@ -234,7 +234,7 @@ def test_a_program_that_takes_too_long_is_ended(bench: Bench) -> None:
     driver = bench.open("echo waiting; sleep 60", timeout=300 * MILLISECOND)
     driver.begin(call_of(), now=NOW)
     assert report_of(driver).reason == (
-        "vm web_0: the program took too long and was ended: waiting"
+        "vm web_0: the program exceeded its timeout and was ended: waiting"
     )
 
 
@@ -249,7 +249,7 @@ def test_there_must_be_a_program_for_the_action(bench: Bench) -> None:
 def test_what_cannot_be_written_down_was_not_begun(bench: Bench) -> None:
     driver = bench.open("exit 0")
     shutil.rmtree(bench.folder / "records")
-    with pytest.raises(DriverError, match="the call cannot be written down in"):
+    with pytest.raises(DriverError, match="the call cannot be recorded in"):
         driver.begin(call_of(), now=NOW)
     assert probe_of(driver).state is ProbeState.NOT_STARTED
 

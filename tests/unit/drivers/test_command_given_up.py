@@ -27,7 +27,7 @@ def test_what_has_not_begun_never_does(bench: Bench) -> None:
     (bench.folder / "go").touch()
     report = report_of(driver)
     assert report.verdict is Verdict.FAILED
-    assert "it was not begun, since its call was given up" in report.reason
+    assert "it was not started, because its call was aborted" in report.reason
     assert report.down == ()
     assert bench.lines() == ["a"]
 

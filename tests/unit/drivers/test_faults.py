@@ -31,12 +31,12 @@ def test_a_text_is_a_fault(text: str, expected: Fault) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "'' is no fault: write ACTION KIND"),
-        ("reboot", "'reboot' is no fault"),
-        ("none fail", "'none' is none of any, freeze, live_migrate"),
-        ("live-migrate fail", "'live-migrate' is none of"),
-        ("reboot Fail", "'Fail' is none of fail, stall, lie, refuse, forget"),
-        ("reboot fail once", "'once' does not belong in a fault"),
+        ("", "'' is not a fault: write ACTION KIND"),
+        ("reboot", "'reboot' is not a fault"),
+        ("none fail", "'none' is not one of any, freeze, live_migrate"),
+        ("live-migrate fail", "'live-migrate' is not one of"),
+        ("reboot Fail", "'Fail' is not one of fail, stall, lie, refuse, forget"),
+        ("reboot fail once", "'once' is not part of a fault"),
         ("reboot fail vm=", "'vm=' does not belong"),
         ("reboot fail vm=a vm=b", "'vm=b' does not belong"),
         ("reboot fail times=0", "times must be 1 to 1000000, or always, not '0'"),

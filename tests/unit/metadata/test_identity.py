@@ -90,9 +90,9 @@ def test_a_stranger_gets_404_and_the_log_one_line_a_minute(
                 404,
                 "Not found",
             )
-    assert [record.getMessage()[:68] for record in caplog.records] == [
-        r"a request from '203.0.113.9\n' is of no known VM and got 404; 1 such",
-        r"a request from '203.0.113.9\n' is of no known VM and got 404; 4 such",
+    assert [record.getMessage()[:63] for record in caplog.records] == [
+        r"unknown caller '203.0.113.9\n' got 404 (1 such requests so far)",
+        r"unknown caller '203.0.113.9\n' got 404 (4 such requests so far)",
     ]
     assert endpoint.counters.unknown_callers == 5
 

@@ -134,7 +134,7 @@ def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
         ),
         (
             "[driver.command]\nfreeze = []\n",
-            ":2: driver.command.freeze: names no program: leave it out",
+            ":2: driver.command.freeze: names no program: remove the setting",
         ),
         (
             '[driver.command]\nfreeze = "pause {vm}"\n',
@@ -146,11 +146,11 @@ def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
         ),
         (
             '[driver.command]\nreboot = [\n "/bin/x",\n "{vmm}",\n]\n',
-            ":2: driver.command.reboot: there is no placeholder {vmm} (did you mean",
+            ":2: driver.command.reboot: unknown placeholder {vmm} (did you mean",
         ),
         (
             '[driver.command]\nobserve = ["x", "{host}"]\n',
-            ":2: driver.command.observe: there is no placeholder {host}: there are",
+            ":2: driver.command.observe: unknown placeholder {host}: use one of",
         ),
         (
             '[driver.command]\nreboot = ["bin/x"]\n',
@@ -170,7 +170,7 @@ def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
         ),
         (
             '[driver.simulated]\nfaults = ["reboot"]\n',
-            ":2: driver.simulated.faults: 'reboot' is no fault: write ACTION KIND",
+            ":2: driver.simulated.faults: 'reboot' is not a fault: write ACTION KIND",
         ),
         (
             '[driver.simulated]\nfaults = "reboot fail"\n',
@@ -178,7 +178,7 @@ def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
         ),
         (
             '[driver.simulated]\nfaults = [\n "any fail",\n "any explode",\n]\n',
-            ":2: driver.simulated.faults: 'explode' is none of fail, stall, lie, ref",
+            ":2: driver.simulated.faults: 'explode' is not one of fail, stall, lie, ref",
         ),
         ("[driver]\nattempts = 1.5\n", ":2: driver.attempts: must be a whole number"),
         ("[driver]\nattempts = 0\n", ":2: driver.attempts: must be 1 to 100, not 0"),
@@ -320,7 +320,7 @@ def test_faults_are_a_text_with_commas_outside_a_file(file: Path) -> None:
     )
     nothing = {"FOREWARN_DRIVER_SIMULATED_FAULTS": ""}
     assert not load_settings(file=file, environ=nothing, flags={}).simulated.faults
-    with pytest.raises(SettingsError, match="'' is no fault"):
+    with pytest.raises(SettingsError, match="'' is not a fault"):
         load(driver__simulated__faults="reboot fail,")
 
 
