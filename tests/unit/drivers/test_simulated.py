@@ -224,7 +224,7 @@ def test_the_journal_forgives_a_torn_last_line(tmp_path: Path) -> None:
 def test_the_journal_refuses_what_is_none(tmp_path: Path) -> None:
     file = tmp_path / "journal"
     file.write_text("[]\nhello\n")
-    with pytest.raises(DriverError, match="journal:1 is no line"):
+    with pytest.raises(DriverError, match="journal:1 is not a line"):
         FileJournal(file)
     with pytest.raises(DriverError, match="cannot be used"):
         FileJournal(tmp_path / "missing" / "journal")

@@ -382,7 +382,7 @@ def test_a_stranger_gets_404_whatever_it_sends(
             if closes:
                 assert await wire.is_closed()
             assert world.endpoint.counters.unknown_callers == 1
-            assert ["no known VM" in text for text in caplog.messages] == [True]
+            assert ["unknown caller" in text for text in caplog.messages] == [True]
 
     play(story)
 

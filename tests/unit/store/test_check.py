@@ -47,7 +47,7 @@ class CheckedLives(LivesInFile):
                 found = check(Path(self.folder.name) / "forewarn.db")
                 if self.life._crowded:
                     # A hypervisor put VMs where the rules would not have.
-                    found = [each for each in found if "not sound" not in each]
+                    found = [each for each in found if "not valid" not in each]
                 assert found == []
         finally:
             super().teardown()
@@ -88,255 +88,255 @@ def _unplanned(*hosts: list[str]) -> str:
 REDACTED = '{"kind":"platform"}'
 MAKER = '{"kind":"operator","name":"alice"}'
 DAMAGES = {
-    _unplanned(["op-x", "gone"]): "has host gone to plan, which is not there",
-    _unplanned(["op-x", "h9"]): "has 1 hosts to plan, and is for 0",
-    _unplanned(["op-y", "h9"], ["op-x", "h5"]): "to plan twice, or not in their order",
-    _unplanned(["op-x", "h9"], ["op-y", "h9"]): "to plan twice, or not in their order",
+    _unplanned(["op-x", "gone"]): "has host gone to plan, which does not exist",
+    _unplanned(["op-x", "h9"]): "has 1 hosts to plan but covers 0",
+    _unplanned(["op-y", "h9"], ["op-x", "h5"]): "to plan twice or out of order",
+    _unplanned(["op-x", "h9"], ["op-y", "h9"]): "to plan twice or out of order",
     "UPDATE requests SET unplanned = json_array(json_array("
     "(SELECT operation_id FROM operations WHERE state = 'Announced'), 'h9'))": (
-        "to plan, which is there"
+        "to plan, which exists"
     ),
-    "UPDATE rooms SET used = used + 1": "are kept, or its zone or state differs",
-    "UPDATE rooms SET works = works + 1": "are kept, or its zone or state differs",
-    "UPDATE rooms SET is_up = 0": "are kept, or its zone or state differs",
-    "DELETE FROM rooms": "no places are kept of host",
+    "UPDATE rooms SET used = used + 1": "or another zone or state",
+    "UPDATE rooms SET works = works + 1": "or another zone or state",
+    "UPDATE rooms SET is_up = 0": "or another zone or state",
+    "DELETE FROM rooms": "there is no capacity of host",
     "INSERT INTO rooms VALUES ('gone', '', 1, 0, 1, 0, '', 0)": (
-        "places are kept of host gone, which is not there"
+        "there is a capacity of host gone, which does not exist"
     ),
-    MESSAGE.format(7, "ops", "{}"): "is of term 7, and the store is in term 1",
+    MESSAGE.format(7, "ops", "{}"): "is of term 7, but the store is in term 1",
     "INSERT INTO outbox VALUES ('5', 'ops', 2, 'started', 'X', '{}', 0, '')": (
         "has no term and number"
     ),
-    MESSAGE.format(1, "", "{}"): "does not say for whom it is",
-    MESSAGE.format(1, "ops", "[]"): "tells of no event",
-    MESSAGE.format(1, "ops", "{"): "tells of no event",
-    MESSAGE.format(1, "ops", "{}"): "tells of no event",
+    MESSAGE.format(1, "", "{}"): "has no receiver or no public ID",
+    MESSAGE.format(1, "ops", "[]"): "contains no event",
+    MESSAGE.format(1, "ops", "{"): "contains no event",
+    MESSAGE.format(1, "ops", "{}"): "contains no event",
     "INSERT INTO tokens VALUES ('tk-1', 'ci', 'nobody', 0,"
     f" '{'0' * 64}', 1, '{MAKER}', 0, 0, 0, 0)": (
-        "token tk-1 is of tenant nobody, which is not there"
+        "token tk-1 is of tenant nobody, which does not exist"
     ),
     "INSERT INTO tokens VALUES ('tk-2', 'ci', '', 0,"
     f" '{'0' * 64}', 1, '{REDACTED}', 0, 0, 0, 0)": (
-        "the maker of token tk-2 is by an actor who is redacted"
+        "the creator of token tk-2 is redacted"
     ),
     "INSERT INTO order_keys VALUES ('k', 'operator',"
-    f" '{'0' * 64}', '[]', 1, 2, 0)": "order key k has no digest of a caller and a key",
+    f" '{'0' * 64}', '[]', 1, 2, 0)": "order key k has an invalid digest of the caller and key",
     f"INSERT INTO order_keys VALUES ('{'0' * 64}', 'operator',"
-    f" '{'0' * 64}', '[]', 2, 2, 0)": "does not say who gave the order, or has no time",
+    f" '{'0' * 64}', '[]', 2, 2, 0)": "has no caller or no validity period",
     f"INSERT INTO order_keys VALUES ('{'0' * 64}', 'operator',"
-    f" '{'0' * 64}', '[', 1, 2, 0)": "does not say what the order made",
+    f" '{'0' * 64}', '[', 1, 2, 0)": "has no valid result",
     "INSERT INTO spans SELECT span_id || 'x', vm, scope, tenant,"
     " fault_domain, kind, operation, began, ended, is_exact, revision FROM spans"
-    " WHERE vm = 'idle'": "of vm idle are at once",
+    " WHERE vm = 'idle'": "of VM idle overlap",
     "UPDATE views SET events_from = 5 WHERE view_id = 'web'": (
-        "view web has a delay that no timer ends"
+        "view web has a delay without a timer"
     ),
     "UPDATE views SET due_at = 5 WHERE view_id = 'web'": (
-        "view web has a delay that no timer ends, or a timer of none"
+        "view web has a delay without a timer, or a timer without a delay"
     ),
     "UPDATE views SET events_from = 5, due_at = 5, state = 'Disabled'": (
-        "is disabled and has a delay"
+        "is disabled but has a delay"
     ),
     "UPDATE events SET shown_in = '[]' WHERE status = 'Scheduled'": (
-        "is shown in view web, and could not be approved after a change of views"
+        "is shown in view web without its mark, and could not be approved"
     ),
     "UPDATE events SET shown_in = '[\"web\"]' WHERE status = 'Scheduled'": (
-        "has a mark that is none"
+        "has an invalid view mark"
     ),
     "UPDATE vms SET left_views = '[\"web 1\"]' WHERE name = 'idle'": (
-        "vm idle has a mark that is none"
+        "VM idle has an invalid view mark"
     ),
     "UPDATE spans SET began = began - 1 WHERE kind = 'reboot'": (
-        "of vm done_0 begins before it was written"
+        "of VM done_0 begins before it was written"
     ),
     "DELETE FROM spans WHERE vm = 'idle'": (
-        "it is not noted once that vm idle is in scope idle"
+        "VM idle does not have exactly one open span in scope idle"
     ),
     "UPDATE spans SET tenant = 'bank' WHERE vm = 'idle'": (
-        "it is not noted once that vm idle is in scope idle"
+        "VM idle does not have exactly one open span in scope idle"
     ),
     "UPDATE spans SET ended = 5, began = 9 WHERE kind = 'reboot'": (
         "ends before it begins"
     ),
     "UPDATE spans SET vm = 'idle' WHERE kind = 'reboot'": (
-        "of vm idle is not where its vm's belong"
+        "of VM idle has the ID of another VM"
     ),
     "UPDATE spans SET ended = 0 WHERE kind = 'reboot'": (
-        "vm done_0 runs, and an interruption of it goes on"
+        "VM done_0 runs but has an open outage"
     ),
     "DELETE FROM spans WHERE kind = 'failure'": (
-        "vm down_0 is down, and it is not noted since when"
+        "VM down_0 is down but has no open span of a failure"
     ),
     "INSERT INTO spans SELECT 'down_0/x', vm, scope, tenant, fault_domain, kind,"
     " operation, began, ended, is_exact, revision FROM spans WHERE kind = 'failure'": (
-        "vm down_0 has 2 interruptions at once"
+        "VM down_0 has 2 open outages at the same time"
     ),
     "UPDATE vms SET state = 'deleted' WHERE name = 'idle'": (
-        "vm idle was deleted, and a time of it goes on"
+        "VM idle was deleted but has an open span"
     ),
     "INSERT INTO spans SELECT 'gone/x', 'gone', scope, tenant, fault_domain, kind,"
     " operation, began, ended, is_exact, revision FROM spans WHERE vm = 'idle'": (
-        "vm gone is not there, and a time of it goes on"
+        "VM gone does not exist but has an open span"
     ),
     "UPDATE scopes SET tenant = 'nobody' WHERE name = 'web'": (
-        "scope web is of tenant nobody, which is not there"
+        "scope web is of tenant nobody, which does not exist"
     ),
     "UPDATE vms SET host = 'nowhere' WHERE name = 'idle'": (
-        "vm idle is on host nowhere, or moves there, which is not there"
+        "VM idle is on or moves to host nowhere, which does not exist"
     ),
     "UPDATE vms SET tenant = 'bank' WHERE name = 'idle'": (
-        "vm idle is of tenant bank, its scope of shop"
+        "VM idle is of tenant bank, but its scope is of shop"
     ),
-    "UPDATE vms SET fault_domain = 1 WHERE name = 'idle_1'": "the fleet is not sound",
-    "UPDATE hosts SET capacity = 1 WHERE name = 'h9'": "the fleet is not sound",
+    "UPDATE vms SET fault_domain = 1 WHERE name = 'idle_1'": "the fleet is not valid",
+    "UPDATE hosts SET capacity = 1 WHERE name = 'h9'": "the fleet is not valid",
     "UPDATE vms SET started = '[\"op-x\"]' WHERE name = 'idle'": (
-        "vm idle still names operation op-x, as to what has started"
+        "VM idle still lists operation op-x as started"
     ),
     "UPDATE vms SET started = '[]' WHERE name = 'moved_0'": (
-        "vm moved_0 does not know of operation"
+        "VM moved_0 does not list operation"
     ),
     "UPDATE vms SET moving_to = 'h9' WHERE name = 'idle'": (
-        "host h9 and vm idle disagree whether a place is kept there"
+        "VM idle and its operation disagree whether capacity is reserved on host h9"
     ),
     "UPDATE vms SET view = 'web' WHERE name = 'idle'": (
-        "vm idle is served view web instead of idle"
+        "VM idle is served view web instead of idle"
     ),
     "INSERT INTO views SELECT 'extra', scope, enabling, vm, state, epoch, incarnation,"
     " digest, ready_at, events_from, due_at, last_seen, revision FROM views"
-    " WHERE view_id = 'web'": "view extra is served to no vm",
+    " WHERE view_id = 'web'": "view extra has no VMs",
     "UPDATE views SET digest = 'x' WHERE view_id = 'web'": (
-        "view web stands at incarnation"
+        "of view web belongs to other content than its events"
     ),
     "UPDATE views SET epoch = 0 WHERE view_id = 'web'": (
-        "view web is enabled and has never begun"
+        "view web is enabled but has no epoch or incarnation"
     ),
     "UPDATE vms SET state = 'running' WHERE name = 'down_0'": (
-        "vm down_0 runs on host h3, which is down"
+        "VM down_0 runs on host h3, which is down"
     ),
     "UPDATE vms SET state = 'down' WHERE name = 'idle'": (
-        "vm idle is down and no Started event names it"
+        "VM idle is down, but no Started event names it"
     ),
     "UPDATE operations SET request = 'rq-x' WHERE state = 'Announced'": (
-        "is of request rq-x, which is not there"
+        "is of request rq-x, which does not exist"
     ),
     "UPDATE operations SET due_at = 0 WHERE state = 'Announced'": (
-        "waits for a timer that it does not have"
+        "needs a timer and has none"
     ),
     "UPDATE operations SET started_at = 5 WHERE state = 'Announced'": (
-        "is Announced and has started"
+        "is Announced, but it has started"
     ),
     "UPDATE operations SET call_state = 'issued' WHERE state = 'Announced'": (
-        "is Announced and its driver call is issued"
+        "is Announced, but its driver call is issued"
     ),
     "UPDATE operations SET call_state = 'none' WHERE action = 'live-migrate'": (
-        "is Impacting and no driver call of it is under way"
+        "is Impacting, but it has no driver call"
     ),
     "UPDATE operations SET driver = '', driver_memory = 'memory-x'": (
-        "its driver call names a driver's memory, and no driver"
+        "its driver call names a driver's memory but no driver"
     ),
     "UPDATE operations SET moves = json_set(moves, '$[0].done', json('true'))"
-    " WHERE action = 'live-migrate'": "has moved vm moved_0 to host h5, and it is on",
+    " WHERE action = 'live-migrate'": "has moved VM moved_0 to host h5, but it is recorded on",
     "UPDATE operations SET generation = 0 WHERE action = 'live-migrate'": (
         "its driver call has no generation"
     ),
-    "UPDATE operations SET ended_at = 0 WHERE state = 'Done'": "is Done and has no end",
+    "UPDATE operations SET ended_at = 0 WHERE state = 'Done'": "is Done, but it has no end",
     "UPDATE operations SET due_at = 9 WHERE state = 'Done'": (
-        "is Done and waits for a timer"
+        "is Done, but it waits for a timer"
     ),
     "UPDATE operations SET started_at = 0 WHERE action = 'live-migrate'": (
-        "is Impacting and has not started"
+        "is Impacting, but it has not started"
     ),
     "UPDATE operations SET state = 'Recovering', impact_ended_at = 0"
-    " WHERE action = 'live-migrate'": "is Recovering and its impact has not ended",
+    " WHERE action = 'live-migrate'": "is Recovering, but its impact has not ended",
     "UPDATE operations SET state = 'Planned' WHERE state = 'Announced'": (
-        "is Planned and waits for nothing that could call it up"
+        "is Planned, but nothing that it waits for would announce it"
     ),
     "UPDATE operations SET host = 'hx' WHERE state = 'Announced'": (
-        "is on host hx, which is not there"
+        "is on host hx, which does not exist"
     ),
     "UPDATE events SET status = 'Started' WHERE status = 'Scheduled'": (
-        "is Announced and its event"
+        "is Announced, but its event"
     ),
     "UPDATE events SET operation = 'op-x' WHERE status = 'Removed'": (
-        "is of operation op-x, which is not there"
+        "is of operation op-x, which does not exist"
     ),
     "UPDATE events SET scope = 'sx' WHERE status = 'Scheduled'": (
-        "is of scope sx, which is not there"
+        "is of scope sx, which does not exist"
     ),
     "UPDATE events SET not_before = not_before + 1 WHERE status = 'Scheduled'": (
-        "has a NotBefore within a second"
+        "has a NotBefore with a fraction of a second"
     ),
     "UPDATE events SET approver = '' WHERE approver != ''": (
-        "is approved by nobody, or never"
+        "has an approver or a time of approval without the other"
     ),
     "UPDATE events SET outcome = NULL WHERE status = 'Removed'": (
-        "is Removed, and its end says otherwise"
+        "is Removed, but its end or outcome contradicts that"
     ),
     "UPDATE events SET started_at = 0 WHERE status = 'Started'": (
-        "is Started and never did"
+        "is Started but has no start time"
     ),
     "UPDATE events SET resources = '[]' WHERE status = 'Scheduled'": (
-        "is shown and names no vm"
+        "is live but names no VM"
     ),
     "UPDATE requests SET state = 'Closed' WHERE state = 'Open'": (
-        "is Closed and something of it is under way"
+        "is Closed but has an open operation"
     ),
     "UPDATE requests SET state = 'Cancelled' WHERE state = 'Open'": (
-        "is Cancelled and something of it still waits"
+        "is Cancelled but has a waiting operation"
     ),
     "UPDATE requests SET state = 'Open' WHERE state = 'Closed'": (
-        "is Open and nothing of it is under way"
+        "is Open but has no open operation"
     ),
-    _held("Announced", BUSY): "is Announced and something holds it",
+    _held("Announced", BUSY): "is Announced, but it has blockers",
     _held("Ready", '{"kind":"not before","remaining":5}'): (
-        "a reason of kind 'not before' cannot hold a start"
+        "a blocker of kind 'not before' cannot hold a start"
     ),
-    _held("Ready", BUSY): "is Ready and something holds it, and nothing would wake it",
-    _held("Ready", BUSY, BUSY, BUSY, BUSY): "4 reasons of kind 'vm busy' are kept",
+    _held("Ready", BUSY): "is Ready, but it has blockers, and nothing would wake it",
+    _held("Ready", BUSY, BUSY, BUSY, BUSY): "4 blockers of kind 'vm busy' are stored",
     _held("Ready", '{"kind":"more","of":"vm busy","count":0}'): (
-        "no reasons are counted as more"
+        "the number of further blockers is below 1"
     ),
     _held(
         "Ready",
         '{"kind":"fault domain","scope":"web","fault_domain":1,"causes":[],"more":2}',
-    ): "0 causes are kept of one fault domain",
+    ): "0 causes of one fault domain are stored",
     'UPDATE audit SET facts = \'{"blockers":[{"kind":"platform","what":"held"}]}\''
-    " WHERE kind = 'operation ready'": "of the trail has reasons of a hold",
+    " WHERE kind = 'operation ready'": "has blockers",
     'UPDATE audit SET facts = \'{"blockers":[{"kind":"platform","what":"held"}]}\','
     " kind = 'operation held' WHERE kind = 'operation ready'": (
-        "of the trail: a reason of kind 'platform' cannot hold a start"
+        "a blocker of kind 'platform' cannot hold a start"
     ),
     'UPDATE audit SET facts = \'{"by":{"kind":"tenant"}}\''
-    " WHERE kind = 'event approved'": "its approval does not say who",
+    " WHERE kind = 'event approved'": "its approver has no name",
     "UPDATE audit SET facts = '[]'": "a row of AuditEntry cannot be read",
     "UPDATE audit SET kind = 'weather'": "a row of AuditEntry cannot be read",
     "UPDATE audit SET operation = 'op-x' WHERE operation != ''": (
-        "of the trail does not name its operation"
+        "does not name its operation"
     ),
     "UPDATE operations SET left_vms = '[\"idle\"]' WHERE state = 'Done'": (
         "the link operation vm of"
     ),
     "UPDATE operations SET left_vms = json_array(json_extract(moves, '$[0].vm'))": (
-        "is part of it, and has left it"
+        "is both part of it and one that left it"
     ),
     'UPDATE operations SET cancelled_by = \'{"kind":"operator"}\''
-    " WHERE state = 'Done'": "was cancelled by an order",
+    " WHERE state = 'Done'": "it has an actor who cancelled it",
     "UPDATE operations SET state = 'Cancelled',"
     " cancelled_by = '{\"kind\":\"operator\"}' WHERE state = 'Done'": (
-        "its end does not say who"
+        "the actor who cancelled it has no name"
     ),
-    "UPDATE leader SET term = 0": "is of term 1, and the store is in term 0",
+    "UPDATE leader SET term = 0": "is of term 1, but the store is in term 0",
     "UPDATE audit SET entry_id = 'x' || entry_id": (
-        "of the trail has no term and number"
+        "has no term and number"
     ),
     "UPDATE audit SET actor = ''": "a row of AuditEntry cannot be read",
-    """UPDATE audit SET actor = '{"kind":"operator"}'""": "of the trail does not say who",
-    """UPDATE audit SET actor = '{"kind":"platform"}'""": "by an actor who is redacted",
+    """UPDATE audit SET actor = '{"kind":"operator"}'""": "its actor has no name",
+    """UPDATE audit SET actor = '{"kind":"platform"}'""": "its actor is redacted",
     """UPDATE requests SET actor = '{"kind":"tenant","name":"ci"}'""": (
-        "does not say whose token it was"
+        "has no tenant, or a tenant without being one"
     ),
     """UPDATE events SET approver = '{"kind":"policy"}' WHERE approver != ''""": (
-        "its approval does not say who"
+        "its approver has no name"
     ),
     "DELETE FROM operation_vms": "the link operation vm of",
     "DELETE FROM open_operation_vms": "the link open operation vm of",
@@ -366,10 +366,10 @@ OVERLAPS = {
     "UPDATE operations SET state = 'Impacting', started_at = 5, due_at = 9,"
     " call_state = 'issued', generation = 1,"
     " moves = (SELECT moves FROM operations WHERE action = 'live-migrate')"
-    " WHERE state = 'Announced'": "have driver calls for vm moved_0 at once",
+    " WHERE state = 'Announced'": "have driver calls for VM moved_0 at once",
     "UPDATE operations SET state = 'Impacting', started_at = 5, verb = 'fail',"
     f" action = 'none', moves = {MOVES_OF_FAILURE} WHERE state = 'Announced'": (
-        "vm down_0 has two failures"
+        "VM down_0 has two failures"
     ),
     "UPDATE operations SET position = 1; UPDATE events SET scope = 'web',"
     " resources = json_set(resources, '$[0].fault_domain', 7)"
@@ -379,12 +379,12 @@ OVERLAPS = {
     "UPDATE operations SET request = (SELECT request FROM operations"
     " WHERE state = 'Announced') WHERE action = 'live-migrate';"
     " UPDATE requests SET in_flight = 2 WHERE in_flight = 1": (
-        "has 2 hosts announced or worked on, and may have 1"
+        "has 2 hosts announced or running, but at most 1 are allowed"
     ),
     _token("tk-1", "ci", created=1, expires=0)
     + ";"
     + _token("tk-2", "CI", created=2, expires=9): (
-        "token tk-2 has the name of token tk-1, CI"
+        "token tk-2 and token tk-1 have the same name CI"
     ),
 }
 
@@ -430,7 +430,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path, file: Path) -> None:
         check(tmp_path / "missing")
     fresh = tmp_path / "fresh.db"
     fresh.touch()
-    with pytest.raises(StoreError, match="is empty: no forewarn has written to it"):
+    with pytest.raises(StoreError, match="is empty: no service has used it yet"):
         check(fresh)
     other = tmp_path / "other.db"
     with sqlite3.connect(other) as connection:
