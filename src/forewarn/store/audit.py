@@ -1,4 +1,4 @@
-"""The audit entries: who did what, when and why, kept in the transaction that did it."""
+"""Audit entries: actor, action, time and reason, stored with each change."""
 
 import enum
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from forewarn.protocol.verbs import Action, TargetKind, Verb
 
 
 class AuditKind(enum.Enum):
-    """What happened; the value is what `history` shows."""
+    """The kind of an audit entry; `forewarn history` shows its value."""
 
     MAINTAIN_ORDERED = "maintain ordered"
     REBOOT_ORDERED = "reboot ordered"
@@ -89,7 +89,7 @@ class VmMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What an operation does, and to what."""
+    """The work of an operation, and its target."""
 
     verb: Verb
     action: Action
@@ -99,44 +99,44 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenMade:
-    """A token as it was made."""
+    """A token at its creation."""
 
     name: str
     read_only: bool
     lifetime: Micros | None = None
-    """None: it does not expire."""
+    """None: the token does not expire."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What an entry says beyond its kind and subjects; most of it is empty."""
+    """The values of an entry besides its kind and subjects; most are empty."""
 
     text: str = ""
-    """Free text for operators: of a driver, of a fleet file, of an older version."""
+    """Free text for operators, from a driver, a fleet file or an older version."""
     note: AnyNote | None = None
-    """Why an operation took the step, or what a driver's call met."""
+    """Why an operation took the step, or the problem of a driver's call."""
     task: Task | None = None
-    """The operation that took a step for no other reason than that it was due."""
+    """The operation that took a step because it was due."""
     token: TokenMade | None = None
     by: Actor | None = None
-    """Who approved, in entries of older versions: since then it is the actor."""
+    """The approver, in entries of older versions; newer entries use the actor."""
     outcome: Outcome | None = None
     """How an event ended."""
     blockers: tuple[AnyBlocker, ...] = ()
-    """What held an operation, bounded in number."""
+    """The blockers that held an operation, bounded in number."""
     moves: tuple[VmMove, ...] = ()
     vm: str = ""
-    """The VM whose request enabled a scope, or that left an event."""
+    """The VM whose request enabled a scope, or the VM that left an event."""
     enabling: str = ""
-    """Which views were enabled or disabled together."""
+    """The group of views that were enabled or disabled together."""
     count: int = 0
-    """Number of silent views, of messages that were given up, or of planned hosts."""
+    """Number of idle views, of dropped messages, or of planned hosts."""
     at_once: int = 0
-    """How many of the planned hosts may be announced or worked on at once."""
+    """Maximum number of planned hosts that are announced or processed at once."""
     cause: str = ""
-    """Why messages were given up: a text of the service."""
+    """Why messages were dropped: a text of the service."""
     is_done: bool = False
-    """What an operator said of an unknown outcome."""
+    """Whether an operator resolved an unknown outcome as done."""
 
 
 NOTHING = Facts()
@@ -144,21 +144,21 @@ NOTHING = Facts()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One change, as `history` shows it."""
+    """One change, as `forewarn history` shows it."""
 
     entry_id: str
-    """Sorts in the order of the decisions: `sequence.key_of`."""
+    """The ID, which sorts in the order of the decisions: `sequence.key_of`."""
     at: Micros
-    """What the clock said; a clock may be set back, so this does not sort."""
+    """The time of the clock. A clock can be set back, so this does not sort."""
     actor: Actor
     kind: AuditKind
     why: str
     """The reason that the caller gave."""
     subjects: tuple[str, ...]
-    """What it is about, as `vm:web_0`, `operation:op-…`, `event:…`, `host:h1`."""
+    """The affected records, as `vm:web_0`, `operation:op-…`, `event:…`, `host:h1`."""
     operation: str = ""
-    """The operation that it is about. Its VMs, scopes, host, request and events lead
-    to the entry, so they need no rows of their own (`linked_subjects`)."""
+    """The affected operation. The entry is found through the VMs, scopes, host, request
+    and events of the operation, so these need no separate rows (`linked_subjects`)."""
     facts: Facts = NOTHING
     revision: int = 0
 
@@ -169,15 +169,15 @@ class AuditEntry:
 
     @property
     def what(self) -> str:
-        """Return what happened, for people."""
+        """Return the kind as text."""
         return self.kind.value
 
     @property
     def linked_subjects(self) -> tuple[str, ...]:
-        """Return the subjects that have rows of their own, by which it is found.
+        """Return the subjects that have separate rows for finding the entry.
 
-        Of an entry about an operation these are the hosts that VMs moved between:
-        the operation's own host may be neither.
+        An entry about an operation needs rows only for the hosts of a VM's move: the
+        operation's host may be neither of them.
         """
         if not self.operation:
             return self.subjects

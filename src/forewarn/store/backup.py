@@ -1,8 +1,8 @@
-"""A copy of a store's file, made while a service goes on writing it.
+"""A copy of a store's file, made while a service writes to it.
 
-It does not take the lock that keeps two services apart: it only reads, one moment
-of the file, and no writer waits for it. The copy is made beside its place, checked,
-and only then given its name, so that a file of that name is always a whole one.
+The backup does not take the lock of the service. It reads one moment of the file, and
+no writer waits for it. It creates and checks the copy under another name, and renames
+it at the end, so that a file with the final name is always complete.
 """
 
 import contextlib
@@ -14,39 +14,40 @@ from forewarn.store.migrate import count_done, load_steps
 from forewarn.store.port import StoreError
 
 BUSY_MILLISECONDS = 10_000
-"""How long the copy waits for whoever holds the whole file: a service that starts."""
+"""Maximum wait for a service that locks the whole file while it starts."""
 
 MODE = 0o600
-"""The copy is for its maker alone, as it tells everything about every tenant."""
+"""Mode of the copy: only its owner may read it, because it has data of all tenants."""
 
 
 def backup(source: Path, target: Path) -> int:
     """Copy the store's file `source` to `target`; return its size in bytes.
 
-    Raises StoreError; `target` is then not there, as before.
+    Raises StoreError; `target` then does not exist.
     """
     if not source.is_file():
         raise StoreError(
-            f"there is no store {source}", hint="[store] url names it; see config show"
+            f"there is no store {source}",
+            hint="Run `forewarn config show` to see its URL.",
         )
     if target.exists():
         raise StoreError(
             f"{target} exists already",
-            hint="Name another file, or remove this one: nothing is overwritten.",
+            hint="Name another file, or remove this one.",
         )
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        # Made here, so that nobody else can read it at any time.
+        # Created here with its mode, so that no other user can ever read it.
         os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE))
         _copy(source, unfinished)
         _make_durable(unfinished)
-        # A link, not a rename: it fails where the name was taken meanwhile.
+        # A link, not a rename: it fails if the name was taken meanwhile.
         os.link(unfinished, target)
         _make_durable(target.parent)
     except OSError as error:
         raise StoreError(
             f"the backup {target} cannot be written: {error.strerror}",
-            hint="Its directory must exist, with room for another copy.",
+            hint="Check that its directory exists and has space for a copy.",
         ) from error
     finally:
         with contextlib.suppress(OSError):
@@ -64,17 +65,17 @@ def _copy(source: Path, target: Path) -> None:
         if not count_done(reader, source, load_steps()):
             raise StoreError(f"{source} is empty: no service has used it yet")
         reader.copy_to(writer)
-        # One file, without a write-ahead log beside it; a service makes one anew.
+        # One file without a write-ahead log; a service creates a new log.
         writer.rows("PRAGMA journal_mode = DELETE")
         if faults := integrity_faults(writer):
             raise StoreError(
                 f"the copy of {source} is damaged: {faults[0]}",
-                hint="`forewarn store check` says whether the store itself is.",
+                hint="Run `forewarn store check` to see whether the store is damaged, too.",
             )
 
 
 def integrity_faults(connection: Connection) -> list[str]:
-    """Return what SQLite finds wrong with the pages of a file."""
+    """Return the problems that SQLite finds in the pages of a file."""
     found = [str(row[0]) for row in connection.rows("PRAGMA integrity_check(20)")]
     return [] if found == ["ok"] else found
 

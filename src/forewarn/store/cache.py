@@ -1,12 +1,12 @@
-"""What the writer remembers of what it has committed.
+"""The writer's cache of committed records and query results.
 
-The store's file belongs to one process, and its writers take turns, so what the
-last of them committed or read is what is stored: a record that is remembered
-need not be read and decoded again, and a write is judged by what is remembered
-and sent later, with others of its kind (`pending`). Of a few questions, which are
-asked for each step of an operation, the answers are remembered too, as keys, and
-follow every write. Nothing depends on it for safety. What is sent is guarded by
-revision as ever; whatever looks wrong makes the memory empty.
+The store's file belongs to one process, and one writer works at a time, so a record
+that the last writer committed or read is the stored one. A cached record need not be
+read and decoded again. A write is checked against the cache and sent to SQLite later,
+with others of its kind (`pending`). The results of a few queries, which each step of an
+operation needs, are cached too, as keys, and updated at every write. Safety does not
+depend on the cache: each write is guarded by the revision, and any inconsistency
+empties the cache.
 """
 
 from bisect import insort
@@ -34,14 +34,15 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 RECORDS_KEPT = 50_000
-"""About 55 MiB: a maintenance of a thousand hosts with ten VMs each has thirty
-thousand under way. Far from a whole fleet, which a decision never needs."""
+"""Maximum number of cached records, about 55 MiB: a maintenance of a thousand hosts with
+ten VMs each needs thirty thousand. A decision never needs a whole fleet."""
 
 ANSWERS_KEPT = 60_000
-"""About 18 MiB: what the records that are kept are found by."""
+"""Maximum number of cached query results, about 18 MiB: those of the cached records."""
 
 ANSWER_KEYS_MAX = 50
-"""A longer answer is read anew: to follow it would cost more than to ask."""
+"""Maximum keys of a cached query result: updating a longer one costs more than a new
+query."""
 
 REMEMBERED: tuple[Query[Any], ...] = (
     kinds.EVENTS_OF_OPERATION,
@@ -50,7 +51,7 @@ REMEMBERED: tuple[Query[Any], ...] = (
     kinds.VMS_UNSTEADY_IN_SCOPE,
     kinds.OPEN_SPANS_OF_VM,
 )
-"""What a decision about one operation asks."""
+"""The queries of a decision about one operation."""
 
 _REMEMBERED_NAMES = frozenset(query.name for query in REMEMBERED)
 _REMEMBERED_OF: Mapping[type, tuple[Query[Any], ...]] = {
@@ -64,8 +65,8 @@ LOOKED_AT: Mapping[type, tuple[str, ...]] = {
     View: ("scope",),
     Vm: ("scope", "started", "state"),
 }
-"""The fields that those queries look at: a write that leaves them as they were
-leaves the answers as they were, which is seen at once."""
+"""The fields that determine the results of those queries: a write that does not change
+them does not change the results."""
 
 _LOOKS: Mapping[type, Callable[[Any], object]] = {
     kind: attrgetter(*fields) for kind, fields in LOOKED_AT.items()
@@ -74,38 +75,38 @@ _LOOKS: Mapping[type, Callable[[Any], object]] = {
 RANKED_OVER: Mapping[str, Query[Any]] = {
     kinds.UNSTEADY_DOMAINS.name: kinds.VMS_UNSTEADY_IN_SCOPE,
 }
-"""Rankings of the very records that a query finds, whose answer is remembered."""
+"""Rankings of the records of a query whose result is cached."""
 
 ADDED_LATER: frozenset[type] = frozenset({AuditEntry, Operation, Event, Span})
-"""Kinds of which one order makes hundreds, under ids that were just drawn. They are
-sent in bulk, and one that exists already shows when they are."""
+"""Kinds of which one request creates hundreds, with new IDs. They are sent in bulk, and
+a duplicate ID is found then."""
 
 Name: TypeAlias = tuple[type, str]
 
 Question: TypeAlias = tuple[str, str]
-"""The name of a query, and the value that is looked for."""
+"""The name of a query, and its value."""
 
 
 class Recent(Generic[K, V]):
-    """A dictionary that keeps what was put in last: half of `most` at least.
+    """A dictionary that keeps the latest entries: at least half of `most`.
 
-    It has two parts. When the younger has half of what may be kept, it becomes the
-    older, and what was the older goes. To note for each single value when it was last
-    looked at cost a twentieth of what an approval does.
+    It has two parts. When the younger part has half of the maximum, it becomes the
+    older part, and the former older part is dropped. Recording the last use of each
+    entry would cost a twentieth of an approval.
     """
 
     def __init__(self) -> None:
-        """Keep nothing."""
+        """Start empty."""
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
 
     def find(self, name: K) -> V | None:
-        """Return what is kept under a name, or None."""
+        """Return the entry with this name, or None."""
         found = self._young.get(name)
         return self._old.get(name) if found is None else found
 
     def take(self, news: Mapping[K, V | None], most: int) -> None:
-        """Put in, or take out what is None; keep no more than `most` afterwards."""
+        """Store entries, and remove those with None; keep at most `most`."""
         gone = [name for name, value in news.items() if value is None]
         self._young.update(cast("Mapping[K, V]", news))
         for name in gone:
@@ -118,59 +119,59 @@ class Recent(Generic[K, V]):
             self._young = {}
 
     def clear(self) -> None:
-        """Keep nothing any more."""
+        """Remove all entries."""
         self._young = {}
         self._old = {}
 
     def __len__(self) -> int:
-        """Return how much is kept, or a little more: some may be kept twice."""
+        """Return the number of entries, or slightly more: some may count twice."""
         return len(self._young) + len(self._old)
 
 
 class Committed:
-    """What was last committed; what was looked at long ago goes first."""
+    """The cache of committed records and query results."""
 
     def __init__(self) -> None:
-        """Remember nothing."""
+        """Start empty."""
         self._records: Recent[Name, Record] = Recent()
         self._answers: Recent[Question, tuple[str, ...]] = Recent()
         self.find = self._records.find
-        """Return the record, or None if it is not remembered."""
+        """Return the record, or None if it is not cached."""
         self.answer = self._answers.find
-        """Return the keys of all records found, or None if not remembered."""
+        """Return the keys of the query result, or None if it is not cached."""
 
     def take(
         self,
         seen: Mapping[Name, Record | None],
         answers: Mapping[Question, tuple[str, ...] | None],
     ) -> None:
-        """Take over what a transaction saw and left; None: it is not stored.
+        """Store the records and results of a transaction; a record None is not stored.
 
-        Of an answer None says that it is not known any more.
+        A query result None is no longer known.
         """
         self._records.take(seen, RECORDS_KEPT)
         self._answers.take(answers, ANSWERS_KEPT)
 
     def forget(self) -> None:
-        """Remember nothing any more."""
+        """Empty the cache."""
         self._records.clear()
         self._answers.clear()
 
 
 class RememberingTransaction(RowTransaction):
-    """A transaction that reads each record once, if it is not remembered."""
+    """A transaction that reads each record at most once, if it is not cached."""
 
     def __init__(
         self, connection: Connection, schema: Schema, committed: Committed
     ) -> None:
-        """Work on `connection`; the caller hands over after the commit."""
+        """Use `connection`; the caller updates `committed` after the commit."""
         super().__init__(connection, schema)
         self._committed = committed
         self._pending = Pending(connection, schema)
         self.seen: dict[Name, Record | None] = {}
         self.answers: dict[Question, tuple[str, ...] | None] = {}
         self._moved: set[Question] = set()
-        """Questions whose answers a write of this transaction may have changed."""
+        """Queries whose results a write of this transaction may have changed."""
 
     def get(self, kind: type[R], key: str) -> R | None:
         """Return the record with this key, or None."""
@@ -220,8 +221,8 @@ class RememberingTransaction(RowTransaction):
         return super().ranked(ranking, value, limit=limit, lowest=lowest)
 
     def add(self, record: R) -> R:
-        """Store a new record; raises DuplicateError, of ADDED_LATER later."""
-        if isinstance(record, AuditEntry):  # written by many, read by few
+        """Store a new record; raises DuplicateError, for ADDED_LATER at sending."""
+        if isinstance(record, AuditEntry):  # Often written, rarely read.
             self._pending.add(record)
             return record
         if type(record) in ADDED_LATER:
@@ -254,20 +255,19 @@ class RememberingTransaction(RowTransaction):
         self._follow(old, None)
 
     def lock_safety_rows(self, scopes: Iterable[str]) -> None:
-        """Write nothing: the rows are held already, like everything else.
+        """Write nothing: this transaction already has exclusive access to all rows.
 
-        The transaction has begun by taking SQLite's write lock, and who waits for
-        it sees what this one leaves. A row is written for those who began without
-        it (`begin`).
+        It has taken SQLite's write lock at its beginning, and a waiting writer sees
+        its result. Only transactions without that lock (`begin`) write a row.
         """
         del scopes
 
     def send_all(self) -> None:
-        """Send what is still owed: before the commit, which tells nobody of it."""
+        """Send the pending writes, before the commit."""
         self._pending.send_all()
 
     def _rows(self, name: str, kind: type[Record], values: Values) -> list[Row]:
-        """Return the rows that a statement finds, after the writes that it may read."""
+        """Send the pending writes that a statement may read, and return its rows."""
         if name not in _REMEMBERED_NAMES or (name, values["value"]) in self._moved:
             self._pending.send(kind)
         return super()._rows(name, kind, values)
@@ -281,7 +281,7 @@ class RememberingTransaction(RowTransaction):
         self.answers[question] = keys if len(keys) <= ANSWER_KEYS_MAX else None
 
     def _follow(self, old: Record | None, new: Record | None) -> None:
-        """Have the answers that are remembered be those that a write leaves."""
+        """Update the cached query results after a write."""
         record = new or old
         assert record is not None
         look = _LOOKS.get(type(record))
@@ -303,14 +303,14 @@ class RememberingTransaction(RowTransaction):
                     self._learn(question, tuple(keys))
 
     def _decoded(self, kind: type[R], rows: list[Row]) -> list[R]:
-        """Return the records of rows; those that are known are not made again."""
+        """Return the records of rows; reuse those that are cached."""
         decode: Callable[[Row], Any] = self._schema.decoders[kind]
         key_at, revision_at = self._schema.places[kind]
         records: list[R] = []
         for row in rows:
             name = (kind, row[key_at])
             known = self.seen.get(name) or self._committed.find(name)
-            # What was not sent yet is newer than its row.
+            # A pending write is newer than its row.
             if known is None or known.revision < row[revision_at]:
                 known = decode(row)
                 self.seen[name] = known

@@ -1,9 +1,9 @@
-"""All invariants of a store's file, each violation as a sentence.
+"""The check of a store's file, which reports each violation as a sentence.
 
-Works on a file that no service uses, on a backup, and beside a running service:
-it reads one moment and changes nothing. What must hold of the records is in
-`fleet_rules`, `work_rules` and `overlap_rules`; here the file is opened and read whole, and its
-tables of links are compared with the records that they were made from.
+It works on an unused file, on a backup, and on the file of a running service: it reads
+one moment and changes nothing. The rules of the records are in `fleet_rules`,
+`work_rules`, `overlap_rules` and `span_rules`. This module reads the whole file, and
+compares the tables of links with their records.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from forewarn.store.rows import Schema
 from forewarn.store.token import Token
 
 VIOLATIONS_MAX = 1_000
-"""Sentences that are told: with more, the file is lost anyway."""
+"""Maximum number of reported violations: with more, the file is lost anyway."""
 
 RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
     fleet_rules.references,
@@ -59,19 +59,20 @@ WRONG: Mapping[type, Callable[[Any, Contents], str]] = {
     Token: overlap_rules.wrong_token,
     OrderKey: work_rules.wrong_order_key,
 }
-"""What judges single records, after those of the kinds before theirs were read: the
-term of the store, and the tenants, stand first."""
+"""The checks of single records. The records of earlier kinds were read before, such as
+the term of the store and the tenants."""
 
 
 def check(path: Path) -> list[str]:
-    """Return every violation of the file's invariants; raises StoreError.
+    """Return the violations of the file's invariants; raises StoreError.
 
-    It raises where there is nothing to look at: no file, another program's, or
-    one of a newer or an older forewarn.
+    It raises if there is no file, or if it belongs to another program, or to a newer or
+    older version of forewarn.
     """
     if not path.is_file():
         raise StoreError(
-            f"there is no store {path}", hint="Name its file, or --config."
+            f"there is no store {path}",
+            hint="Name its file, or its settings with --config.",
         )
     with contextlib.closing(Connection(path, read_only=True)) as connection:
         connection.begin()
@@ -79,14 +80,14 @@ def check(path: Path) -> list[str]:
         done = count_done(connection, path, steps)
         if not tables_of(connection):
             raise StoreError(
-                f"{path} is empty: no forewarn has written to it",
-                hint="Name another file, or --config.",
+                f"{path} is empty: no service has used it yet",
+                hint="Name another file, or the settings with --config.",
             )
         if done < len(steps):
             raise StoreError(
                 f"{path} was written by an older forewarn (its schema is {done}, "
-                f"this program knows {len(steps)})",
-                hint="Check it with that version, or start this one on a copy.",
+                f"this version has {len(steps)})",
+                hint="Check it with that version, or start this version on a copy.",
             )
         if damaged := integrity_faults(connection):
             return damaged
@@ -96,7 +97,7 @@ def check(path: Path) -> list[str]:
 def _violations(connection: Connection) -> Iterator[str]:
     contents = Contents()
     yield from _read(connection, contents)
-    # What could not be read would be missed everywhere.
+    # Unreadable records would cause many false reports.
     if contents.is_whole:
         for rule in RULES:
             yield from rule(contents)
@@ -104,7 +105,7 @@ def _violations(connection: Connection) -> Iterator[str]:
 
 
 def _read(connection: Connection, contents: Contents) -> Iterator[str]:
-    """Read all tables; yield what is wrong with single rows."""
+    """Read all tables; yield the problems of single rows."""
     schema = Schema(connection)
     for codec in CODECS:
         decode = schema.decoders[codec.kind]
@@ -122,7 +123,7 @@ def _read(connection: Connection, contents: Contents) -> Iterator[str]:
 
 
 def _links(connection: Connection) -> Iterator[str]:
-    """Yield links that are missing, and links that nothing has made."""
+    """Yield links that are missing, and links without a record."""
     statements = queries.parse(queries.read_sql("check.sql"))
     for codec in CODECS:
         for links in codec.links:

@@ -1,15 +1,15 @@
-"""Brings what the write-ahead log holds into the file, beside the writer.
+"""Checkpoints of the write-ahead log, in parallel with the writer.
 
-SQLite would do it inside a commit, every thousand pages, and whoever waits for that
-commit would wait for it too. Here a thread of its own does it now and then, on its
-own connection, without the interpreter's lock; the writer goes on meanwhile. The log
-begins anew only when all of it is in the file, which a writer that never rests may
-put off: so beyond `LOG_PAGES_MAX` the commit does what is left after all.
+By default, SQLite does a checkpoint inside a commit, every thousand pages, and delays
+that commit. Here, a separate thread does it on its own connection, without the
+interpreter's lock, while the writer continues. SQLite restarts the log only after a
+complete checkpoint, which a busy writer can delay. Above `LOG_PAGES_MAX`, a commit
+therefore does the checkpoint itself.
 
-Nothing depends on it for safety: a commit is durable in the log, and a log that is
-not in the file yet is read with it. The connection is opened once, with the store: to
-open the file's name anew might bring the log of one file into another that somebody
-has put in its place.
+Safety does not depend on checkpoints: a commit is durable in the log, and readers use
+the log together with the file. The connection is opened once, with the store. Opening
+the file's name later could write the log of one file into another file that has
+replaced it.
 """
 
 import logging
@@ -22,31 +22,31 @@ from forewarn.store.port import StoreError
 logger = logging.getLogger("forewarn.store")
 
 ROWS_BETWEEN = 10_000
-"""Changed rows from one to the next: about 1,500 approvals, or 20 MiB of log. Pages
-that are written again and again until then come into the file once."""
+"""Changed rows between two checkpoints: about 1,500 approvals, or 20 MiB of log. A page
+that was written several times is copied once."""
 
 ROWS_OF_COMMIT = 50
-"""What a commit counts for beside its rows: it writes some 25 pages, 100 KiB of log, for
-few rows too, since each index has its own."""
+"""Additional rows that each commit counts as: even for a few rows, it writes some 25
+pages, 100 KiB of log, because each index has its own pages."""
 
 
 class Checkpoints:
-    """Starts a thread when enough was written and none is at it."""
+    """Starts a checkpoint after enough writes, unless one is running."""
 
     def __init__(self, connection: Connection) -> None:
-        """Begin with nothing to do; the `connection` is theirs from now on."""
+        """Start idle; this object owns `connection` from now on."""
         self._connection = connection
         self._rows = 0
         self._thread: threading.Thread | None = None
 
     def note(self, rows: int) -> None:
-        """Take that the writer has committed so many changed rows; never raises."""
+        """Count the changed rows of a commit; never raises."""
         self._rows += rows + ROWS_OF_COMMIT
         if self._rows >= ROWS_BETWEEN:
             self.begin()
 
     def begin(self) -> None:
-        """Bring into the file what is in the log now, beside the caller; never raises."""
+        """Start a checkpoint in parallel; never raises."""
         if self._thread is not None and self._thread.is_alive():
             return
         self._rows = 0
@@ -54,20 +54,20 @@ class Checkpoints:
         try:
             thread.start()
         except RuntimeError as error:
-            # The system has no thread to spare. What called is committed, so this
-            # must not look like a transaction that failed.
+            # The system cannot start a thread. The caller's transaction is committed,
+            # so this must not look like its failure.
             _warn(str(error))
         else:
             self._thread = thread
 
     def wait(self) -> None:
-        """Return when nothing is under way."""
+        """Wait for a running checkpoint."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def close(self) -> None:
-        """Finish what is under way, and let go of the file."""
+        """Finish a running checkpoint, and close the connection."""
         self.wait()
         self._connection.close()
 
@@ -75,12 +75,12 @@ class Checkpoints:
         try:
             self._connection.checkpoint()
         except StoreError as error:
-            # The next one does it, or a commit; who writes learns what is wrong.
+            # The next checkpoint or a commit does it; a writer sees the error itself.
             _warn(error.message)
 
 
 def has_log(path: Path) -> bool:
-    """Tell whether a process that was killed has left a log beside the file."""
+    """Tell whether a killed process has left a log next to the file."""
     try:
         return path.with_name(f"{path.name}-wal").stat().st_size > 0
     except OSError:
@@ -88,4 +88,4 @@ def has_log(path: Path) -> bool:
 
 
 def _warn(why: str) -> None:
-    logger.warning("the log was not brought into the file: %s", why)
+    logger.warning("checkpoint of the write-ahead log failed: %s", why)

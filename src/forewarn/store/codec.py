@@ -1,12 +1,11 @@
-"""Records as rows, and back.
+"""The conversion between records and rows.
 
-A record's fields are its columns, by name; the type of a field says how it is
-written: text and numbers as they are, flags as 0 and 1, words of an enumeration
-by value, lists as JSON. So a kind is described once, by its own definition, and
-what is below adds only what a definition cannot say.
+The fields of a record are its columns, by name. The type of a field determines its
+form: text and numbers unchanged, flags as 0 and 1, enumerations by value, lists as
+JSON. The definition of a record therefore describes its table, and this module adds
+only keys, guards and links.
 
-Decoding is strict. A row that this program cannot have written raises
-StoreError and is never mended by a guess.
+Decoding is strict: a row that this program cannot have written raises StoreError.
 """
 
 import dataclasses
@@ -45,7 +44,7 @@ R = TypeVar("R", bound=Record)
 Value: TypeAlias = str | int | None
 Row: TypeAlias = tuple[Any, ...]
 
-_RESTORE = "The file is damaged or was changed by hand: restore a backup."
+_RESTORE = "Restore a backup: the file is damaged or was edited."
 
 
 def revised(record: R, revision: int) -> R:
@@ -55,15 +54,15 @@ def revised(record: R, revision: int) -> R:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How one type of field is kept."""
+    """The stored form of one type of field."""
 
     stored: tuple[type, ...]
-    """The types that a row may hold."""
+    """The types of values in a row."""
     encode: Callable[[Any], Value] | None = None
-    """None: as it is."""
+    """None: unchanged."""
     decode: Callable[[Any], Any] | None = None
     attribute: str = ""
-    """What of the field is kept, as a dot and a name; empty: the field itself."""
+    """The stored attribute of the field, as a dot and a name; empty: the field."""
 
 
 _ONE_TEXT = re.compile(r'\["([A-Za-z0-9.:_-]*)"\]')
@@ -92,18 +91,18 @@ def _choice(kind: type[enum.Enum], *, nullable: bool = False) -> Column:
         (str, types.NoneType) if nullable else (str,),
         words.__getitem__ if nullable else None,
         members.__getitem__,
-        # To look a member up takes five times as long: its hash is made of its name.
+        # A look-up of the member takes five times as long: it hashes the name.
         attribute="" if nullable else "._value_",
     )
 
 
 VALUES_REMEMBERED = 4_096
-"""Texts whose nested value is remembered: the actors of some thousand VMs, which
-approve event after event."""
+"""Maximum number of cached nested values: the actors of some thousand VMs, which
+approve many events."""
 
 
 def _value(kind: Any, *, nullable: bool = False) -> Column:
-    """Return how one nested value is kept: as JSON; None as an empty text."""
+    """Return the column of a nested value: JSON, or an empty text for None."""
     shape = shape_of(kind)
 
     def encode(value: Any) -> str:
@@ -117,7 +116,7 @@ def _value(kind: Any, *, nullable: bool = False) -> Column:
 
 
 def column_for(hint: Any) -> Column:
-    """Return how a field of this type is kept; raises TypeError."""
+    """Return the column of a field with this type; raises TypeError."""
     plain = {
         str: Column((str,)),
         int: Column((int,)),
@@ -139,19 +138,19 @@ def column_for(hint: Any) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Links(Generic[R]):
-    """Rows beside the record's own, by which one of its lists is found."""
+    """Additional rows of a record, by which queries find it through one of its lists."""
 
     noun: str
-    """Its plural is the table."""
+    """The singular of the table's name."""
     columns: tuple[str, ...]
-    """What the record is found by, the record's key, and other fields of the record."""
+    """The name that is looked up, the record's key, and other fields of the record."""
     names: Callable[[R], Iterable[Any]]
-    """What the record is found by."""
+    """The names by which the record is found."""
     fields: Callable[[R], object]
-    """What the rows are made of: where it is the same, so are the rows."""
+    """The fields that determine the rows: if they are equal, so are the rows."""
 
     def rows(self, record: R | None) -> list[Row]:
-        """Return what the columns hold for a record; None: it is not stored."""
+        """Return the rows of a record; None: it is not stored."""
         if record is None:
             return []
         rest = [record.key, *[getattr(record, name) for name in self.columns[2:]]]
@@ -181,7 +180,7 @@ class Links(Generic[R]):
         }
 
     def change(self, old: R | None, new: R | None) -> tuple[list[Row], list[Row]]:
-        """Return the rows to remove and those to add, where `new` replaces `old`."""
+        """Return the rows to remove and to add, if `new` replaces `old`."""
         if old and new and self.fields(old) == self.fields(new):
             return [], []
         before, after = self.rows(old), self.rows(new)
@@ -189,7 +188,7 @@ class Links(Generic[R]):
 
 
 class Codec(Generic[R]):
-    """One kind of record, as a table holds it, and the statements that write it."""
+    """The table of one kind of record, and the statements that write it."""
 
     def __init__(
         self,
@@ -203,9 +202,8 @@ class Codec(Generic[R]):
     ) -> None:
         """Describe `kind`.
 
-        `key` is the field that a record is found by, `status` the one that guards
-        writes besides the revision. The table's name is the plural of `noun`, unless
-        there is a `table`.
+        `key` is the key field. `status` is a field that guards writes in addition to
+        the revision. The table's name is the plural of `noun`, unless `table` is given.
         """
         hints = typing.get_type_hints(kind)
         self.kind = kind
@@ -226,7 +224,7 @@ class Codec(Generic[R]):
         self.table = table or f"{noun}s"
         self.guards = (key, "revision", *filter(None, [status]))
         self.guard = self._getter(self.guards)
-        """Return what a guarded write asks of the stored row: key, revision, status."""
+        """Return the values that a guarded write compares: key, revision, status."""
         self.get = statements.get(self.table, key)
         self.every = statements.every(self.table, key)
         self.add = statements.add(self.table, self._names, key)
@@ -243,15 +241,15 @@ class Codec(Generic[R]):
         return tuple(row)
 
     def change(self, old: R, new: R) -> tuple[str, Row]:
-        """Return the guarded statement that puts `new` in place of `old`, and its values.
+        """Return the guarded statement that replaces `old` by `new`, and its values.
 
-        It names only what has changed: SQLite writes an index again for every column
-        that an update names, even if the column stays as it is.
+        It names only changed columns: SQLite rewrites the indexes of every column in an
+        update, even if its value stays the same.
         """
         before, after = self._fields(old), self._fields(new)
         names: list[str] = []
         values: list[Value] = []
-        # Most fields are the same object, which is seen sooner than compared.
+        # Most fields are the same object, and identity is faster than equality.
         for at in compress(range(len(after)), map(operator.is_not, before, after)):
             value = after[at]
             if value != before[at]:
@@ -262,10 +260,10 @@ class Codec(Generic[R]):
         return statement, (*values, *self.guard(old))
 
     def decoder(self, names: Sequence[str]) -> Callable[[Row], R]:
-        """Return what decodes rows with these columns, in this order."""
+        """Return a decoder of rows with these columns, in this order."""
         if sorted(names) != sorted(self.columns):
             raise StoreError(
-                f"the table of {self.kind.__name__} has other columns than it should",
+                f"the table of {self.kind.__name__} has unexpected columns",
                 hint=_RESTORE,
             )
         columns = [(name, self.columns[name]) for name in names]
@@ -388,4 +386,4 @@ CODECS: tuple[Codec[Any], ...] = (
     Codec(OrderKey, "order_key", key="key_id"),
     Codec(AppliedFile, "applied_file", key="name"),
 )
-"""Every kind, once."""
+"""All kinds, each once."""

@@ -1,7 +1,7 @@
-"""One connection to an SQLite file, and the door for its errors.
+"""One connection to an SQLite file, and the conversion of its errors.
 
-Nothing else calls `sqlite3`, so every error leaves here as a StoreError that
-says what to do next, and a file that others write to as a ConflictError.
+Only this module calls `sqlite3`. It converts every error to a StoreError with a hint,
+or to a ConflictError if another writer has locked the file.
 """
 
 import sqlite3
@@ -15,52 +15,52 @@ from forewarn.store.port import ConflictError, StoreError
 Parameters: TypeAlias = Mapping[str, str | int] | Row
 
 BUSY_MILLISECONDS = 100
-"""How long to wait for another program's write, such as a backup's. Writers of
-this process take turns before they get here; `transact` tries again anyway."""
+"""Maximum wait for another program's write, such as a backup's. Writers of this process
+wait before they get here, and `transact` retries in any case."""
 
 STATEMENTS_KEPT = 256
-"""Prepared statements of one connection: all of them, with room."""
+"""Maximum prepared statements of one connection: more than there are."""
 
 CACHE_KIBIBYTES = 16 * 1024
-"""Pages that one connection keeps: the working set of a large fleet."""
+"""Page cache of one connection: the working set of a large fleet."""
 
 JOURNAL_BYTES_KEPT = 64 * 1024 * 1024
-"""What a large load leaves of the write-ahead log is cut back to this."""
+"""Size to which SQLite truncates the write-ahead log after a large load."""
 
 LOG_PAGES_MAX = JOURNAL_BYTES_KEPT // 4096
-"""Beyond so many pages a commit itself brings the log into the file (`checkpoints`)."""
+"""Number of log pages above which a commit itself does a checkpoint (`checkpoints`)."""
 
 HINTS = {
     sqlite3.SQLITE_FULL: "Free some space on its disk.",
-    sqlite3.SQLITE_IOERR: "Look at its disk and at the system's log.",
+    sqlite3.SQLITE_IOERR: "Check its disk and the system's log.",
     sqlite3.SQLITE_READONLY: (
-        "The service's user must be able to write the file and its directory."
+        "Allow the service's user to write the file and its directory."
     ),
     sqlite3.SQLITE_CANTOPEN: (
-        "The service's user must be able to open the file and its directory."
+        "Allow the service's user to open the file and its directory."
     ),
     sqlite3.SQLITE_NOTADB: "Name another file in [store] url, or restore a backup.",
-    sqlite3.SQLITE_CORRUPT: "The file is damaged: restore a backup.",
+    sqlite3.SQLITE_CORRUPT: "Restore a backup: the file is damaged.",
 }
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 def translate(error: sqlite3.Error, path: Path) -> StoreError:
-    """Return what `error` means for who called the store."""
-    # The low byte is the kind, the rest is which of its kind.
+    """Return the StoreError or ConflictError for `error`."""
+    # The low byte is the primary code, the rest is the extended one.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in _BUSY:
-        return ConflictError(f"another writer holds the store {path}")
+        return ConflictError(f"another writer has locked the store {path}")
     return StoreError(
         f"the store {path} cannot do its work: {error}",
-        hint=HINTS.get(code, "This should not happen: please report it."),
+        hint=HINTS.get(code, "Report this as a bug."),
     )
 
 
 class Connection:
-    """An open file in which every statement is run as it is given.
+    """An open file that runs statements unchanged.
 
-    It may go from thread to thread, but serves one at a time.
+    Several threads may use it, but only one at a time.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Connection:
         may_make: bool = False,
         busy_milliseconds: int = BUSY_MILLISECONDS,
     ) -> None:
-        """Open the file, which is made only if it `may_make` it; raises StoreError."""
+        """Open the file; create it only if `may_make`; raises StoreError."""
         self._path = path
         self._failure: StoreError | None = None
         self._is_closed = False
@@ -89,12 +89,12 @@ class Connection:
             raise translate(error, path) from error
 
     def make_durable(self) -> None:
-        """Have each commit on the disk before it returns."""
+        """Configure that each commit is on the disk before it returns."""
         [(mode,)] = self.rows("PRAGMA journal_mode = WAL")
         if mode != "wal":
             raise StoreError(
                 f"the store {self._path} cannot have a write-ahead log",
-                hint="The store must be on a local disk.",
+                hint="Put the store on a local disk.",
             )
         self.run("PRAGMA synchronous = FULL")
         self.run(f"PRAGMA journal_size_limit = {JOURNAL_BYTES_KEPT}")
@@ -102,7 +102,7 @@ class Connection:
         self.run(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
 
     def run(self, sql: str, parameters: Parameters = ()) -> int:
-        """Run a statement; return how many rows it changed."""
+        """Run a statement; return the number of changed rows."""
         return self._execute(sql, parameters).rowcount
 
     def _execute(self, sql: str, parameters: Parameters) -> sqlite3.Cursor:
@@ -121,49 +121,49 @@ class Connection:
             raise self._failed(error) from error
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        """Return all rows that a statement finds."""
+        """Return all rows of a statement."""
         try:
             return self._sqlite.execute(sql, parameters).fetchall()
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
     def each(self, sql: str) -> Iterator[Row]:
-        """Yield the rows that a statement finds, without holding all of them."""
+        """Yield the rows of a statement, without loading all of them."""
         try:
             yield from self._sqlite.execute(sql)
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
     def columns(self, sql: str, parameters: Parameters = ()) -> list[str]:
-        """Return the names of the columns that a statement gives."""
+        """Return the names of a statement's columns."""
         return [column[0] for column in self._execute(sql, parameters).description]
 
     def copy_to(self, target: "Connection") -> None:
-        """Copy the whole file as it is now; others may go on writing meanwhile."""
+        """Copy the whole file as of now; others may write meanwhile."""
         try:
-            # In one step: it reads one moment, and no writer makes it begin anew.
+            # In one step, so that it reads one moment and no writer restarts it.
             self._sqlite.backup(target._sqlite, pages=-1)  # noqa: SLF001
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
     @property
     def rows_changed(self) -> int:
-        """Return how many rows were changed since it was opened."""
+        """Return the number of rows that this connection has changed."""
         return self._sqlite.total_changes
 
     def checkpoint(self) -> None:
-        """Bring the write-ahead log into the file, as far as nobody is in the way."""
+        """Do a checkpoint of the write-ahead log, without waiting for readers."""
         self.rows("PRAGMA wal_checkpoint(PASSIVE)")
 
     def begin(self, *, immediate: bool = False) -> None:
-        """Open a transaction; an immediate one is the only that may write."""
+        """Open a transaction; only an immediate one takes the write lock."""
         self._failure = None
         self.run("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
     def commit(self) -> None:
         """Make the open transaction durable, or raise: then roll it back.
 
-        A transaction in which a statement failed is never committed, whoever
+        A transaction with a failed statement is never committed, even if the caller
         caught the error.
         """
         if self._failure:
@@ -171,12 +171,12 @@ class Connection:
         self.run("COMMIT")
 
     def rollback(self) -> None:
-        """Forget the open transaction, if there is one."""
+        """Roll back the open transaction, if there is one."""
         if not self._is_closed and self._sqlite.in_transaction:
             self.run("ROLLBACK")
 
     def settle(self) -> bool:
-        """Roll back what is open; close it and return False if that fails."""
+        """Roll back an open transaction; close and return False if that fails."""
         try:
             self.rollback()
         except StoreError:
@@ -184,7 +184,7 @@ class Connection:
         return not self._is_closed
 
     def close(self) -> None:
-        """Close it; an open transaction is rolled back."""
+        """Close the connection; this rolls back an open transaction."""
         self._is_closed = True
         try:
             self._sqlite.close()

@@ -1,4 +1,4 @@
-"""Everything that a store holds but its trail, for who judges all of it at once."""
+"""All records of a store except audit entries, for the checks of a whole store."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,9 +20,9 @@ class Contents:
     """The records by key."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Start empty."""
         self.term = 0
-        """The present term of the store."""
+        """The current term of the store."""
         self.tenants: dict[str, Tenant] = {}
         self.scopes: dict[str, Scope] = {}
         self.hosts: dict[str, Host] = {}
@@ -33,13 +33,13 @@ class Contents:
         self.operations: dict[str, Operation] = {}
         self.events: dict[str, Event] = {}
         self.tokens = defaultdict[tuple[str, str], list[Token]](list)
-        """By tenant and folded name; those that were read already."""
+        """The tokens that were read, by tenant and case-folded name."""
         self.open_spans = defaultdict[str, list[Span]](list)
-        """By VM, the times that go on: those that are over judge themselves."""
+        """The open spans by VM: ended spans are checked one by one."""
         self.last_spans: dict[bool, Span] = {}
-        """The last outage and the last life that was read."""
+        """The last span that was read: of an outage (True) and of existence (False)."""
         self.is_whole = True
-        """Every row could be read."""
+        """Whether every row could be read."""
         self._tables: Mapping[type[Record], dict[str, Any]] = {
             Tenant: self.tenants,
             Scope: self.scopes,
@@ -53,7 +53,7 @@ class Contents:
         }
 
     def add(self, record: Record) -> None:
-        """Put a record in its place; entries, messages and the like have none."""
+        """Store a record; ignore kinds that no rule over several records needs."""
         if isinstance(record, Leader):
             self.term = record.term
         elif isinstance(record, Span):
@@ -82,7 +82,7 @@ class Contents:
 
     @cached_property
     def live_events_of_scope(self) -> Mapping[str, list[Event]]:
-        """Return the events that documents show, by scope."""
+        """Return the live events, by scope."""
         found = defaultdict[str, list[Event]](list)
         for event in self.events.values():
             if event.is_live:
@@ -105,4 +105,4 @@ def unknown(
 ) -> Iterator[str]:
     """Yield a sentence about each name that is not known."""
     for name in sorted(set(names) - known.keys()):
-        yield f"{what} {name}, which is not there"
+        yield f"{what} {name}, which does not exist"

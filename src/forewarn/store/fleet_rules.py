@@ -1,4 +1,4 @@
-"""What must hold between the rows of the fleet: hosts, scopes, VMs and views."""
+"""Rules between the records of the fleet: hosts, scopes, VMs and views."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -18,23 +18,23 @@ from forewarn.store.contents import Contents, those, unknown
 
 
 def references(contents: Contents) -> Iterator[str]:
-    """Tell of names that nothing has (the rest is the fleet's own rules)."""
+    """Report references to missing records."""
     for scope in contents.scopes.values():
         me = f"scope {scope.name} is of tenant"
         yield from unknown(me, {scope.tenant}, contents.tenants)
     for vm in contents.vms.values():
         places = {vm.host, vm.moving_to} - {""}
         for host in sorted(places - contents.hosts.keys()):
-            yield f"vm {vm.name} is on host {host}, or moves there, which is not there"
-        yield from unknown(f"vm {vm.name} is of scope", {vm.scope}, contents.scopes)
+            yield f"VM {vm.name} is on or moves to host {host}, which does not exist"
+        yield from unknown(f"VM {vm.name} is of scope", {vm.scope}, contents.scopes)
     for view in contents.views.values():
         me = f"view {view.view_id} is of scope"
         yield from unknown(me, {view.scope}, contents.scopes)
 
 
 def fleet(contents: Contents) -> Iterator[str]:
-    """Tell what a fleet file would be refused for: one host and one fault domain
-    of a scope, capacity, names, addresses."""
+    """Report violations of the fleet file's rules: at most one fault domain of a scope
+    on a host, capacity, names, addresses."""
     found = checks.check_fleet(
         contents.tenants.values(),
         contents.scopes.values(),
@@ -42,35 +42,35 @@ def fleet(contents: Contents) -> Iterator[str]:
         contents.vms.values(),
     )
     for problem in found:
-        yield f"the fleet is not sound: {problem}"
+        yield f"the fleet is not valid: {problem}"
 
 
 def seats(contents: Contents) -> Iterator[str]:
-    """6.1, 6.2, 7.2: every VM has its view, and every view its VMs."""
+    """6.1, 6.2, 7.2: every VM has the right view, and every view has VMs."""
     if any(references(contents)):
-        return  # They were reported, and nothing can be computed.
+        return  # Reported elsewhere; views cannot be computed.
     settled = fleet_views.settle(
         contents.vms.values(), scopes=contents.scopes, hosts=contents.hosts
     )
     used: set[str] = set()
     for vm in contents.live_vms:
         right = settled[vm.name]
-        me = f"vm {vm.name} is served view {vm.view}"
+        me = f"VM {vm.name} is served view {vm.view}"
         yield from those(
             (
                 vm.tenant != right.tenant,
-                f"vm {vm.name} is of tenant {vm.tenant}, its scope of {right.tenant}",
+                f"VM {vm.name} is of tenant {vm.tenant}, but its scope is of {right.tenant}",
             ),
             (vm.view != right.view, f"{me} instead of {right.view}"),
-            (vm.view not in contents.views, f"{me}, which is not there"),
+            (vm.view not in contents.views, f"{me}, which does not exist"),
         )
         used.add(vm.view)
     for view_id in sorted(contents.views.keys() - used):
-        yield f"view {view_id} is served to no vm"
+        yield f"view {view_id} has no VMs"
 
 
 def enablings(contents: Contents) -> Iterator[str]:
-    """7.1, 7.2: what one request enables is enabled together, and each delay ends."""
+    """7.1, 7.2: views of one request are enabled together, and each delay has an end."""
     enabled = defaultdict[str, set[bool]](set)
     for view in contents.views.values():
         enabled[view.enabling].add(view.is_enabled)
@@ -80,21 +80,21 @@ def enablings(contents: Contents) -> Iterator[str]:
         yield from those(
             (
                 view.is_enabled and not has_begun,
-                f"{me} is enabled and has never begun",
+                f"{me} is enabled but has no epoch or incarnation",
             ),
             (
                 view.due_at != min(ends, default=0),
-                f"{me} has a delay that no timer ends, or a timer of none",
+                f"{me} has a delay without a timer, or a timer without a delay",
             ),
-            (ends and not view.is_enabled, f"{me} is disabled and has a delay"),
+            (ends and not view.is_enabled, f"{me} is disabled but has a delay"),
         )
     for key, states in enabled.items():
         if len(states) > 1:
-            yield f"of the views of {key} some are enabled and some are not"
+            yield f"some views of {key} are enabled and others are not"
 
 
 def incarnations(contents: Contents) -> Iterator[str]:
-    """2.10: an incarnation names what the document shows."""
+    """2.10: an incarnation belongs to the content of the document."""
     for view in contents.views.values():
         if not view.is_enabled:
             continue
@@ -104,25 +104,25 @@ def incarnations(contents: Contents) -> Iterator[str]:
             if views.sees(view, event)
         ]
         shown.sort(key=lambda event: event.place)
-        # Nothing is shown before the first-events delay is over (7.1).
+        # The document is empty until the delay of the first events is over (7.1).
         if view.digest != documents.digest(shown if view.shows_events else []):
             yield (
-                f"view {view.view_id} stands at incarnation {view.incarnation} of "
-                "another content than its events are; the next start raises it"
+                f"incarnation {view.incarnation} of view {view.view_id} belongs to other "
+                "content than its events; the next start raises it"
             )
 
 
 def marks(contents: Contents) -> Iterator[str]:
-    """3.2: what a document shows is marked with its view, to stay approvable."""
+    """3.2: a shown event is marked with its view, so that it can be approved later."""
     unsound = [
         event.event_id
         for event in contents.events.values()
         if not all(map(views.is_mark, event.shown_in))
     ]
-    yield from (f"event {event_id} has a mark that is none" for event_id in unsound)
+    yield from (f"event {event_id} has an invalid view mark" for event_id in unsound)
     for vm in contents.vms.values():
         if not all(map(views.is_mark, vm.left_views)):
-            yield f"vm {vm.name} has a mark that is none"
+            yield f"VM {vm.name} has an invalid view mark"
     for view in contents.views.values() if not unsound else ():
         for event in contents.live_events_of_scope.get(view.scope, []):
             if (
@@ -131,13 +131,13 @@ def marks(contents: Contents) -> Iterator[str]:
                 and not views.was_shown_in(event, view)
             ):
                 yield (
-                    f"event {event.event_id} is shown in view {view.view_id}, and "
-                    "could not be approved after a change of views"
+                    f"event {event.event_id} is shown in view {view.view_id} without its "
+                    "mark, and could not be approved after a change of views"
                 )
 
 
 def started_lists(contents: Contents) -> Iterator[str]:
-    """6.3: a VM knows what has started on it, and where it is going."""
+    """6.3: a VM lists the operations that have started on it, and its destination."""
     started = defaultdict[str, set[str]](set)
     going: dict[str, str] = {}
     for operation in contents.open_operations:
@@ -149,17 +149,17 @@ def started_lists(contents: Contents) -> Iterator[str]:
     for vm in contents.vms.values():
         right = started[vm.name]
         for operation_id in sorted(set(vm.started) ^ right):
-            where = "does not know of" if operation_id in right else "still names"
-            yield f"vm {vm.name} {where} operation {operation_id}, as to what has started"
+            where = "does not list" if operation_id in right else "still lists"
+            yield f"VM {vm.name} {where} operation {operation_id} as started"
         if vm.moving_to != going.get(vm.name, ""):
             yield (
-                f"host {vm.moving_to or going[vm.name]} and vm {vm.name} disagree "
-                "whether a place is kept there"
+                f"VM {vm.name} and its operation disagree whether capacity is reserved "
+                f"on host {vm.moving_to or going[vm.name]}"
             )
 
 
 def down_is_told(contents: Contents) -> Iterator[str]:
-    """4.7, 5.5: who is down is named by a Started event until it runs again."""
+    """4.7, 5.5: a Started event names each VM that is down until it runs again."""
     named = {
         resource.vm
         for events in contents.live_events_of_scope.values()
@@ -173,17 +173,17 @@ def down_is_told(contents: Contents) -> Iterator[str]:
         yield from those(
             (
                 vm.state is VmState.DOWN and vm.name not in named,
-                f"vm {vm.name} is down and no Started event names it",
+                f"VM {vm.name} is down, but no Started event names it",
             ),
             (
                 vm.state is VmState.RUNNING and is_on_dead_host,
-                f"vm {vm.name} runs on host {vm.host}, which is down",
+                f"VM {vm.name} runs on host {vm.host}, which is down",
             ),
         )
 
 
 def rooms(contents: Contents) -> Iterator[str]:
-    """6.3: the places that are kept of each host are those that are there."""
+    """6.3: the stored capacity of each host matches its VMs and operations."""
     used = Counter(name for vm in contents.vms.values() for name in taken_by(vm))
     works = Counter(
         operation.host
@@ -191,18 +191,18 @@ def rooms(contents: Contents) -> Iterator[str]:
         if operation.occupies_host
     )
     for name in sorted(contents.rooms.keys() - contents.hosts.keys()):
-        yield f"places are kept of host {name}, which is not there"
+        yield f"there is a capacity of host {name}, which does not exist"
     for name, host in contents.hosts.items():
         kept = contents.rooms.get(name)
         if kept is None:
-            yield f"no places are kept of host {name}"
+            yield f"there is no capacity of host {name}"
             continue
         right = capacity_of(
             host, used=used[name], works=works[name], done_in=kept.done_in
         )
         if replace(kept, revision=0) != right:
             yield (
-                f"host {name} has {right.used} of {right.places} places taken and "
-                f"{right.works} operations; {kept.used} of {kept.places} and "
-                f"{kept.works} are kept, or its zone or state differs"
+                f"host {name} uses {right.used} of {right.places} places and has "
+                f"{right.works} operations, but its capacity has {kept.used} of "
+                f"{kept.places} and {kept.works}, or another zone or state"
             )

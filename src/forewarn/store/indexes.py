@@ -1,4 +1,4 @@
-"""A table in memory, with an index for each question that was asked of it."""
+"""A table in memory, with an index for each question that was used on it."""
 
 import bisect
 import math
@@ -35,7 +35,7 @@ class _Index:
 
 
 class Table:
-    """Records of one kind by key; an index is made when it is first needed."""
+    """Records of one kind by key; an index is created at its first use."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -66,7 +66,7 @@ class Table:
         end: Place = END,
         lowest: bool = True,
     ) -> list[Place]:
-        """Return the lowest places behind `after` and before `end`, or the highest."""
+        """Return the lowest places after `after` and before `end`, or the highest."""
         index = self._indexes.get(question.name)
         if index is None:
             index = self._indexes[question.name] = _Index(question.places)

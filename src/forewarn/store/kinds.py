@@ -1,9 +1,9 @@
-"""Which records are kept, and the questions that may be asked of them.
+"""The kinds of records, and the questions that a store can answer about them.
 
-A record is a frozen value with a `key` and a `revision`. A *query* names what a
-record is found under; a *range* names an instant that it is found by. The memory
+A record is a frozen value with a `key` and a `revision`. A *query* finds records under
+a value, a *range* by an instant, and a *ranking* in the order of a number. The memory
 store runs these functions; an SQL store has a statement of the same name. The
-contract suite asks each question of each store.
+contract suite runs each question on each store.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,16 +30,16 @@ from forewarn.store.token import Token
 
 
 class Record(Protocol):
-    """What a store can keep."""
+    """A value that a store can keep."""
 
     @property
     def key(self) -> str:
-        """Return what it is found by, unique among its kind."""
+        """Return the key, which is unique among its kind."""
         ...
 
     @property
     def revision(self) -> int:
-        """Return how often it was replaced."""
+        """Return the number of replacements."""
         ...
 
 
@@ -67,7 +67,7 @@ KINDS: tuple[type[Record], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[R]):
-    """A question about the records of one kind, each found at some places."""
+    """A question about the records of one kind."""
 
     name: str
     kind: type[R]
@@ -75,21 +75,21 @@ class Question(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Query(Question[R]):
-    """A question answered by the records found under a value."""
+    """A question for the records under a value."""
 
     values: Callable[[R], Iterable[str]]
 
     def places(self, record: R) -> Iterable[tuple[str, int]]:
-        """Return each value that the record is found under, with the number 0."""
+        """Return the values that the record is found under, with the number 0."""
         return [(value, 0) for value in self.values(record)]
 
 
 @dataclass(frozen=True, slots=True)
 class Range(Question[R]):
-    """A question answered by the records with an instant at or before another."""
+    """A question for the records with an instant at or before another."""
 
     instant: Callable[[R], Micros]
-    """0 means: not in this range."""
+    """The instant of a record; 0: it is not in this range."""
 
     def places(self, record: R) -> Iterable[tuple[str, int]]:
         """Return the instant under the empty value, unless it is 0."""
@@ -99,18 +99,18 @@ class Range(Question[R]):
 
 @dataclass(frozen=True, slots=True)
 class Ranking(Question[R]):
-    """A question answered by the records under a value, ordered by a number."""
+    """A question for the records under a value, in the order of a number."""
 
     places: Callable[[R], Iterable[tuple[str, int]]]
-    """Each value that the record is found under, with its number there. A record with
-    several numbers under a value is found at each of them."""
+    """The values that the record is found under, each with its number. A record can have
+    several numbers under a value, and is then found several times."""
 
 
 AnyQuestion: TypeAlias = Query[R] | Range[R] | Ranking[R]
 
 
 def everything(_record: Record) -> tuple[str, ...]:
-    """Have a query find every record under the empty value."""
+    """Find every record under the empty value."""
     return ("",)
 
 
@@ -119,7 +119,7 @@ def _open(operation: Operation) -> bool:
 
 
 def domain_value(scope: str, fault_domain: int) -> str:
-    """Return the value by which the VMs of a fault domain are found."""
+    """Return the value that the VMs of a fault domain are found under."""
     return f"{scope}/{fault_domain}"
 
 
@@ -144,11 +144,11 @@ VMS_ON_HOST: Query[Vm] = Query(
 VMS_MOVING_TO: Query[Vm] = Query(
     "vms_moving_to", Vm, lambda vm: (vm.moving_to,) if vm.moving_to else ()
 )
-"""VMs that a host keeps a place for."""
+"""VMs for which a host has reserved capacity."""
 VMS_MOVING: Query[Vm] = Query(
     "vms_moving", Vm, lambda vm: ("",) if vm.moving_to else ()
 )
-"""VMs that any host keeps a place for."""
+"""VMs for which any host has reserved capacity."""
 VMS_OF_SCOPE: Query[Vm] = Query(
     "vms_of_scope",
     Vm,

@@ -26,13 +26,13 @@ from typing import NoReturn, TypeAlias
 from forewarn.store.port import StoreBusyError, StoreError
 
 FILE_MODE = 0o600
-"""The store tells everything about every tenant: only its owner may read it."""
+"""Mode of the files: only the owner may read the data of all tenants."""
 
 PID_CHARACTERS_MAX = 20
-"""Longest process ID that is read from a lock file: a 64-bit number."""
+"""Maximum characters of a process ID in a lock file: those of a 64-bit number."""
 
 Inode: TypeAlias = tuple[int, int]
-"""Device and inode number: the identity of a file, whatever its name."""
+"""Device and inode number: the identity of a file under any name."""
 
 _guard = threading.Lock()
 _held: set[Inode] = set()
@@ -73,8 +73,7 @@ class ProcessLock:
             except OSError as error:
                 raise StoreError(
                     f"the store {path} cannot be opened: {error.strerror}",
-                    hint="The service's user must be able to write the file and its"
-                    " directory.",
+                    hint="Allow the service's user to write the file and its directory.",
                 ) from error
             found = os.fstat(descriptor)
             try:
@@ -90,7 +89,7 @@ class ProcessLock:
             _held.add(self.inode)
 
     def release(self) -> None:
-        """Release both locks; every connection to the database is closed by now."""
+        """Release both locks; all connections to the database must be closed."""
         with _guard:
             if self._database >= 0:
                 os.close(self._database)
@@ -109,12 +108,12 @@ def _lock_name(path: Path) -> int:
     except FileNotFoundError as error:
         raise StoreError(
             f"there is no directory {path.parent} for the store {path.name}",
-            hint="Make the directory, or name another file in [store] url.",
+            hint="Create the directory, or name another file in [store] url.",
         ) from error
     except OSError as error:
         raise StoreError(
             f"the store's lock {file} cannot be opened: {error.strerror}",
-            hint="The service's user must be able to write in that directory.",
+            hint="Allow the service's user to write in that directory.",
         ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -161,5 +160,5 @@ def _refuse(path: Path, holder: int | str) -> NoReturn:
 def _unlockable(path: Path, error: OSError) -> StoreError:
     return StoreError(
         f"the store {path} cannot be locked: {error.strerror}",
-        hint="The store must be on a local disk with some free space.",
+        hint="Put the store on a local disk with free space.",
     )

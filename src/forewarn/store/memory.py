@@ -1,10 +1,9 @@
-"""A store in memory: the reference for all others, and the simulator's own.
+"""A store in memory: the reference for other stores, and the simulator's store.
 
-It is optimistic. A transaction sees the store as it was when it began, keeps
-its writes to itself, and asks at its end whether anybody else has written the
-same records or taken the same safety rows since; the first to end has won. Each
-view keeps the past it needs: who commits leaves the records he replaced with
-every view that is still open.
+It is optimistic. A transaction sees the store as it was at the beginning, and its own
+writes. At its end, it checks whether another transaction has committed a write of the
+same records, or locked the same safety rows; the first to end wins. Each view keeps
+the past that it needs: a commit copies the replaced records into every open view.
 """
 
 import sys
@@ -47,7 +46,7 @@ _Address: TypeAlias = tuple[type[Record], str]
 
 
 class _Layer:
-    """What a view sees otherwise than the store: records, and hidden keys."""
+    """The differences between a view and the store: records, and hidden keys."""
 
     def __init__(self) -> None:
         self.table = Table()
@@ -59,7 +58,7 @@ class _Layer:
 
 
 class _View:
-    """The store as it was when the view was opened, and the view's own writes."""
+    """The store at the opening of the view, and the view's own writes."""
 
     def __init__(self, state: "_State") -> None:
         self._state = state
@@ -161,7 +160,7 @@ class _View:
         end: Place = END,
         lowest: bool = True,
     ) -> list[Place]:
-        """Merge the places in the store and those in the view's own layer."""
+        """Merge the places in the store with those in the view's layer."""
         with self._state.lock:
             self._check_open()
             layer = self._layers[question.kind]
@@ -191,7 +190,7 @@ class _View:
         return record
 
     def replace(self, old: R, new: R) -> R:
-        """Store `new` in place of `old`; return it with its new revision."""
+        """Replace `old` by `new`; return it with its new revision."""
         assert type(new) is type(old)
         assert new.key == old.key
         require_unchanged(self, old)
@@ -200,12 +199,12 @@ class _View:
         return stored
 
     def remove(self, old: Record) -> None:
-        """Delete `old`; raises StaleWriteError unless it is still as read."""
+        """Delete `old`; raises StaleWriteError if it changed after it was read."""
         require_unchanged(self, old)
         self._write(type(old), old.key, None)
 
     def lock_safety_rows(self, scopes: Iterable[str]) -> None:
-        """Take the safety rows of these scopes; the end tells who was first."""
+        """Lock the safety rows of these scopes; the commit finds conflicts."""
         with self._state.lock:
             self._check_open()
             self._scopes |= set(scopes)
@@ -229,7 +228,9 @@ class _View:
                     raise ConflictError(f"another writer changed {kind.__name__} {key}")
             for scope in self._scopes:
                 if state.safety.get(scope, 0) > self._began:
-                    raise ConflictError(f"another writer took the scope {scope}")
+                    raise ConflictError(
+                        f"another writer locked the safety row of scope {scope}"
+                    )
             state.commits += 1
             state.safety.update(dict.fromkeys(self._scopes, state.commits))
             for (kind, key), before in self._before.items():
@@ -239,13 +240,13 @@ class _View:
                 state.tables[kind].change(key, after)
 
     def keep(self, kind: type[Record], key: str, before: Record | None) -> None:
-        """Go on seeing `before`, which is being replaced in the store."""
+        """Keep `before` in this view, because the store replaces it."""
         layer = self._layers[kind]
         if key not in layer.hidden:
             layer.put(key, before)
 
     def rollback(self) -> None:
-        """Forget the writes; nothing if it has ended already."""
+        """Discard the writes; no effect after the end."""
         with self._state.lock:
             self._state.views.discard(self)
 
@@ -256,13 +257,13 @@ class _View:
 
 
 class _State:
-    """What was committed."""
+    """The committed state."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.tables = {kind: Table() for kind in KINDS}
         self.safety: dict[str, int] = {}
-        """Scopes with the number of the commit that last took them."""
+        """The number of the commit that last locked each scope."""
         self.commits = 0
         self.views: set[_View] = set()
         self.is_closed = False
@@ -279,13 +280,13 @@ class _State:
 
 
 class MemoryStore:
-    """A store that forgets everything at its end."""
+    """A store that loses its data when it closes."""
 
     def __init__(self, *, conflict: Callable[[], bool] = lambda: False) -> None:
         """Start empty.
 
-        `conflict` is asked at the end of each attempt of `transact`; when it
-        says yes, the attempt meets another writer who is not there.
+        `conflict` is called at the end of each attempt of `transact`. If it returns
+        True, the attempt fails as if another writer had been first.
         """
         self._state = _State()
         self._turns = WriteLock()
@@ -298,14 +299,14 @@ class MemoryStore:
             with _View(self._state) as view:
                 result = work(view)
                 if self._conflict():
-                    raise ConflictError("another writer was asked for by a test")
+                    raise ConflictError("a test simulated another writer")
                 view.commit()
                 return result
 
         return self._turns.take(attempt)
 
     def begin(self) -> OpenTransaction:
-        """Open a transaction to be ended by hand."""
+        """Open a transaction that the caller ends."""
         return _View(self._state).__enter__()
 
     def read(self, work: Callable[[Reader], T]) -> T:
@@ -314,5 +315,5 @@ class MemoryStore:
             return work(view)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Discard all data."""
         self._turns.take(self._state.close)

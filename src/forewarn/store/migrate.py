@@ -1,7 +1,7 @@
-"""The schema and its history: numbered steps, each done once and whole.
+"""The schema and its history: numbered steps, each run once in a transaction.
 
-A fresh file is an old one on which no step was done, so both end up equal. A
-step that was released is never changed; a change of the schema is a new step.
+A new file starts without any step, so that new and old files end with the same schema.
+A released step never changes; a change of the schema is a new step.
 """
 
 import re
@@ -37,7 +37,7 @@ class Step:
 
 
 def load_steps() -> tuple[Step, ...]:
-    """Return the steps that this version knows, in order."""
+    """Return the steps of this version, in order."""
     files = resources.files("forewarn.store").joinpath("sql").iterdir()
     found = (_FILE.fullmatch(file.name) for file in files)
     names = sorted(match[0] for match in found if match)
@@ -57,15 +57,15 @@ def statements(text: str) -> Iterator[str]:
 
 
 def tables_of(connection: Connection) -> Sequence[Row]:
-    """Return the names of the file's tables, each a row; a fresh file has none."""
+    """Return the names of the file's tables as rows; a new file has none."""
     return connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
 
 
 def count_done(connection: Connection, path: Path, steps: Sequence[Step]) -> int:
-    """Return how many of `steps` were done on the file; change nothing.
+    """Return the number of `steps` that the file has; change nothing.
 
-    Raises StoreTooNewError if more were done than there are, and StoreError if
-    another program made the file.
+    Raises StoreTooNewError if the file has more steps, and StoreError if the file
+    belongs to another program.
     """
     tables = tables_of(connection)
     if not tables:
@@ -80,14 +80,14 @@ def count_done(connection: Connection, path: Path, steps: Sequence[Step]) -> int
     if done > len(steps):
         raise StoreTooNewError(
             f"the store {path} was written by a newer forewarn (its schema is"
-            f" {done}, this program knows {len(steps)})",
+            f" {done}, this version has {len(steps)})",
             hint="Start that version, or restore a backup from before the upgrade.",
         )
     return done
 
 
 def migrate(connection: Connection, steps: Sequence[Step]) -> None:
-    """Do these steps, each in a transaction of its own."""
+    """Run these steps, each in its own transaction."""
     for step in steps:
         _do(connection, step)
 

@@ -1,9 +1,10 @@
 """Nested values as JSON: frozen dataclasses, and closed unions of them.
 
-A field's type says how it is written, as in `codec`. A field that has its default is
-not written; None must be the default of a field that may be None, so a new field with a default needs no migration. A value of a union
-carries the `kind` of its class. Decoding is strict: an unknown kind, a missing or an
-additional field, or a wrong type raises TypeError or ValueError.
+The type of a field determines its form, as in `codec`. A field with its default value
+is not written, so a new field with a default needs no migration. A field that may be
+None must have the default None. A value of a union has the `kind` of its class.
+Decoding is strict: an unknown kind, a missing or additional field, or a wrong type
+raises TypeError or ValueError.
 """
 
 import dataclasses
@@ -20,16 +21,16 @@ from typing import Any, cast
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How values of one type become the text of JSON, and of JSON."""
+    """The conversion of one type to JSON text, and from parsed JSON."""
 
     write: Callable[[Any], str]
-    """The text is made here: `json` takes twice as long for a value of few fields."""
+    """Returns JSON text: `json` takes twice as long for a value with few fields."""
     decode: Callable[[Any], Any]
-    """Of what `json` has read."""
+    """Returns the value of parsed JSON."""
 
 
 def shape_of(hint: Any) -> Shape:
-    """Return how a field of this type is written; raises TypeError."""
+    """Return the shape of a field with this type; raises TypeError."""
     if hint in _PLAIN:
         return _plain(hint)
     if isinstance(hint, enum.EnumType):
@@ -51,8 +52,8 @@ def shape_of(hint: Any) -> Shape:
 
 
 def is_union(hint: Any) -> bool:
-    """Tell whether it is one of several types, however its author wrote that."""
-    # The protocol's are written for Python 3.9.
+    """Tell whether a type is a union, in the old or the new notation."""
+    # The protocol's types use the notation of Python 3.9.
     old = typing.Union  # pyright: ignore[reportDeprecated]
     return typing.get_origin(hint) in {types.UnionType, old}
 
@@ -107,7 +108,7 @@ def _checked_list(values: object) -> list[object]:
 
 
 def fields_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what gets these attributes of an object, as a tuple."""
+    """Return a getter of these attributes of an object, as a tuple."""
     if len(names) > 1:
         return operator.attrgetter(*names)
     return lambda value: tuple([getattr(value, name) for name in names])
@@ -132,7 +133,7 @@ def _object(kind: type[Any], tag: str = "") -> Shape:
     def write(value: Any) -> str:
         fields = get(value)
         written = kind_text.copy()
-        # Most are the default itself, which is seen sooner than compared.
+        # Most fields are the default itself, and identity is faster than equality.
         for at in compress(range(len(fields)), map(operator.is_not, fields, usual)):
             field = fields[at]
             if field != usual[at]:
@@ -163,7 +164,7 @@ def _union(members: tuple[Any, ...]) -> Shape:
         found = cast("dict[str, object]", value) if isinstance(value, dict) else {}
         shape = shapes.get(str(found.get("kind")))
         if shape is None:
-            raise TypeError(f"{value!r} has no known kind")
+            raise TypeError(f"{value!r} has an unknown kind")
         return shape.decode(found)
 
     return Shape(lambda value: shapes[value.kind].write(value), decode)

@@ -1,4 +1,4 @@
-"""The `Idempotency-Key` of an order, kept with what the order made."""
+"""The `Idempotency-Key` of a request, stored with its result."""
 
 from dataclasses import dataclass
 
@@ -7,22 +7,22 @@ from forewarn.instants import Micros
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderKey:
-    """One order that a caller gave under a key."""
+    """One request of a caller with a key."""
 
     key_id: str
-    """SHA-256 of caller and key, in hexadecimal: a fixed length, whatever both are."""
+    """SHA-256 of caller and key, in hexadecimal: a fixed length for both."""
     caller: str
-    """Who gave the order: the ID of a token, or a name."""
+    """The caller: the ID of a token, or a name."""
     digest: str
     """SHA-256 of the request, in hexadecimal."""
     result: str
-    """What the order made, as JSON: identifiers, not the records themselves."""
+    """The result as JSON: identifiers, not the records themselves."""
     created_at: Micros
     expires_at: Micros
-    """From then on the key may name another order."""
+    """When the key can be used for another request."""
     revision: int = 0
 
     @property
     def key(self) -> str:
-        """Return what a store finds it by."""
+        """Return the key of the record."""
         return self.key_id

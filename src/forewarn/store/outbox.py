@@ -1,8 +1,8 @@
-"""The outbox: what receivers of webhooks are still to be told.
+"""The outbox: messages that the receivers of webhooks have not got yet.
 
-A message is written in the transaction that changes the event, and deleted when
-it was delivered or given up. So no change that was committed is without its
-message, whenever the service is killed.
+A message is stored in the transaction that changes the event, and deleted when it was
+delivered or dropped. Every committed change therefore has its message, even if the
+service is killed.
 """
 
 import enum
@@ -13,11 +13,11 @@ from forewarn.protocol.actors import Actor
 
 
 class EventChange(enum.Enum):
-    """What happened to an event."""
+    """The change of an event."""
 
     SCHEDULED = "scheduled"
     CHANGED = "changed"
-    """Something that its document shows is otherwise, such as its VMs."""
+    """A visible property has changed, such as its VMs."""
     APPROVED = "approved"
     STARTED = "started"
     COMPLETED = "completed"
@@ -30,18 +30,18 @@ class OutboxMessage:
     """One change of one event, for one receiver."""
 
     message_id: str
-    """Sorts in the order of the decisions: `sequence.key_of`."""
+    """The ID, which sorts in the order of the decisions: `sequence.key_of`."""
     receiver: str
     """The receiver's name in the settings."""
     at: Micros
     change: EventChange
     public_id: str
-    """What receivers know the change by, the same each time that it is sent: a GUID
-    in upper case, which tells nothing of others' changes, as a counter would."""
+    """The public ID of the change, the same at each delivery: a GUID in upper case.
+    Unlike a counter, it reveals nothing about other tenants' changes."""
     body: str
-    """The event as it became, as JSON."""
+    """The event after the change, as JSON."""
     approver: Actor | None = None
-    """Who had approved the event; a receiver of a tenant is told of it redacted."""
+    """The approver of the event; a tenant's receiver gets it redacted."""
     revision: int = 0
 
     @property

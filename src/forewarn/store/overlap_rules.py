@@ -1,4 +1,4 @@
-"""What must not be under way at the same time, and where calls have moved VMs."""
+"""Rules about work at the same time, moves of VMs, and tokens."""
 
 from collections.abc import Iterable, Iterator
 
@@ -22,7 +22,7 @@ def calls(contents: Contents) -> Iterator[str]:
         if operation.state is OperationState.IMPACTING
         and operation.action is not Action.NONE
     ):
-        yield f"operations {one} and {other} have driver calls for vm {vm} at once"
+        yield f"operations {one} and {other} have driver calls for VM {vm} at once"
 
 
 def migrations(contents: Contents) -> Iterator[str]:
@@ -38,13 +38,13 @@ def migrations(contents: Contents) -> Iterator[str]:
 
 
 def failures(contents: Contents) -> Iterator[str]:
-    """5.5: a VM that is down has one failure, its own or that of its host."""
+    """5.5: a VM that is down has one failure: its own or that of its host."""
     for vm, (one, other) in _shared(
         (operation, operation.vms)
         for operation in contents.open_operations
         if operation.verb is Verb.FAIL
     ):
-        yield f"vm {vm} has two failures, {one} and {other}"
+        yield f"VM {vm} has two failures, {one} and {other}"
 
 
 def _shared(
@@ -60,7 +60,7 @@ def _shared(
 
 
 def moved(contents: Contents) -> Iterator[str]:
-    """5.2: what a driver call has moved is recorded where it is."""
+    """5.2: a VM that a driver call has moved is recorded on its new host."""
     for operation in contents.open_operations:
         if operation.state is not OperationState.IMPACTING:
             continue
@@ -70,16 +70,16 @@ def moved(contents: Contents) -> Iterator[str]:
                 continue
             if move.done and move.to_host and vm.host != move.to_host:
                 yield (
-                    f"operation {operation.operation_id} has moved vm {move.vm} to host "
-                    f"{move.to_host}, and it is on host {vm.host}"
+                    f"operation {operation.operation_id} has moved VM {move.vm} to host "
+                    f"{move.to_host}, but it is recorded on host {vm.host}"
                 )
 
 
 def announced_domains(contents: Contents) -> Iterator[str]:
     """6.3: rollouts announce one fault domain of a scope at a time.
 
-    Hosts that were announced otherwise are not counted: a single host, and a host
-    whose event is a new one after a hold.
+    Hosts outside a rollout do not count: a single host, and a host that was announced
+    again after a hold.
     """
     for scope, events in contents.live_events_of_scope.items():
         first: tuple[int, str] | None = None
@@ -106,22 +106,22 @@ def wrong_token(token: Token, contents: Contents) -> str:
     wrong = wrong_actor(token.created_by)
     other = _namesake(token, contents)
     return first_of(
-        (not token.name, f"{me} does not say who holds it"),
-        (wrong, f"the maker of {me} {wrong}"),
-        (not is_digest(token.digest), f"{me} has no digest of a secret"),
+        (not token.name, f"{me} has no name"),
+        (wrong, f"the creator of {me} {wrong}"),
+        (not is_digest(token.digest), f"{me} has an invalid digest"),
         (
             token.tenant and token.tenant not in contents.tenants,
-            f"{me} is of tenant {token.tenant}, which is not there",
+            f"{me} is of tenant {token.tenant}, which does not exist",
         ),
-        (other, f"{me} has the name of token {other}, {token.name}"),
+        (other, f"{me} and token {other} have the same name {token.name}"),
     )
 
 
 def _namesake(token: Token, contents: Contents) -> str:
-    """Return the id of another token with the same name at the same time, or nothing.
+    """Return the ID of another token with the same name at the same time, or nothing.
 
-    Of two tokens with one name, the later must have been made after the end of the
-    other: the history tells their holders apart by it.
+    Of two tokens with one name, the later must have been created after the end of the
+    other, because the history identifies their owners by the name.
     """
     same = contents.tokens[token.tenant, token.name.casefold()]
     same.append(token)

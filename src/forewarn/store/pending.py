@@ -1,10 +1,9 @@
-"""Writes that a transaction has decided and not sent yet.
+"""The pending writes of a transaction: decided, but not sent to SQLite yet.
 
-Of a record that is replaced several times only the last value is sent, as long
-as nobody asks a question that its row could answer; what is sent goes kind by
-kind, many rows to one statement. The guard of each write is what the first of
-them had read, so a row that is not as it was remembered shows here, before the
-commit, and nothing of the transaction is kept.
+If a record is replaced several times, only its last value is sent, unless a query needs
+the rows earlier. Writes are sent by kind, many rows with one statement. The guard of
+each write is the value that the first write had read. A row that differs from the cache
+is therefore found here, before the commit, and the transaction is rolled back.
 """
 
 from collections import defaultdict
@@ -18,29 +17,29 @@ from forewarn.store.rows import Change, Schema, link
 
 
 class Pending:
-    """What one transaction owes its connection."""
+    """The pending writes of one transaction."""
 
     def __init__(self, connection: Connection, schema: Schema) -> None:
-        """Owe nothing yet."""
+        """Start empty."""
         self._connection = connection
         self._schema = schema
         self._changes: defaultdict[type, dict[str, Change]] = defaultdict(dict)
 
     def add(self, new: Record) -> None:
-        """Owe a record that is new; raises DuplicateError where it is owed already."""
+        """Add a new record; raises DuplicateError if it is already pending."""
         changes = self._changes[type(new)]
         if new.key in changes:
             raise DuplicateError(f"{type(new).__name__} {new.key} exists already")
         changes[new.key] = (None, new)
 
     def replace(self, old: Record, new: Record) -> None:
-        """Owe that `new` stands in place of `old`."""
+        """Replace `old` by `new`."""
         changes = self._changes[type(new)]
         known = changes.get(new.key)
         changes[new.key] = (known[0] if known else old, new)
 
     def send(self, kind: type[Record]) -> None:
-        """Send what is owed of a kind, before something is asked of it.
+        """Send the pending writes of a kind, before a query of it.
 
         Raises StaleWriteError and DuplicateError.
         """
@@ -48,7 +47,7 @@ class Pending:
             self._send_changes(self._schema.codecs[kind], self._changes.pop(kind))
 
     def send_all(self) -> None:
-        """Send everything; raises StaleWriteError and DuplicateError."""
+        """Send all pending writes; raises StaleWriteError and DuplicateError."""
         for kind in list(self._changes):
             self.send(kind)
 

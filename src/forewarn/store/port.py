@@ -1,19 +1,19 @@
 """The store port: short transactions over guarded, frozen records.
 
-What every implementation promises (one contract suite asks them all):
+Every implementation keeps these promises, which one contract suite tests:
 
-* A transaction is short, does no I/O of its own and may be run again: `transact`
-  repeats the work when it met another writer. Its writes become visible and
-  durable together, before `transact` returns, or not at all.
-* A write is guarded: `replace` and `remove` name the record that was read, and
-  fail with `StaleWriteError` if the stored one has another revision.
-* A rule over several rows is not protected by guards on single rows. Who starts,
-  finishes, fails or moves something of a scope takes the scope's safety row
-  first (`lock_safety_rows`), and so meets every other who does.
-* Identifiers and times come from the caller. Reads come in pages, in the order
-  of the key.
+* A transaction is short, does no other I/O and may run again: `transact` repeats the
+  work after a conflict with another writer. Its writes become visible and durable
+  together, before `transact` returns, or not at all.
+* A write is guarded: `replace` and `remove` get the record that was read, and fail
+  with `StaleWriteError` if the stored one has another revision.
+* Guards on single rows do not protect a rule over several rows. A transaction that
+  starts, finishes, fails or moves something of a scope first locks the scope's safety
+  row (`lock_safety_rows`). It thus conflicts with every other such transaction.
+* The caller supplies identifiers and times. Reads return pages in the order of the
+  key.
 
-Nothing above this port may use a rowid, a dialect of SQL or a whole-fleet load.
+No code above this port may use a rowid, a dialect of SQL, or load a whole fleet.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,31 +27,31 @@ R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 
 PAGE_ROWS = 500
-"""Rows of one read: enough to be quick, few enough not to hold up a writer."""
+"""Maximum rows of one page: fast to read, without delaying a writer."""
 
 TRANSACTION_ATTEMPTS = 20
-"""How often work is begun anew after meeting another writer; a few suffice,
-since the writers take turns, and an endless loop would hide a bug."""
+"""Maximum attempts of a transaction after conflicts. A few are enough, because only one
+writer of a process works at a time, and an endless loop would hide a bug."""
 
 
 class StoreError(ForewarnError):
-    """The store cannot do its work; the service must stop taking orders."""
+    """The store cannot do its work; the service must stop accepting requests."""
 
 
 class ConflictError(StoreError):
-    """Another writer came first; the same work may be tried again at once."""
+    """Another writer was first; the same work can be retried at once."""
 
 
 class StaleWriteError(ConflictError):
-    """The record changed after it was read; read again and decide anew."""
+    """The record changed after it was read; read and decide again."""
 
 
 class DuplicateError(StoreError):
-    """A record with this key exists: a bug of the caller, never a retry."""
+    """A record with this key exists: a bug of the caller, without a retry."""
 
 
 class StoreBusyError(StoreError):
-    """Another process has the store open; stop it, or use another file."""
+    """Another process has opened the store; stop it, or use another file."""
 
 
 class StoreTooNewError(StoreError):
@@ -59,7 +59,7 @@ class StoreTooNewError(StoreError):
 
 
 class Reader(Protocol):
-    """A consistent view of what was committed."""
+    """A consistent view of the committed state."""
 
     def get(self, kind: type[R], key: str) -> R | None:
         """Return the record with this key, or None."""
@@ -75,8 +75,8 @@ class Reader(Protocol):
     ) -> list[R]:
         """Return a page of the records found under `value`, in order of the key.
 
-        The page begins behind the key `after`; fewer than `limit` records mean
-        that it was the last.
+        The page begins after the key `after`. A page with fewer than `limit` records
+        is the last one.
         """
         ...
 
@@ -94,8 +94,8 @@ class Reader(Protocol):
     def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
         """Return bounds of the keys of audit entries with an instant in [first, end).
 
-        Each of them has a key behind the first bound, and not behind the second.
-        None: there is no such entry.
+        Each of their keys is greater than the first bound, and not greater than the
+        second. None: there is no such entry.
         """
         ...
 
@@ -109,36 +109,36 @@ class Reader(Protocol):
     ) -> list[R]:
         """Return the records under `value` with the highest numbers, or the lowest.
 
-        Equal numbers stand in order of the key, seen from the lowest. A record with
-        several numbers under `value` stands at each of them.
+        Equal numbers are in the order of the key, seen from the lowest. A record with
+        several numbers under `value` is returned once for each.
         """
         ...
 
 
 class Transaction(Reader, Protocol):
-    """A consistent view that may be changed; sees its own writes."""
+    """A consistent view with writes; it sees its own writes."""
 
     def add(self, record: R) -> R:
         """Store a new record; raises DuplicateError."""
         ...
 
     def replace(self, old: R, new: R) -> R:
-        """Store `new` in place of `old`; return it with its new revision.
+        """Replace `old` by `new`; return it with its new revision.
 
         Raises StaleWriteError unless the stored record has `old`'s revision.
         """
         ...
 
     def remove(self, old: Record) -> None:
-        """Delete `old`; raises StaleWriteError unless it is still as read."""
+        """Delete `old`; raises StaleWriteError if it changed after it was read."""
         ...
 
     def lock_safety_rows(self, scopes: Iterable[str]) -> None:
-        """Take the safety rows of these scopes, in sorted order.
+        """Lock the safety rows of these scopes, in sorted order.
 
-        Of two transactions that took the same row, at most one commits on what
-        it read; the other meets ConflictError, here or at its end. Where writers
-        take turns there is nothing to write.
+        Of two transactions that lock the same row, at most one commits what it has
+        read; the other gets ConflictError, here or at its end. A store that runs one
+        writer at a time writes nothing.
         """
         ...
 
@@ -156,7 +156,7 @@ class Store(Protocol):
         ...
 
     def begin(self) -> "OpenTransaction":
-        """Open a transaction to be ended by hand: for contract tests."""
+        """Open a transaction that the caller ends: for contract tests."""
         ...
 
     def read(self, work: Callable[[Reader], T]) -> T:
@@ -164,19 +164,19 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the store; may be called twice."""
+        """Close the store; a second call has no effect."""
         ...
 
 
 class OpenTransaction(Transaction, Protocol):
-    """A transaction that its holder ends."""
+    """A transaction that the caller ends."""
 
     def commit(self) -> None:
         """Make the writes durable and visible; raises ConflictError."""
         ...
 
     def rollback(self) -> None:
-        """Forget the writes."""
+        """Discard the writes."""
         ...
 
 

@@ -1,8 +1,8 @@
-"""The questions: hand-written SQL in `sql/`, each known by its name.
+"""The hand-written SQL in `sql/`, by name.
 
-A file opens with a comment of its own. A statement begins with the line
-`-- name: vms_on_host`, then a sentence that says what it does, then SQL with
-named parameters. Nothing is pasted into a statement, here or later.
+A file begins with a comment. A statement begins with the line
+`-- name: vms_on_host`, followed by a sentence that describes it, and SQL with named
+parameters. `load` completes statements with names of columns, never with values.
 """
 
 import re
@@ -16,7 +16,7 @@ from forewarn.store.kinds import AnyQuestion, Query, Question, Range
 
 _NAME = re.compile(r"^-- name: *(.*)$\n", re.MULTILINE)
 _ORDERED = re.compile(r"(.*?)(?:\s+ORDER BY ([^;]*))?;", re.DOTALL)
-"""A statement and what it is ordered by, if it says so."""
+"""A statement, and its order if it has one."""
 _STATEMENT = re.compile(r"((?:-- .*\n)+)([^-][^;]*;)\s*")
 
 
@@ -34,7 +34,7 @@ def parse(text: str) -> dict[str, str]:
         if not match:
             raise ValueError(f"{name} is not one sentence and one statement")
         if name in statements:
-            raise ValueError(f"{name} stands there twice")
+            raise ValueError(f"{name} is defined twice")
         statements[name] = match[2]
     return statements
 

@@ -1,8 +1,8 @@
 """The reader and the transaction of the port, on one SQLite connection.
 
-A question runs a statement by its name; what reads and writes one record is made
-of its columns. A guarded write is one statement that names the key, revision and
-status it expects; that it changed no row is how a stale write shows.
+A question runs a statement by its name. The statements that read or write one record
+are created from its columns. A guarded write is one statement with the expected key,
+revision and status. If it changes no row, the write is stale.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,14 +22,14 @@ Values: TypeAlias = Mapping[str, str | int]
 """The parameters of a statement that answers a question."""
 
 Change: TypeAlias = tuple[Any, Any]
-"""A record as it is stored (None: it is not), and as it will be (None: removed)."""
+"""The stored record (None: there is none), and the new one (None: removed)."""
 
 
 class Schema:
-    """How the records of an opened file are read and written."""
+    """The statements and decoders of an open file."""
 
     def __init__(self, connection: Connection) -> None:
-        """Look at the columns of the file's tables; raises StoreError."""
+        """Read the columns of the file's tables; raises StoreError."""
         self.statements: Mapping[str, str] = queries.load(CODECS)
         self.codecs: Mapping[type, Codec[Any]] = {codec.kind: codec for codec in CODECS}
         columns = {codec.kind: connection.columns(codec.get, ("",)) for codec in CODECS}
@@ -43,19 +43,19 @@ class Schema:
             )
             for codec in CODECS
         }
-        """Where a row has its key and its revision."""
+        """The positions of the key and the revision in a row."""
 
 
 def before(key: str) -> str:
-    """Return a text that sorts before the key, and behind what the key has before it.
+    """Return a text that sorts before the key and after smaller ones.
 
-    Keys that begin alike may stand between the two.
+    Keys with the same beginning may be between the two.
     """
     return key[:-1]
 
 
 class RowReader:
-    """A consistent view: what the transaction open on a connection sees."""
+    """A consistent view: that of the open transaction of a connection."""
 
     def __init__(self, connection: Connection, schema: Schema) -> None:
         """Read from `connection`."""
@@ -123,7 +123,7 @@ class RowReader:
 
 
 class RowTransaction(RowReader):
-    """A view that may be changed."""
+    """A view with writes."""
 
     def add(self, record: R) -> R:
         """Store a new record; raises DuplicateError."""
@@ -134,7 +134,7 @@ class RowTransaction(RowReader):
         return record
 
     def replace(self, old: R, new: R) -> R:
-        """Store `new` in place of `old`; return it with its new revision."""
+        """Replace `old` by `new`; return it with its new revision."""
         assert type(new) is type(old)
         assert new.key == old.key
         codec = self._codec(old)
@@ -144,13 +144,13 @@ class RowTransaction(RowReader):
         return stored
 
     def remove(self, old: Record) -> None:
-        """Delete `old`; raises StaleWriteError unless it is still as read."""
+        """Delete `old`; raises StaleWriteError if it changed after it was read."""
         codec = self._codec(old)
         self._run_guarded(old, codec.remove, codec.guard(old))
         link(self._connection, codec, [(old, None)])
 
     def lock_safety_rows(self, scopes: Iterable[str]) -> None:
-        """Take the safety rows of these scopes, in sorted order."""
+        """Lock the safety rows of these scopes, in sorted order."""
         rows = [(each,) for each in sorted(set(scopes))]
         self._connection.run_each(statements.TAKE_SAFETY, rows)
 
@@ -167,7 +167,7 @@ class RowTransaction(RowReader):
 def link(
     connection: Connection, codec: Codec[Any], changes: Collection[Change]
 ) -> None:
-    """Have the rows beside records be those that they have after some changes."""
+    """Update the link rows of records after some changes."""
     for links in codec.links:
         gone: list[Row] = []
         added: list[Row] = []

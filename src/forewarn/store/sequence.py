@@ -1,9 +1,9 @@
-"""The order of what is decided: (term, sequence), whatever the clock says.
+"""The order of decisions: (term, sequence), independently of the clock.
 
-A term begins with the first write of each service on the store, in the same
-transaction, and is never used again. Within a term a counter goes up. So the keys of
-audit entries and outbox messages sort as they were decided, also after the clock was
-set back and after a restart.
+Each service begins a new term with its first write to the store, in the same
+transaction. Within a term, a counter goes up. The keys of audit entries and outbox
+messages therefore sort in the order of the decisions, even after a restart or if the
+clock was set back.
 """
 
 import re
@@ -14,19 +14,19 @@ from forewarn.store.leader import NAME, Leader
 from forewarn.store.port import Transaction
 
 TERM_DIGITS = 6
-"""Digits of a term in a key: a restart every minute for two years."""
+"""Digits of a term in a key: enough for a restart every minute for two years."""
 
 SEQUENCE_DIGITS = 12
-"""Digits of a number within a term: 10,000 a second for three years."""
+"""Digits of a number within a term: enough for 10,000 a second for three years."""
 
 LEGACY_TERM = 0
-"""The term of what a store had before there were terms: it has old ids behind it."""
+"""The term of records from versions without terms, with an old ID after it."""
 
 _KEY = re.compile(rf"(\d{{{TERM_DIGITS}}})\.(?:\d{{{SEQUENCE_DIGITS}}}|(\d{{17}}\..+))")
 
 
 def key_of(term: int, number: int) -> str:
-    """Return the key of what was decided as number so-and-so of a term."""
+    """Return the key of a decision, from its term and its number in it."""
     return f"{term:0{TERM_DIGITS}d}.{number:0{SEQUENCE_DIGITS}d}"
 
 
@@ -37,7 +37,7 @@ def parts_of(key: str) -> tuple[int, int]:
 
 
 def term_of(key: str) -> int | None:
-    """Return the term of a key; None if it is no key."""
+    """Return the term of a key; None if the key is not valid."""
     matched = _KEY.fullmatch(key)
     if matched is None or (matched[2] is not None) != (int(matched[1]) == LEGACY_TERM):
         return None
@@ -47,7 +47,7 @@ def term_of(key: str) -> int | None:
 def raise_term(tx: Transaction) -> int:
     """Begin a new term in the store, and return it.
 
-    The first term makes the secret of the store.
+    The first term also creates the secret of the store.
     """
     leader = tx.get(Leader, NAME)
     if leader is None:

@@ -1,7 +1,7 @@
-"""One moment of a store's file, read beside the service that has it open.
+"""Consistent reads of a store's file, also from another process than the service.
 
-It takes no lock and changes nothing; the writer does not wait for it. Only a file
-of this version's schema can be read, which the service's is.
+They take no lock and change nothing, and the writer does not wait for them. The file
+must have this version's schema, as the service's file has.
 """
 
 import contextlib
@@ -19,20 +19,19 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def reading(path: Path) -> Generator[Reader]:
-    """Give what was committed when it began; raises StoreError."""
+    """Return a reader of the committed state; raises StoreError."""
     with contextlib.closing(Connection(path, read_only=True)) as connection:
         connection.begin()
         yield RowReader(connection, Schema(connection))
 
 
 class SnapshotStore:
-    """Reads a store's file, on as many connections as there are readers at once."""
+    """Reads a store's file, with one connection for each concurrent reader."""
 
     def __init__(self, path: Path, schema: Schema | None = None) -> None:
         """Open the file; raises StoreError. It must have this version's schema.
 
-        A `schema` that is given is the file's, which is then opened for the first
-        reader.
+        With a `schema`, the file is only opened at the first read.
         """
         self._path = path
         self._guard = threading.Lock()
@@ -44,7 +43,7 @@ class SnapshotStore:
         self._schema = schema
 
     def read(self, work: Callable[[Reader], T]) -> T:
-        """Run `work` on what was committed when it began; from any thread."""
+        """Run `work` on the committed state; may be called from any thread."""
         with self._guard:
             if self._is_closed:
                 raise StoreError("the store is closed")

@@ -1,10 +1,10 @@
 """The durable store: one SQLite file, one process, one writer at a time.
 
-Writers take turns on one connection and begin by taking SQLite's write lock, so
-between them nothing ever conflicts; readers have connections of their own and
-see what was committed when they began. A commit is on the disk before it
-returns. If it fails, the transaction is rolled back and nobody was told that it
-succeeded; the next one begins on a fresh connection if this one is unfit.
+Writers use one connection in turn and first take SQLite's write lock, so they never
+conflict. Readers have separate connections and see the state at their beginning. A
+commit is on the disk before it returns. If it fails, the transaction is rolled back
+before anyone learns of its result. If the connection is then unusable, the next
+transaction opens a new one.
 """
 
 from collections.abc import Callable
@@ -24,21 +24,21 @@ from forewarn.store.write_lock import WriteLock
 T = TypeVar("T")
 
 _MOVED = (
-    "Stop the service before a store is moved or replaced; its -wal and -shm files"
-    " go with it, and must not lie beside another when the service starts."
+    "Stop the service before you move or replace a store. Move its -wal and -shm files"
+    " with it, and start no service on another file next to them."
 )
 
 
 class SqliteStore:
-    """A store in a file, which it makes if it is missing."""
+    """A store in a file, which it creates if it is missing."""
 
     def __init__(self, path: Path) -> None:
-        """Lock and open the file and bring its schema up to date.
+        """Lock and open the file, and bring its schema up to date.
 
-        Raises StoreError, also as StoreBusyError and StoreTooNewError. Nothing
-        is written into a file that is refused.
+        Raises StoreError, StoreBusyError or StoreTooNewError, and then writes nothing
+        into the file.
         """
-        # Two names of one file must meet at one lock.
+        # Two names of one file must use the same lock.
         self._path = path.resolve()
         self._turns = WriteLock()
         self._committed = Committed()
@@ -57,7 +57,7 @@ class SqliteStore:
 
     def _prepare(self) -> Schema:
         steps = load_steps()
-        # Else it would stay as long as it is until much more is written.
+        # Otherwise a long log would stay until many more writes.
         is_log_left = has_log(self._path)
         connection = Connection(self._path, may_make=True)
         try:
@@ -67,7 +67,7 @@ class SqliteStore:
             schema = Schema(connection)
             self._readers = SnapshotStore(self._path, schema)
             self._checkpoints = Checkpoints(self._connect(BUSY_MILLISECONDS))
-            # SQLite opened the file by its name, the lock is on the file itself.
+            # SQLite has opened the file by name, but the lock is on the file itself.
             self._place = self._lock.inode
             self._check_place()
             if is_log_left:
@@ -106,7 +106,7 @@ class SqliteStore:
         return self._turns.take(attempt)
 
     def _take_writer(self) -> Connection:
-        """Return the writer's connection, to be put back if it is still fit."""
+        """Return the writer's connection; the caller returns it if it is usable."""
         self._check_open()
         self._check_place()
         writer, self._writer = self._writer, None
@@ -122,9 +122,9 @@ class SqliteStore:
         return connection
 
     def begin(self) -> OpenTransaction:
-        """Open a transaction to be ended by hand, on a connection of its own."""
+        """Open a transaction on a separate connection, which the caller ends."""
         self._check_open()
-        # It waits for nobody: in one thread the other would never end.
+        # It does not wait: in one thread, the other transaction would never end.
         connection = self._connect(busy_milliseconds=0)
         connection.begin()
         transaction = _HandTransaction(connection, self._schema, self._ended)
@@ -133,7 +133,7 @@ class SqliteStore:
 
     def _ended(self, transaction: "_HandTransaction") -> None:
         self._open.discard(transaction)
-        # The writer was not told what it wrote.
+        # The cache does not have these writes.
         self._committed.forget()
 
     def read(self, work: Callable[[Reader], T]) -> T:
@@ -142,25 +142,25 @@ class SqliteStore:
         return self._readers.read(work)
 
     def _find_place(self) -> tuple[int, int]:
-        """Return what the system knows the file by that has the store's name."""
+        """Return device and inode of the file with the store's name."""
         try:
             found = self._path.stat()
         except OSError as error:
             raise StoreError(
-                f"the store's file {self._path} has gone: {error.strerror}",
+                f"the store's file {self._path} was removed: {error.strerror}",
                 hint=_MOVED,
             ) from error
         return found.st_dev, found.st_ino
 
     def _check_place(self) -> None:
-        """Raise StoreError if the store's name is another file's by now.
+        """Raise StoreError if the store's name now belongs to another file.
 
-        What is written into a file without a name would be lost with the process,
-        and whoever was told that it is durable was told wrong.
+        Writes to a file without a name would be lost with the process, although the
+        service had reported them as durable.
         """
         if self._find_place() != self._place:
             raise StoreError(
-                f"another file has taken the place of the store {self._path}",
+                f"another file has replaced the store {self._path}",
                 hint=_MOVED,
             )
 
@@ -169,7 +169,7 @@ class SqliteStore:
             raise StoreError("the store is closed")
 
     def close(self) -> None:
-        """Wait for the writer, close the file and let go of its lock."""
+        """Wait for the writer, close the file and release its lock."""
         self._turns.take(self._close)
 
     def _close(self) -> None:
@@ -183,7 +183,7 @@ class SqliteStore:
                 transaction.rollback()
             if self._readers:
                 self._readers.close()
-            # The last: it puts the log into the file and deletes it.
+            # Last: this copies the log into the file and deletes the log.
             if self._writer:
                 self._writer.close()
         finally:
@@ -191,7 +191,7 @@ class SqliteStore:
 
 
 class _HandTransaction(RowTransaction):
-    """A transaction that its holder ends."""
+    """A transaction that the caller ends."""
 
     def __init__(
         self,
@@ -210,6 +210,6 @@ class _HandTransaction(RowTransaction):
             self.rollback()
 
     def rollback(self) -> None:
-        """Forget the writes; nothing if it has ended already."""
+        """Discard the writes; no effect after the end."""
         self._connection.close()
         self._on_end(self)

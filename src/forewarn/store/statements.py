@@ -1,8 +1,8 @@
-"""The statements that write one record, made of the names of its columns.
+"""The statements that write one record, created from the names of its columns.
 
-To add does nothing where the key is taken; to update or remove does nothing unless the
-row is still the one that was read. The caller looks at the number of rows. Tables and
-columns are names of this program, and all values are parameters.
+An insert does nothing if the key exists. An update or delete does nothing if the row
+has changed after it was read. The caller checks the number of changed rows. Tables and
+columns are constants of this program, and all values are parameters.
 """
 
 import functools
@@ -12,22 +12,22 @@ TAKE_SAFETY = (
     "INSERT INTO safety (scope, revision) VALUES (?, 1)"
     " ON CONFLICT (scope) DO UPDATE SET revision = safety.revision + 1"
 )
-"""Write the safety row of a scope, so that of those who do only one goes on."""
+"""Write the safety row of a scope: of concurrent writers, only one can continue."""
 
 
 def get(table: str, key: str) -> str:
-    """Return what gets the row with a key."""
+    """Return the statement that gets the row with a key."""
     return f"SELECT * FROM {table} WHERE {key} = ?"  # noqa: S608
 
 
 def every(table: str, key: str) -> str:
-    """Return what gets all rows, in the order of the key."""
+    """Return the statement that gets all rows, in the order of the key."""
     return f"SELECT * FROM {table} ORDER BY {key}"  # noqa: S608
 
 
 @functools.cache
 def add(table: str, columns: Sequence[str], key: str = "") -> str:
-    """Return what adds a row; with a `key`, only if it is free."""
+    """Return the statement that adds a row; with `key`, only if the key is new."""
     places = ", ".join("?" * len(columns))
     sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})"  # noqa: S608
     return f"{sql} ON CONFLICT ({key}) DO NOTHING" if key else sql
@@ -35,13 +35,13 @@ def add(table: str, columns: Sequence[str], key: str = "") -> str:
 
 @functools.cache
 def update(table: str, columns: Sequence[str], guards: Sequence[str]) -> str:
-    """Return what sets columns of the row in which the guards are as given."""
+    """Return the statement that sets columns of the row with the guard values."""
     return f"UPDATE {table} SET {_equal(columns, ', ')} WHERE {_equal(guards)}"  # noqa: S608
 
 
 @functools.cache
 def remove(table: str, guards: Sequence[str]) -> str:
-    """Return what removes the row in which the guards are as given."""
+    """Return the statement that removes the row with the guard values."""
     return f"DELETE FROM {table} WHERE {_equal(guards)}"  # noqa: S608
 
 

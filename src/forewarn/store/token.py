@@ -1,4 +1,4 @@
-"""A token of the operator API, as it is kept: never the secret, only its digest."""
+"""A token of the operator API, as the store keeps it: with a digest, not the secret."""
 
 from dataclasses import dataclass, field
 
@@ -8,32 +8,32 @@ from forewarn.protocol.actors import Actor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """Who may use the operator API, for whom, and how far."""
+    """A token with its owner, its tenant and its rights."""
 
     token_id: str
-    """Public: it is listed, stands in the token's own text, and revokes it."""
+    """The public ID: it appears in lists and in the token's text, and revokes it."""
     name: str
-    """Who holds it, as the history shows it."""
+    """The owner's name, as the history shows it."""
     tenant: str
-    """Whose VMs it is for; empty: an operator's, for everything."""
+    """The tenant whose VMs it can access; empty: an operator, for everything."""
     read_only: bool
     digest: str = field(repr=False)
     """SHA-256 of the secret, in hexadecimal."""
     created_at: Micros
     created_by: Actor
     expires_at: Micros = 0
-    """From then on it is good for nothing; 0: it does not expire."""
+    """When it becomes invalid; 0: it does not expire."""
     last_used_at: Micros = 0
-    """When it was last presented, to the hour; 0: never."""
+    """The hour of its last use; 0: never used."""
     is_unauthenticated: bool = False
-    """Its maker had presented neither a token nor credentials."""
+    """Its creator had no token and no credentials."""
     revision: int = 0
 
     @property
     def key(self) -> str:
-        """Return what a store finds it by."""
+        """Return the key of the record."""
         return self.token_id
 
     def is_expired(self, *, now: Micros) -> bool:
-        """Tell whether its time is over."""
+        """Tell whether it has expired."""
         return self.expires_at != 0 and now >= self.expires_at

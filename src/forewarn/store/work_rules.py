@@ -1,4 +1,4 @@
-"""What must hold between the rows of what is done: requests, operations, events."""
+"""Rules between requests, operations, events and audit entries."""
 
 import contextlib
 import json
@@ -38,18 +38,18 @@ from forewarn.store.outbox import OutboxMessage
 from forewarn.store.sequence import term_of
 
 DIGEST_CHARACTERS = 64
-"""Of a SHA-256 in hexadecimal."""
+"""Characters of a SHA-256 in hexadecimal."""
 
 HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 def is_digest(text: str) -> bool:
-    """Tell whether it is a SHA-256 in hexadecimal."""
+    """Tell whether a text is a SHA-256 in hexadecimal."""
     return len(text) == DIGEST_CHARACTERS and not set(text) - HEXADECIMAL
 
 
 def references(contents: Contents) -> Iterator[str]:
-    """Tell of names that nothing has; what has ended may outlive its fleet."""
+    """Report references to missing records; ended operations may outlive the fleet."""
     for operation in contents.operations.values():
         me = f"operation {operation.operation_id}"
         yield from unknown(
@@ -57,7 +57,7 @@ def references(contents: Contents) -> Iterator[str]:
         )
         if operation.state not in ENDED_STATES:
             yield from unknown(f"{me} is on host", {operation.host}, contents.hosts)
-            yield from unknown(f"{me} names vm", operation.vms, contents.vms)
+            yield from unknown(f"{me} names VM", operation.vms, contents.vms)
             yield from unknown(f"{me} names scope", operation.scopes, contents.scopes)
     for event in contents.events.values():
         me = f"event {event.event_id}"
@@ -67,11 +67,11 @@ def references(contents: Contents) -> Iterator[str]:
         if event.is_live:
             vms = {each.vm for each in event.resources}
             yield from unknown(f"{me} is of scope", {event.scope}, contents.scopes)
-            yield from unknown(f"{me} names vm", vms, contents.vms)
+            yield from unknown(f"{me} names VM", vms, contents.vms)
 
 
 def operations(contents: Contents) -> Iterator[str]:
-    """4.1: an operation's row says one thing, and so do its events."""
+    """4.1: an operation is consistent with itself and with its events."""
     for operation in contents.operations.values():
         wrong = [
             *_wrong_instants(operation),
@@ -82,7 +82,7 @@ def operations(contents: Contents) -> Iterator[str]:
         ]
         for what in wrong:
             yield (
-                f"operation {operation.operation_id} is {operation.state.value} and "
+                f"operation {operation.operation_id} is {operation.state.value}, but "
                 f"{what}"
             )
 
@@ -91,15 +91,15 @@ def _wrong_instants(operation: Operation) -> Iterator[str]:
     state = operation.state
     is_over = state in ENDED_STATES
     return those(
-        (state in WAITING_STATES and operation.started_at, "has started"),
-        (state in STARTED_STATES and not operation.started_at, "has not started"),
+        (state in WAITING_STATES and operation.started_at, "it has started"),
+        (state in STARTED_STATES and not operation.started_at, "it has not started"),
         (
             state is OperationState.RECOVERING and not operation.impact_ended_at,
             "its impact has not ended",
         ),
-        (is_over and not operation.ended_at, "has no end"),
-        (operation.ended_at and not is_over, "has ended"),
-        (is_over and operation.due_at, "waits for a timer"),
+        (is_over and not operation.ended_at, "it has no end"),
+        (operation.ended_at and not is_over, "it has ended"),
+        (is_over and operation.due_at, "it waits for a timer"),
     )
 
 
@@ -108,12 +108,12 @@ def _wrong_vms(operation: Operation) -> Iterator[str]:
     by = operation.cancelled_by
     wrong = wrong_actor(by) if by else ""
     return those(
-        (both, f"vm {both} is part of it, and has left it"),
+        (both, f"VM {both} is both part of it and one that left it"),
         (
             by and operation.state is not OperationState.CANCELLED,
-            "was cancelled by an order",
+            "it has an actor who cancelled it",
         ),
-        (wrong, f"its end {wrong}"),
+        (wrong, f"the actor who cancelled it {wrong}"),
     )
 
 
@@ -122,16 +122,16 @@ def _wrong_blockers(operation: Operation) -> Iterator[str]:
     held, waits = operation.held_by, operation.waits_for
     is_started = operation.state is not OperationState.READY and not is_planned
     yield from those(
-        (is_started and held, "something holds it"),
-        (is_started and waits, f"waits for {', '.join(waits[:1])}"),
+        (is_started and held, "it has blockers"),
+        (is_started and waits, f"it waits for {', '.join(waits[:1])}"),
         (
             held and not (is_planned or waits),
-            "something holds it, and nothing would wake it",
+            "it has blockers, and nothing would wake it",
         ),
-        (is_planned and not waits, "waits for nothing that could call it up"),
+        (is_planned and not waits, "nothing that it waits for would announce it"),
         (
             is_planned and (operation.moves or operation.scopes),
-            "names VMs before anybody was told",
+            "it names VMs before its announcement",
         ),
     )
     if not is_planned:
@@ -139,24 +139,24 @@ def _wrong_blockers(operation: Operation) -> Iterator[str]:
         return
     for blocker in held:
         if blocker.kind not in TURN_KINDS:
-            yield f"a reason of kind {blocker.kind!r} cannot keep its turn from coming"
+            yield f"a blocker of kind {blocker.kind!r} cannot delay its announcement"
 
 
 def wrong_blockers(blockers: Sequence[Blocker]) -> Iterator[str]:
-    """Tell of stored blockers that hold no start, and of lists without a bound."""
+    """Report stored blockers that cannot hold a start, and lists above the bound."""
     counts = Counter(blocker.kind for blocker in blockers)
     for kind, count in counts.items():
         if kind not in GUARD_KINDS:
-            yield f"a reason of kind {kind!r} cannot hold a start"
+            yield f"a blocker of kind {kind!r} cannot hold a start"
         elif kind != More.kind and count > NAMED_MAX:
-            yield f"{count} reasons of kind {kind!r} are kept, more than {NAMED_MAX}"
+            yield f"{count} blockers of kind {kind!r} are stored, more than {NAMED_MAX}"
     for blocker in blockers:
         if isinstance(blocker, FaultDomainDown) and not (
             0 < len(blocker.causes) <= NAMED_MAX and blocker.more >= 0
         ):
-            yield f"{len(blocker.causes)} causes are kept of one fault domain"
+            yield f"{len(blocker.causes)} causes of one fault domain are stored"
         if isinstance(blocker, More) and blocker.count < 1:
-            yield "no reasons are counted as more"
+            yield "the number of further blockers is below 1"
 
 
 def _wrong_call(operation: Operation) -> Iterator[str]:
@@ -167,10 +167,10 @@ def _wrong_call(operation: Operation) -> Iterator[str]:
     )
     return those(
         (is_called and not works, f"its driver call is {operation.call_state.value}"),
-        (works and not is_called, "no driver call of it is under way"),
+        (works and not is_called, "it has no driver call"),
         (
             operation.driver_memory and not operation.driver,
-            "its driver call names a driver's memory, and no driver",
+            "its driver call names a driver's memory but no driver",
         ),
         (
             is_called and not operation.generation,
@@ -191,38 +191,38 @@ def _wrong_events(operation: Operation, events: list[Event]) -> Iterator[str]:
 
 
 def events(contents: Contents) -> Iterator[str]:
-    """2.7, 3.2, 4.1: an event's row says one thing."""
+    """2.7, 3.2, 4.1: an event is consistent with itself."""
     for event in contents.events.values():
         wrong = wrong_actor(event.approver) if event.approver else ""
         is_removed = event.status is EventStatus.REMOVED
         operation = contents.operations.get(event.operation)
         is_planned_work = operation is not None and operation.verb in PLANNED_VERBS
         for what in those(
-            (event.not_before % SECOND, "has a NotBefore within a second"),
-            (wrong, f"has a wrong approver: its approval {wrong}"),
+            (event.not_before % SECOND, "has a NotBefore with a fraction of a second"),
+            (wrong, f"has an invalid approver, who {wrong}"),
             (
                 event.is_approved != bool(event.approved_at),
-                "is approved by nobody, or never",
+                "has an approver or a time of approval without the other",
             ),
             (
                 event.status is EventStatus.STARTED and not event.started_at,
-                "is Started and never did",
+                "is Started but has no start time",
             ),
             (
                 {bool(event.removed_at), bool(event.outcome)} != {is_removed},
-                f"is {event.status.value}, and its end says otherwise",
+                f"is {event.status.value}, but its end or outcome contradicts that",
             ),
-            (event.is_live and not event.resources, "is shown and names no vm"),
+            (event.is_live and not event.resources, "is live but names no VM"),
             (
                 event.is_live and event.is_planned_work is not is_planned_work,
-                "is or is not planned work, and its operation says otherwise",
+                "and its operation disagree whether it is planned work",
             ),
         ):
             yield f"event {event.event_id} {what}"
 
 
 def timers(contents: Contents) -> Iterator[str]:
-    """4.1: every open operation has a timer, or waits for a person."""
+    """4.1: every open operation has a timer, or waits for an operator."""
     for operation in contents.open_operations:
         me = f"operation {operation.operation_id}"
         if operation.verb is Verb.FAIL:
@@ -232,7 +232,7 @@ def timers(contents: Contents) -> Iterator[str]:
             and operation.call_state is not CallState.UNKNOWN
             and not operation.due_at
         ):
-            yield f"{me} waits for a timer that it does not have"
+            yield f"{me} needs a timer and has none"
 
 
 def _wrong_failure(contents: Contents, operation: Operation) -> Iterator[str]:
@@ -240,7 +240,7 @@ def _wrong_failure(contents: Contents, operation: Operation) -> Iterator[str]:
     for name in operation.vms:
         vm = contents.vms.get(name)
         if vm is not None and vm.state is not VmState.DOWN:
-            yield f"{me} is a failure of vm {name}, which is {vm.state.value}"
+            yield f"{me} is a failure of VM {name}, which is {vm.state.value}"
     host = contents.hosts.get(operation.host)
     is_host = operation.target_kind is TargetKind.HOST
     if not operation.moves and is_host and host and host.state is not HostState.DOWN:
@@ -248,29 +248,29 @@ def _wrong_failure(contents: Contents, operation: Operation) -> Iterator[str]:
 
 
 def _wrong_list(request: Request, contents: Contents) -> Iterator[str]:
-    """A host that is in a list waits to be planned, after those before it."""
+    """Report problems of a rollout's list of hosts to plan."""
     me = f"request {request.request_id}"
     ids = [operation_id for operation_id, _ in request.unplanned]
     hosts = [host for _, host in request.unplanned]
     yield from those(
         (
             len(hosts) > request.hosts or (hosts and not request.at_once),
-            f"{me} has {len(hosts)} hosts to plan, and is for {request.hosts}",
+            f"{me} has {len(hosts)} hosts to plan but covers {request.hosts}",
         ),
         (
             ids != sorted(set(ids)) or len(hosts) != len(set(hosts)),
-            f"{me} has hosts to plan twice, or not in their order",
+            f"{me} has hosts to plan twice or out of order",
         ),
     )
     for operation_id, host in request.unplanned:
         if operation_id in contents.operations:
-            yield f"{me} has operation {operation_id} to plan, which is there"
+            yield f"{me} has operation {operation_id} to plan, which exists"
         if host not in contents.hosts:
-            yield f"{me} has host {host} to plan, which is not there"
+            yield f"{me} has host {host} to plan, which does not exist"
 
 
 def requests(contents: Contents) -> Iterator[str]:
-    """4.5: a request is open as long as something of it is; somebody ordered it."""
+    """4.5: a request is open as long as an operation of it is, and has an actor."""
     states = defaultdict[str, set[OperationState]](set)
     for operation in contents.operations.values():
         states[operation.request].add(operation.state)
@@ -294,47 +294,47 @@ def requests(contents: Contents) -> Iterator[str]:
                 at_once and request.in_flight != count,
                 (
                     f"request {name} counts {request.in_flight} hosts as announced or "
-                    f"worked on, and has {count}"
+                    f"running, but has {count}"
                 ),
             ),
             (
                 0 < at_once < count,
                 (
-                    f"request {name} has {count} hosts announced or worked on, and "
-                    f"may have {at_once}"
+                    f"request {name} has {count} hosts announced or running, but "
+                    f"at most {at_once} are allowed"
                 ),
             ),
-            (wrong, f"request {name} {wrong}"),
+            (wrong, f"the actor of request {name} {wrong}"),
             (
                 request.state is RequestState.OPEN and not under_way,
-                f"{me} and nothing of it is under way",
+                f"{me} but has no open operation",
             ),
             (
                 request.state is RequestState.CLOSED and under_way,
-                f"{me} and something of it is under way",
+                f"{me} but has an open operation",
             ),
             (
                 is_ended and under_way & WAITING_STATES,
-                f"{me} and something of it still waits",
+                f"{me} but has a waiting operation",
             ),
         )
         yield from _wrong_list(request, contents)
 
 
 def wrong_key(key: str, contents: Contents) -> str:
-    """Return what is wrong with the place of an entry or message, or nothing."""
+    """Return the problem of the key of an entry or message, or nothing."""
     term = term_of(key)
     return first_of(
         (term is None, "has no term and number"),
         (
             (term or 0) > contents.term,
-            f"is of term {term}, and the store is in term {contents.term}",
+            f"is of term {term}, but the store is in term {contents.term}",
         ),
     )
 
 
 def wrong_entry(entry: AuditEntry, contents: Contents) -> str:
-    """Return what is wrong with a line of the trail, or nothing."""
+    """Return the problem of an audit entry, or nothing."""
     place = wrong_key(entry.entry_id, contents)
     by = wrong_actor(entry.facts.by) if entry.facts.by else ""
     actor = wrong_actor(entry.actor)
@@ -347,35 +347,35 @@ def wrong_entry(entry: AuditEntry, contents: Contents) -> str:
         ),
         (
             entry.facts.blockers and entry.kind is not AuditKind.OPERATION_HELD,
-            " has reasons of a hold",
+            " has blockers",
         ),
-        (by, f": its approval {by}"),
-        (actor, f" {actor}"),
+        (by, f": its approver {by}"),
+        (actor, f": its actor {actor}"),
         (blocker, f": {blocker}"),
     )
-    return what and f"line {entry.entry_id} of the trail{what}"
+    return what and f"audit entry {entry.entry_id}{what}"
 
 
 _NAMED = frozenset(
     {ActorKind.OPERATOR, ActorKind.TENANT, ActorKind.SERVICE, ActorKind.POLICY}
 )
-"""Kinds of actors that have a name."""
+"""Kinds of actors with a name."""
 
 
 def wrong_actor(actor: Actor) -> str:
-    """Return what is wrong with a stored actor, or nothing."""
+    """Return the problem of a stored actor, or nothing."""
     return first_of(
-        (actor.kind is ActorKind.PLATFORM, "is by an actor who is redacted"),
-        (actor.kind in _NAMED and not actor.name, "does not say who"),
+        (actor.kind is ActorKind.PLATFORM, "is redacted"),
+        (actor.kind in _NAMED and not actor.name, "has no name"),
         (
             (actor.kind is ActorKind.TENANT) != bool(actor.tenant),
-            "does not say whose token it was",
+            "has no tenant, or a tenant without being one",
         ),
     )
 
 
 def wrong_message(message: OutboxMessage, contents: Contents) -> str:
-    """Return what is wrong with a message for a receiver, or nothing."""
+    """Return the problem of an outbox message, or nothing."""
     body = _parsed(message.body)
     is_event = isinstance(body, dict) and body.keys() >= {"EventId", "EventStatus"}
     place = wrong_key(message.message_id, contents)
@@ -383,31 +383,31 @@ def wrong_message(message: OutboxMessage, contents: Contents) -> str:
         (place, place),
         (
             not message.receiver or not message.public_id,
-            "does not say for whom it is, or has no name",
+            "has no receiver or no public ID",
         ),
-        (not is_event, "tells of no event"),
+        (not is_event, "contains no event"),
     )
     return what and f"message {message.message_id} of the outbox {what}"
 
 
 def wrong_order_key(found: OrderKey, _contents: Contents) -> str:
-    """Return what is wrong with the Idempotency-Key of an order, or nothing."""
+    """Return the problem of a stored Idempotency-Key, or nothing."""
     what = first_of(
         (
             not (is_digest(found.key_id) and is_digest(found.digest)),
-            "has no digest of a caller and a key, or of a request",
+            "has an invalid digest of the caller and key, or of the request",
         ),
         (
             not found.caller or found.expires_at <= found.created_at,
-            "does not say who gave the order, or has no time",
+            "has no caller or no validity period",
         ),
-        (_parsed(found.result) is None, "does not say what the order made"),
+        (_parsed(found.result) is None, "has no valid result"),
     )
     return what and f"order key {found.key_id} {what}"
 
 
 def _parsed(text: str) -> object:
-    """Return the value of a JSON text; None: it is not one."""
+    """Return the value of a JSON text; None: it is not valid."""
     with contextlib.suppress(ValueError):
         return json.loads(text)
     return None

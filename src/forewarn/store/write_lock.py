@@ -1,4 +1,4 @@
-"""Writers take turns: what every store's `transact` has in common."""
+"""The lock and the retries of every store's `transact`."""
 
 import threading
 from collections.abc import Callable
@@ -10,23 +10,23 @@ T = TypeVar("T")
 
 
 class WriteLock:
-    """Lets one writer at a time work, and again if it met another."""
+    """Serialize the writers in this process and retry on conflict."""
 
     def __init__(self) -> None:
-        """Nobody writes yet."""
+        """Start unlocked."""
         self._lock = threading.RLock()
         self._is_taken = False
 
     def take(self, attempt: Callable[[], T]) -> T:
         """Return what `attempt` returns; run it again after ConflictError.
 
-        It need not wait between attempts: writers of this process wait here,
-        and the few others are waited for by the store.
+        It does not wait between attempts: writers of this process wait for the lock,
+        and the store waits for the few others.
         """
         with self._lock:
-            # The lock lets its holder pass, so this finds the nesting, which
-            # would otherwise wait for itself.
-            assert not self._is_taken, "a transaction does not begin inside another"
+            # The lock is reentrant, so this assertion finds a nested transaction,
+            # which would otherwise wait for itself.
+            assert not self._is_taken, "a transaction cannot begin inside another"
             self._is_taken = True
             try:
                 for _ in range(TRANSACTION_ATTEMPTS - 1):

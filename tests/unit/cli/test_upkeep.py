@@ -80,11 +80,11 @@ def test_what_is_no_file_is_wrong_usage(
     assert (ended.status, ended.err) == (2, "forewarn: there is no file missing.db\n")
     ended = forewarn("store", "check", str(tmp_path))
     assert ended.status == 2
-    assert f"{tmp_path} is a folder: name a file in it" in ended.err
+    assert f"{tmp_path} is a directory: name a file in it" in ended.err
     (tmp_path / "nothing.db").touch()
     ended = forewarn("store", "check", "nothing.db")
     assert ended.status == 1
-    assert "nothing.db is empty: no forewarn has written to it" in ended.err
+    assert "nothing.db is empty: no service has used it yet" in ended.err
     assert forewarn("store", "backup", "copy.db").status == 1
     monkeypatch.setenv("FOREWARN_STORE_URL", "memory://")
     ended = forewarn("store", "backup", "copy.db")

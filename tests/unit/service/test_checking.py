@@ -99,7 +99,7 @@ def without(name: str) -> None:
         (
             "data",
             [
-                ":7: store.url: there is no folder",
+                ":7: store.url: there is no directory",
                 ":14: driver.command.records: the directory",
             ],
         ),

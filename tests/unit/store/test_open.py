@@ -41,9 +41,9 @@ def test_what_this_version_cannot_do_is_said(scheme: str) -> None:
 
 
 def test_a_store_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"there is no folder .*/nowhere"):
+    with pytest.raises(ValueError, match=r"there is no directory .*/nowhere"):
         open_store(f"sqlite:///{tmp_path}/nowhere/forewarn.db")
-    with pytest.raises(ValueError, match="is a folder: name a file in it"):
+    with pytest.raises(ValueError, match="is a directory: name a file in it"):
         open_store(f"sqlite:///{tmp_path}")
 
 

@@ -185,7 +185,7 @@ def test_every_table_says_what_it_is_for() -> None:
     ],
 )
 def test_a_file_that_is_not_well_formed_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^a (is|stands)"):
+    with pytest.raises(ValueError, match=r"^a is"):
         queries.parse(text)
 
 

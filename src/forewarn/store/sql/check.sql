@@ -1,33 +1,32 @@
--- What `forewarn store check` compares with the tables of links: what the records say,
--- as their key and the name that a link has. Not for a running service: these look at
--- every row.
+-- The links that the records should have, as key and name: `forewarn store check`
+-- compares them with the tables of links. Each statement reads every row.
 
 -- name: operation_vm
--- The VMs that operations name, and those that have left them.
+-- The VMs of operations, and those that have left them.
 SELECT operation_id, json_extract(move.value, '$.vm')
 FROM operations, json_each(operations.moves) AS move
 UNION SELECT operation_id, vm.value
 FROM operations, json_each(operations.left_vms) AS vm;
 
 -- name: open_operation_vm
--- The VMs that open operations name.
+-- The VMs of open operations.
 SELECT operation_id, json_extract(move.value, '$.vm')
 FROM operations, json_each(operations.moves) AS move
 WHERE operations.state NOT IN ('Done', 'Cancelled', 'Failed');
 
 -- name: operation_scope
--- The scopes that operations concern.
+-- The scopes of operations.
 SELECT operation_id, scope.value
 FROM operations, json_each(operations.scopes) AS scope;
 
 -- name: open_operation_scope
--- The scopes that open operations concern.
+-- The scopes of open operations.
 SELECT operation_id, scope.value
 FROM operations, json_each(operations.scopes) AS scope
 WHERE operations.state NOT IN ('Done', 'Cancelled', 'Failed');
 
 -- name: operation_wait
--- What operations wait for.
+-- The names of what operations wait for.
 SELECT operation_id, wait.value
 FROM operations, json_each(operations.waits_for) AS wait;
 
@@ -38,8 +37,8 @@ FROM events, json_each(events.resources) AS resource
 WHERE events.is_planned_work AND events.status IN ('Scheduled', 'Started');
 
 -- name: audit_subject
--- The subjects of audit entries that have links: of those about an operation, the
--- hosts that a VM has moved between.
+-- The subjects of audit entries that have links. An entry about an operation has links
+-- only for the hosts of a VM's move.
 SELECT entry_id, subject.value
 FROM audit, json_each(audit.subjects) AS subject
 WHERE audit.operation = ''

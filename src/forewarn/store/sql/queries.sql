@@ -1,6 +1,6 @@
--- The questions of kinds.py, each under its own name. The conditions on states are
--- written as the partial indexes of the schema have them, since SQLite uses a partial
--- index only for its own condition. `queries.load` completes most statements:
+-- The questions of kinds.py, by name. The conditions on states repeat those of the
+-- partial indexes, because SQLite uses a partial index only if the query has the same
+-- condition. `queries.load` completes most statements:
 --
 -- * A query gets the condition on :after, the order of the key, and the limit.
 -- * A range ends with the column of its instant. It becomes two statements: one finds
@@ -10,27 +10,27 @@
 -- A statement with a :limit of its own is complete.
 
 -- name: scopes_of_tenant
--- The scopes that a tenant owns.
+-- The scopes of a tenant.
 SELECT * FROM scopes WHERE tenant = :value;
 
 -- name: vms_on_host
--- The VMs that are on a host, up or down.
+-- The VMs on a host, running or down.
 SELECT * FROM vms WHERE state != 'deleted' AND host = :value;
 
 -- name: vms_moving_to
--- The VMs that a host keeps a place for.
+-- The VMs for which a host has reserved capacity.
 SELECT * FROM vms WHERE moving_to != '' AND moving_to = :value;
 
 -- name: vms_moving
--- The VMs that any host keeps a place for.
+-- The VMs for which any host has reserved capacity.
 SELECT * FROM vms WHERE moving_to != '' AND :value = '';
 
 -- name: vms_of_scope
--- The VMs of a scope, up or down.
+-- The VMs of a scope, running or down.
 SELECT * FROM vms WHERE state != 'deleted' AND scope = :value;
 
 -- name: vms_with_listener
--- The VMs with a listener of their own, by name.
+-- The VMs with a separate listener.
 SELECT * FROM vms WHERE :value = '' AND listen != '' AND state != 'deleted';
 
 -- name: vms_unsteady_in_scope
@@ -52,7 +52,7 @@ WHERE links.scope = :value
 ORDER BY links.fault_domain, links.event_id;
 
 -- name: vms_of_domain
--- The VMs of one fault domain of a scope, up or down.
+-- The VMs of one fault domain of a scope, running or down.
 SELECT * FROM vms WHERE state != 'deleted' AND scope || '/' || fault_domain = :value;
 
 -- name: rooms_open_in_zone
@@ -68,13 +68,13 @@ WHERE is_up AND works = 0 AND places > used AND places - used > 0 AND :value = '
 ORDER BY places - used, host;
 
 -- name: rooms_with_space
--- The hosts that can take a VM when nobody works on them.
+-- The hosts with free capacity, including those with running operations.
 SELECT * FROM rooms INDEXED BY rooms_with_space
 WHERE is_up AND places > used AND places - used > 0 AND :value = ''
 ORDER BY places - used, host;
 
 -- name: views_of_scope
--- The views that a scope is split into.
+-- The views of a scope.
 SELECT * FROM views WHERE scope = :value;
 
 -- name: views_of_enabling
@@ -82,11 +82,11 @@ SELECT * FROM views WHERE scope = :value;
 SELECT * FROM views WHERE enabling = :value;
 
 -- name: views_due
--- The views that must be rendered anew by an instant.
+-- The views that must be rendered again by an instant.
 SELECT * FROM views WHERE due_at != 0 ORDER BY due_at;
 
 -- name: views_seen
--- The enabled views that were last asked for at or before an instant.
+-- The enabled views that were last requested at or before an instant.
 SELECT * FROM views WHERE state = 'Enabled' AND last_seen != 0 ORDER BY last_seen;
 
 -- name: open_operations
@@ -99,29 +99,29 @@ SELECT * FROM operations INDEXED BY operations_open_by_host
 WHERE ended_at = 0 AND host = :value;
 
 -- name: open_operations_of_vm
--- The operations that name a VM and have not ended.
+-- The operations of a VM that have not ended.
 SELECT operations.* FROM open_operation_vms AS links
 CROSS JOIN operations USING (operation_id)
 WHERE links.vm = :value;
 
 -- name: open_operations_of_scope
--- The operations that concern a scope and have not ended.
+-- The operations of a scope that have not ended.
 SELECT operations.* FROM open_operation_scopes AS links
 CROSS JOIN operations USING (operation_id)
 WHERE links.scope = :value;
 
 -- name: operations_in_state
--- The operations that stand in a state.
+-- The operations in a state.
 SELECT * FROM operations WHERE state = :value;
 
 -- name: operations_of_vm
--- The operations that name a VM, ended ones too.
+-- The operations of a VM, including ended ones.
 SELECT operations.* FROM operation_vms AS links
 CROSS JOIN operations USING (operation_id)
 WHERE links.vm = :value;
 
 -- name: operations_of_scope
--- The operations that concern a scope, ended ones too.
+-- The operations of a scope, including ended ones.
 SELECT operations.* FROM operation_scopes AS links
 CROSS JOIN operations USING (operation_id)
 WHERE links.scope = :value;
@@ -139,15 +139,15 @@ SELECT * FROM operations WHERE ended_at = 0 AND request = :value;
 SELECT * FROM operations WHERE state IN ('Announced', 'Ready') AND request = :value;
 
 -- name: planned_of_request
--- The operations of a request whose turn has not come.
+-- The operations of a request that were not announced yet.
 SELECT * FROM operations WHERE state = 'Planned' AND request = :value;
 
 -- name: rollouts
--- The requests whose ids are of rollouts: their keys stand together.
+-- The rollouts: their keys are adjacent.
 SELECT * FROM requests WHERE request_id >= 'ro-' AND request_id < 'ro.' AND :value = '';
 
 -- name: requests_unplanned
--- The requests with hosts whose operations are not made yet.
+-- The requests with hosts that have no operation yet.
 SELECT * FROM requests WHERE unplanned != '[]' AND :value = '';
 
 -- name: operations_that_wait
@@ -157,7 +157,7 @@ CROSS JOIN operations USING (operation_id)
 WHERE links.wait = :value;
 
 -- name: operations_due
--- The operations that must be looked at by an instant.
+-- The operations that must be rechecked by an instant.
 SELECT * FROM operations WHERE due_at != 0 ORDER BY due_at;
 
 -- name: operations_ended
@@ -235,7 +235,7 @@ SELECT * FROM audit WHERE entry_id IN (
 ORDER BY entry_id LIMIT :limit;
 
 -- name: audit_at
--- The entries of the trail at or before an instant.
+-- The audit entries at or before an instant.
 SELECT * FROM audit WHERE at != 0 ORDER BY at;
 
 -- name: audit_keys
@@ -244,31 +244,31 @@ SELECT min(entry_id), max(entry_id) FROM audit
 WHERE at != 0 AND at >= :first AND at < :end;
 
 -- name: outbox_of_receiver
--- The messages that are to be delivered to one receiver, oldest first.
+-- The undelivered messages of one receiver, oldest first.
 SELECT * FROM outbox WHERE receiver = :value;
 
 -- name: spans_of_vm
--- The times of a VM, oldest first.
+-- The spans of a VM, oldest first.
 SELECT * FROM spans WHERE vm = :value;
 
 -- name: spans_of_scope
--- The times of the VMs of a scope, those of each together.
+-- The spans of the VMs of a scope, grouped by VM.
 SELECT * FROM spans WHERE scope = :value;
 
 -- name: spans_of_tenant
--- The times of the VMs of a tenant, those of each together.
+-- The spans of the VMs of a tenant, grouped by VM.
 SELECT * FROM spans WHERE tenant = :value;
 
 -- name: spans_of_operation
--- How long an operation kept its VMs from running.
+-- The outages that an operation caused.
 SELECT * FROM spans WHERE operation != '' AND operation = :value;
 
 -- name: open_spans_of_vm
--- The times of a VM that go on.
+-- The open spans of a VM.
 SELECT * FROM spans WHERE ended = 0 AND vm = :value;
 
 -- name: spans_ended
--- The times of VMs that ended at or before an instant.
+-- The spans that ended at or before an instant.
 SELECT * FROM spans WHERE ended != 0 ORDER BY ended;
 
 -- name: order_keys_expired
@@ -276,5 +276,5 @@ SELECT * FROM spans WHERE ended != 0 ORDER BY ended;
 SELECT * FROM order_keys WHERE expires_at != 0 ORDER BY expires_at;
 
 -- name: tokens_of_tenant
--- The tokens of a tenant; of '', those of operators.
+-- The tokens of a tenant; with '', those of operators.
 SELECT * FROM tokens WHERE tenant = :value;
