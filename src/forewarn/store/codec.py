@@ -151,10 +151,14 @@ class Links(Generic[R]):
 
     def rows(self, record: R | None) -> list[Row]:
         """Return the rows of a record; None: it is not stored."""
-        if record is None:
+        names = () if record is None else self.names(record)
+        if record is None or not names:
             return []
-        rest = [record.key, *[getattr(record, name) for name in self.columns[2:]]]
-        return [(name, *rest) for name in sorted(set(self.names(record)))]
+        key, others = record.key, self.columns[2:]
+        if not others:
+            return [(name, key) for name in sorted(set(names))]
+        rest = [getattr(record, other) for other in others]
+        return [(name, key, *rest) for name in sorted(set(names))]
 
     @property
     def add(self) -> str:

@@ -94,9 +94,13 @@ def _row(items: tuple[Shape, ...]) -> Shape:
         texts = [item.write(value) for item, value in zip(items, values, strict=True)]
         return f"[{','.join(texts)}]"
 
+    decodes = [item.decode for item in items]
+
     def decode(values: object) -> tuple[Any, ...]:
-        found = zip(items, _checked_list(values), strict=True)
-        return tuple([item.decode(value) for item, value in found])
+        found = _checked_list(values)
+        if len(found) != len(items):
+            raise TypeError(f"{values!r} has not {len(items)} items")
+        return tuple(map(operator.call, decodes, found))
 
     return Shape(write, decode)
 
