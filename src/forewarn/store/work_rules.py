@@ -199,7 +199,7 @@ def events(contents: Contents) -> Iterator[str]:
         is_planned_work = operation is not None and operation.verb in PLANNED_VERBS
         for what in those(
             (event.not_before % SECOND, "has a NotBefore with a fraction of a second"),
-            (wrong, f"has an invalid approver, who {wrong}"),
+            (wrong, f"is approved, but its approver {wrong}"),
             (
                 event.is_approved != bool(event.approved_at),
                 "has an approver or a time of approval without the other",

@@ -43,8 +43,8 @@ def test_violations_are_sentences_and_a_status(file: Path, forewarn: Forewarn) -
     ended = forewarn("store", "check")
     assert ended.status == 1
     assert ended.out == (
-        "vm idle is of tenant bank, its scope of shop\n"
-        "it is not noted once that vm idle is in scope idle\n"
+        "VM idle is of tenant bank, but its scope is of shop\n"
+        "VM idle does not have exactly one open span in scope idle\n"
         "forewarn.db: 2 violations\n"
     )
     ended = forewarn("store", "check", str(file), "--json")
@@ -52,8 +52,8 @@ def test_violations_are_sentences_and_a_status(file: Path, forewarn: Forewarn) -
     assert json.loads(ended.out) == {
         "file": str(file),
         "violations": [
-            "vm idle is of tenant bank, its scope of shop",
-            "it is not noted once that vm idle is in scope idle",
+            "VM idle is of tenant bank, but its scope is of shop",
+            "VM idle does not have exactly one open span in scope idle",
         ],
     }
 
@@ -80,7 +80,7 @@ def test_what_is_no_file_is_wrong_usage(
     assert (ended.status, ended.err) == (2, "forewarn: there is no file missing.db\n")
     ended = forewarn("store", "check", str(tmp_path))
     assert ended.status == 2
-    assert f"{tmp_path} is a directory: name a file in it" in ended.err
+    assert f"{tmp_path} is a folder: name a file in it" in ended.err
     (tmp_path / "nothing.db").touch()
     ended = forewarn("store", "check", "nothing.db")
     assert ended.status == 1

@@ -326,9 +326,7 @@ DAMAGES = {
         "the actor who cancelled it has no name"
     ),
     "UPDATE leader SET term = 0": "is of term 1, but the store is in term 0",
-    "UPDATE audit SET entry_id = 'x' || entry_id": (
-        "has no term and number"
-    ),
+    "UPDATE audit SET entry_id = 'x' || entry_id": ("has no term and number"),
     "UPDATE audit SET actor = ''": "a row of AuditEntry cannot be read",
     """UPDATE audit SET actor = '{"kind":"operator"}'""": "its actor has no name",
     """UPDATE audit SET actor = '{"kind":"platform"}'""": "its actor is redacted",

@@ -249,7 +249,7 @@ def test_a_file_that_may_only_be_read_says_so(path: Path) -> None:
         store._writer.run("PRAGMA query_only = 1")
         with pytest.raises(StoreError, match="readonly") as caught:
             store.transact(lambda tx: tx.add(HOST))
-        assert "able to write" in caught.value.hint
+        assert "Allow the service's user to write" in caught.value.hint
 
 
 def test_a_file_that_is_no_database_is_left_as_it_is(path: Path) -> None:
@@ -292,7 +292,7 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no directory") as caught:
         SqliteStore(tmp_path / "missing" / "store.db")
     assert str(tmp_path / "missing") in caught.value.message
-    assert "Make the directory" in caught.value.hint
+    assert "Create the directory" in caught.value.hint
 
 
 def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
