@@ -40,7 +40,7 @@ def test_ids_of_one_order_are_sorted_and_lie_together() -> None:
     assert {place_in(op) for op in typed} == {place_of(3, 12)}
 
 
-def test_an_order_of_one_draws_as_if_it_were_alone() -> None:
+def test_request_for_one_id_draws_like_a_single_id() -> None:
     one, other = RandomIds(7), RandomIds(7)
     assert one.events(1) == [other.event()]
     place = place_of(3, 12)
@@ -48,7 +48,7 @@ def test_an_order_of_one_draws_as_if_it_were_alone() -> None:
     assert one.events(0) == one.shorts("op", 0, place=place) == []
 
 
-def test_none_of_an_order_is_drawn_twice() -> None:
+def test_ids_of_one_request_are_unique() -> None:
     class Poor(RandomIds):
         def short(self, prefix: str, *, place: str = "") -> str:
             return f"{prefix}-{place}{next(drawn)}"
@@ -82,7 +82,7 @@ def test_ids_of_common_places_have_sixteen_characters() -> None:
     assert ids.short("op", place=place_of(2, 36)).startswith("op-w2214")
 
 
-def test_what_is_made_for_a_request_of_before_comes_before_the_new_ones() -> None:
+def test_ids_of_an_older_request_sort_first() -> None:
     assert place_in("rq-4h7k2m9xqa") == place_of(0, 0) < place_of(1, 0)
 
 

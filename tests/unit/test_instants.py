@@ -72,7 +72,7 @@ def test_durations_are_read(text: str, duration: int) -> None:
         "5w",
     ],
 )
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration such as"):
         parse_duration(text)
 
@@ -162,7 +162,7 @@ def test_instants_are_read_as_the_library_writes_them(moment: datetime) -> None:
         *("2026-11-21T10:00:00.Z", "2026-11-21T10:00:00Z.", "٢٠٢٦-11-21T10:00:00Z"),
     ],
 )
-def test_what_is_no_instant_is_refused(text: str) -> None:
+def test_invalid_instant_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time such as"):
         parse_instant(text)
 
@@ -235,7 +235,7 @@ def test_dates_of_the_wire_are_read_as_people_write_them(text: str) -> None:
         "2022-04-11T22:26:58Z",
     ],
 )
-def test_what_is_no_date_of_the_wire_is_refused(text: str) -> None:
+def test_invalid_http_date_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_http_date(text)
 

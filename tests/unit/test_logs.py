@@ -81,7 +81,7 @@ def test_text_in_a_file_is_dated() -> None:
     assert stream.getvalue()[:2] == "20"
 
 
-def test_the_log_is_set_back_at_the_end() -> None:
+def test_logging_is_restored_at_the_end() -> None:
     root, ours = logging.getLogger(), logging.getLogger("forewarn")
     before = (list(root.handlers), ours.level)
     with written(LogSettings(level="error"), io.StringIO()):
@@ -89,7 +89,7 @@ def test_the_log_is_set_back_at_the_end() -> None:
     assert (list(root.handlers), ours.level) == before
 
 
-def test_what_comes_in_great_numbers_is_let_through_a_few_at_a_time() -> None:
+def test_frequent_lines_are_rate_limited() -> None:
     stream, clock = io.StringIO(), VirtualClock(0)
     with written(LogSettings(), stream, clock=clock):
         for number in range(1000):
@@ -118,7 +118,7 @@ def test_kinds_of_line_are_forgotten_when_there_are_too_many(
     assert len(flood._kinds) <= 5
 
 
-def test_who_reads_too_slowly_holds_up_nobody(
+def test_slow_reader_of_the_log_blocks_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(logs, "LINES_WAITING_MAX", 10)
@@ -141,7 +141,7 @@ def test_who_reads_too_slowly_holds_up_nobody(
     assert len(lines(stream)) == 1 + 10
 
 
-def test_who_never_reads_again_does_not_hold_up_the_end(
+def test_stopped_reader_of_the_log_does_not_block_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(logs, "LINES_WAITING_MAX", 1)
@@ -193,7 +193,7 @@ def test_all_lines_of_an_operation_are_found_by_its_id() -> None:
     assert other not in json.dumps(told)
 
 
-def test_events_and_approvals_are_told_to_who_wants_all() -> None:
+def test_events_and_approvals_are_logged_at_debug() -> None:
     stream, world = io.StringIO(), Observed()
     world.gateway.enable("web_0")
     with written(LogSettings(level="debug"), stream):
@@ -211,7 +211,7 @@ def test_events_and_approvals_are_told_to_who_wants_all() -> None:
     assert {line["level"] for line in told} == {"debug"}
 
 
-def test_what_fails_is_a_warning_and_what_vms_cause_is_not_told() -> None:
+def test_failures_are_warnings_and_effects_of_vms_are_not_logged() -> None:
     stream, world = io.StringIO(), Observed()
     with written(LogSettings(), stream):
         world.gateway.enable("web_0")
@@ -226,7 +226,7 @@ def test_what_fails_is_a_warning_and_what_vms_cause_is_not_told() -> None:
     assert unknown["message"] == "driver outcome unknown: the driver does not know"
 
 
-def test_nothing_is_made_where_nothing_is_told(
+def test_disabled_levels_create_no_records(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.CRITICAL, "forewarn")

@@ -11,7 +11,7 @@ import pytest
 from forewarn import supervisor
 from forewarn.fleet.file import FleetText
 from forewarn.service import assembly, limits
-from forewarn.service.assembly import keep_telling
+from forewarn.service.assembly import feed_watchdog
 from forewarn.supervisor import Supervisor, supervisor_of
 from tests.support.loops import in_loop, until
 from tests.unit.service.test_service import FLEET, service_of
@@ -51,7 +51,7 @@ def test_the_environment_names_it(tmp_path: Path) -> None:
         assert supervisor_of(strange) == Supervisor()
 
 
-def test_it_is_told_by_path_and_by_abstract_name(heard: socket.socket) -> None:
+def test_supervisor_is_notified_by_path_and_abstract_name(heard: socket.socket) -> None:
     Supervisor(address=heard.getsockname()).tell("READY=1", "STATUS=well")
     assert told(heard) == ["READY=1\nSTATUS=well"]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
@@ -61,7 +61,7 @@ def test_it_is_told_by_path_and_by_abstract_name(heard: socket.socket) -> None:
         assert receiver.recv(100) == b"READY=1"
 
 
-def test_nobody_who_listens_is_no_failure(
+def test_missing_supervisor_is_not_an_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Supervisor().tell("READY=1")
@@ -72,7 +72,7 @@ def test_nobody_who_listens_is_no_failure(
 
 @pytest.mark.system
 @in_loop
-async def test_the_watchdog_is_fed_only_as_long_as_there_is_life() -> None:
+async def test_watchdog_is_fed_only_while_the_service_is_alive() -> None:
     fed: list[tuple[str, ...]] = []
 
     class Hearing(Supervisor):
@@ -87,7 +87,7 @@ async def test_the_watchdog_is_fed_only_as_long_as_there_is_life() -> None:
         return alive
 
     telling = asyncio.create_task(
-        keep_telling(
+        feed_watchdog(
             Hearing(address="x", watchdog_seconds=0.003),
             is_alive,
             lambda: "well",
@@ -104,7 +104,7 @@ async def test_the_watchdog_is_fed_only_as_long_as_there_is_life() -> None:
 
 @pytest.mark.system
 @in_loop
-async def test_a_service_says_when_it_is_ready_lives_and_stops(
+async def test_service_notifies_ready_watchdog_and_stopping(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -127,10 +127,10 @@ async def test_a_service_says_when_it_is_ready_lives_and_stops(
     before = limits.STUCK_SECONDS
     try:
         limits.STUCK_SECONDS = -1
-        await until(lambda: "no sign of life" in caplog.text)
+        await until(lambda: "the watchdog is not fed" in caplog.text)
         told(heard)
         caplog.clear()
-        await until(lambda: caplog.text.count("no sign of life") >= 3)
+        await until(lambda: caplog.text.count("the watchdog is not fed") >= 3)
         assert told(heard) == []
     finally:
         limits.STUCK_SECONDS = before

@@ -47,7 +47,7 @@ def test_key_of_so_many_names_is_read(names: int) -> None:
     assert toml.loads(text) == tomllib.loads(text)
 
 
-def test_dots_in_values_and_comments_are_none_of_a_key() -> None:
+def test_dots_in_values_and_comments_do_not_count() -> None:
     text = f'''
 # {DEEP}
 name = "{DEEP}"
@@ -82,9 +82,7 @@ READERS: dict[str, Callable[[str, Path], object]] = {
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("form", ["key", "inline table"])
 @pytest.mark.parametrize("reader", READERS)
-def test_every_reader_of_files_has_the_bound(
-    reader: str, form: str, tmp_path: Path
-) -> None:
+def test_every_reader_has_the_limit(reader: str, form: str, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="more than 64 names") as caught:
         READERS[reader](f"\n[[host]]\n{FORMS[form]}\n", tmp_path)
     assert "toml:3: " in str(caught.value)
@@ -106,7 +104,7 @@ VALUES: st.SearchStrategy[object] = st.recursive(
 
 
 @given(value=VALUES, key=TEXTS)
-def test_what_is_written_is_read_as_what_it_was(value: object, key: str) -> None:
+def test_written_values_are_read_back(value: object, key: str) -> None:
     line = f"{toml.key(key)} = {toml.value(value)}"
     assert line.splitlines() == [line]
     assert tomllib.loads(line) == {key: value}
@@ -120,9 +118,9 @@ def test_what_is_written_is_read_as_what_it_was(value: object, key: str) -> None
         ('a"\\\n', '"a\\"\\\\\\n"'),
     ],
 )
-def test_characters_are_escaped_as_toml_has_it(text: str, written: str) -> None:
+def test_characters_are_escaped_for_toml(text: str, written: str) -> None:
     assert toml.text(text) == written
 
 
-def test_a_number_that_is_none_is_written() -> None:
+def test_nan_is_written() -> None:
     assert toml.value(float("nan")) == "nan"

@@ -60,7 +60,7 @@ class Channel:
         end.setblocking(False)
         return cls(*await asyncio.open_unix_connection(sock=end))
 
-    async def say(self, head: bytes, payload: bytes = b"") -> None:
+    async def send(self, head: bytes, payload: bytes = b"") -> None:
         """Send a message; raises ConnectionError if the other end is closed."""
         async with self._sending:
             if self._writer.is_closing():
@@ -70,7 +70,7 @@ class Channel:
                 self._writer.write(payload)
             await self._writer.drain()
 
-    async def hear(
+    async def receive(
         self, *, head_max: int = 0, payload_max: int = 0
     ) -> tuple[bytes, bytes]:
         """Return the next message; raises EOFError at the end, and ChannelError.
@@ -114,12 +114,12 @@ def question(head: bytes) -> dict[str, Any]:
     if _count_values(head) > VALUES_MAX:
         raise ChannelError("a message has too many values")
     try:
-        said = json.loads(head)
+        message = json.loads(head)
     except (ValueError, RecursionError) as error:
         raise ChannelError("a message is not JSON") from error
-    if not isinstance(said, dict):
+    if not isinstance(message, dict):
         raise ChannelError("a message is not a JSON object")
-    return said  # pyright: ignore[reportUnknownVariableType]
+    return message  # pyright: ignore[reportUnknownVariableType]
 
 
 def statement(value: object) -> bytes:

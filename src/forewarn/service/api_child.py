@@ -111,12 +111,22 @@ class Service:
         future = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         try:
-            await self._channel.say(head, payload)
+            await self._channel.send(head, payload)
             return await future
         except ConnectionError as error:
             raise _stopping() from error
         finally:
             self._waiting.pop(number, None)
+
+    # Called by the routes of webhooks
+
+    async def webhooks(self) -> Sequence[dict[str, Any]]:
+        """Return the status of each receiver."""
+        return await self.ask("webhooks")
+
+    async def test_webhook(self, name: str) -> dict[str, Any]:
+        """Post a ping to a receiver; return the result."""
+        return await self.ask("webhook-test", name=name)
 
     async def listen(self, *, is_reached: Callable[[], Awaitable[bool]]) -> None:
         """Handle messages from the service until it asks the API to stop.
@@ -125,20 +135,20 @@ class Service:
         """
         while True:
             try:
-                head, _ = await self._channel.hear()
+                head, _ = await self._channel.receive()
             except (EOFError, ConnectionError):
                 return
             match stated(head):
                 case ("answer", int(number), value):
-                    self._settle(number, value, None)
+                    self._resolve(number, value, None)
                 case ("error", int(number), error):
-                    self._settle(number, None, error)
+                    self._resolve(number, None, error)
                 case ("changed", ids):
                     self._watchers.tell(ids)
                 case ("ping",):
                     if self._answering is None or self._answering.done():
                         self._answering = asyncio.create_task(
-                            self._say_pong(is_reached)
+                            self._send_pong(is_reached)
                         )
                 case ("stop",):
                     return
@@ -151,12 +161,12 @@ class Service:
             if not future.done():
                 future.set_exception(_stopping())
 
-    async def _say_pong(self, is_reached: Callable[[], Awaitable[bool]]) -> None:
+    async def _send_pong(self, is_reached: Callable[[], Awaitable[bool]]) -> None:
         if await is_reached():
             with contextlib.suppress(ConnectionError):
-                await self._channel.say(b'{"ask":"pong"}')
+                await self._channel.send(b'{"ask":"pong"}')
 
-    def _settle(self, number: int, value: Any, error: Exception | None) -> None:
+    def _resolve(self, number: int, value: Any, error: Exception | None) -> None:
         future = self._waiting.get(number)
         if future is None or future.done():
             return
@@ -230,22 +240,6 @@ class ApiGateway(ReadingGateway):
             return Health(alive=False, ready=False, problems=(problem,))
 
 
-class ApiWebhooks:
-    """The webhook gateway of this process, which calls the service (admin.webhooks)."""
-
-    def __init__(self, service: Service) -> None:
-        """Call `service`."""
-        self._service = service
-
-    async def webhooks(self) -> Sequence[dict[str, Any]]:
-        """Return the status of each receiver."""
-        return await self._service.ask("webhooks")
-
-    async def test_webhook(self, name: str) -> dict[str, Any]:
-        """Post a ping to a receiver; return the result."""
-        return await self._service.ask("webhook-test", name=name)
-
-
 async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> None:
     path = path_of(setup.settings.store.url)
     assert path is not None, "the store is in no file"
@@ -282,7 +276,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
                 version=__version__,
                 collect=collect,
                 answered=answered,
-                receivers=ApiWebhooks(service),
+                receivers=service,
                 watchers=streams,
             ),
             grace_seconds=limits.GRACE_SECONDS,
@@ -293,21 +287,23 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
         own = OwnListener(listener, server.door)
         gc.collect()
         gc.freeze()
-        await channel.say(b'{"ask":"ready"}')
+        await channel.send(b'{"ask":"ready"}')
         await service.listen(is_reached=own.takes_connections)
         fleets.close()
         watchers.close()
         # Earlier calls still get their response, or fail when the grace time ends.
-        hearing = asyncio.create_task(service.listen(is_reached=own.takes_connections))
+        receiving = asyncio.create_task(
+            service.listen(is_reached=own.takes_connections)
+        )
         asyncio.get_running_loop().call_later(limits.GRACE_SECONDS, service.give_up)
         await server.stop()
-        hearing.cancel()
+        receiving.cancel()
     threads.shutdown(wait=False)
 
 
 async def _main(listener: socket.socket, end: socket.socket) -> None:
     channel = await Channel.over(end)
-    head, _ = await channel.hear()
+    head, _ = await channel.receive()
     setup = cast("Setup", stated(head))
     log = setup.settings.log
     with logging_to(sys.stderr, form=log.format, level=log.level, process=PROCESS):

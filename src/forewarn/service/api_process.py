@@ -36,7 +36,7 @@ from forewarn.control.gateway import BusyError, OperatorGateway
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import FleetText
 from forewarn.protocol.errors import BadRequestError, ForewarnError
-from forewarn.service import limits, metric_definitions, unix_socket
+from forewarn.service import limits, metric_definitions
 from forewarn.service.admin import Answers, Api
 from forewarn.service.api_channel import (
     HEAD_BYTES_MAX,
@@ -48,6 +48,7 @@ from forewarn.service.api_channel import (
     statement,
 )
 from forewarn.service.listening import StartError
+from forewarn.service.options import SOCKET_PREFIX, socket_path
 from forewarn.store.port import Reader
 from forewarn.store.token import Token
 
@@ -69,7 +70,7 @@ class ApiProcess(Api):
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None]
         self._is_stopping = False
-        self._heard_at = 0.0
+        self._answered_at = 0.0
         self._merging = asyncio.Lock()
         self._questions: set[asyncio.Task[None]] = set()
         self.starts = 0
@@ -165,14 +166,14 @@ class ApiProcess(Api):
         """Answer one process until it ends; return its exit status as text."""
         assert self._end is not None
         channel = self._channel = await Channel.over(self._end)
-        self._heard_at = self._clock.monotonic()
+        self._answered_at = self._clock.monotonic()
         helpers = [
             asyncio.create_task(self._tell_changes(channel)),
             asyncio.create_task(self._ping(channel)),
         ]
         try:
-            await channel.say(statement(self._setup))
-            await self._hear(channel)
+            await channel.send(statement(self._setup))
+            await self._receive(channel)
         except (EOFError, ConnectionError):
             pass
         except ChannelError as error:
@@ -203,16 +204,16 @@ class ApiProcess(Api):
             process.stdin.close()
         return f"signal {-code}" if code < 0 else f"status {code}"
 
-    async def _hear(self, channel: Channel) -> None:
+    async def _receive(self, channel: Channel) -> None:
         while True:
-            head, payload = await channel.hear(
+            head, payload = await channel.receive(
                 head_max=HEAD_BYTES_MAX, payload_max=PAYLOAD_BYTES_MAX
             )
-            said = question(head)
-            asked = said.get("ask")
+            message = question(head)
+            asked = message.get("ask")
             if asked == "pong":
                 # Only a pong shows that operators can connect.
-                self._heard_at = self._clock.monotonic()
+                self._answered_at = self._clock.monotonic()
                 continue
             if asked == "ready":
                 if not self._ready.done():
@@ -223,18 +224,18 @@ class ApiProcess(Api):
             if asked != "merge":
                 # Only calls with fleet files may keep a payload in memory.
                 payload = b""
-            task = asyncio.create_task(self._answer(channel, said, payload))
+            task = asyncio.create_task(self._answer(channel, message, payload))
             # Otherwise this frame would keep it until the next message.
             del payload
             self._questions.add(task)
             task.add_done_callback(self._questions.discard)
 
     async def _answer(
-        self, channel: Channel, said: dict[str, Any], payload: bytes
+        self, channel: Channel, message: dict[str, Any], payload: bytes
     ) -> None:
-        number = said.get("number")
+        number = message.get("number")
         try:
-            answer = statement(("answer", number, await self._ask(said, payload)))
+            answer = statement(("answer", number, await self._ask(message, payload)))
         except ForewarnError as error:
             answer = statement(("error", number, error))
         except Exception as error:
@@ -242,15 +243,15 @@ class ApiProcess(Api):
             fault = ForewarnError(f"internal error of the service: {error!r}")
             answer = statement(("error", number, fault))
         with contextlib.suppress(ConnectionError):
-            await channel.say(answer)
+            await channel.send(answer)
 
-    async def _ask(self, said: dict[str, Any], payload: bytes) -> Any:
+    async def _ask(self, message: dict[str, Any], payload: bytes) -> Any:
         """Return the response to a call; unknown calls are rejected."""
         answers = self._answers
         assert answers is not None
-        match said["ask"]:
+        match message["ask"]:
             case "order":
-                order = read_message(said.get("order"))
+                order = read_message(message.get("order"))
                 self._check_known(order.caller)
                 return await answers.gateway.order(order.who, order)
             case "merge":
@@ -261,7 +262,7 @@ class ApiProcess(Api):
                         hint="Send the file again later.",
                     )
                 async with self._merging:
-                    return await self._merge(answers.gateway, said, payload)
+                    return await self._merge(answers.gateway, message, payload)
             case "health":
                 return await answers.gateway.health()
             case "metrics":
@@ -269,14 +270,14 @@ class ApiProcess(Api):
             case "webhooks":
                 return await answers.webhooks.webhooks()
             case "webhook-test":
-                return await answers.webhooks.test_webhook(_text(said, "name"))
+                return await answers.webhooks.test_webhook(_text(message, "name"))
             case _:
                 raise BadRequestError("unknown call")
 
     async def _merge(
-        self, gateway: OperatorGateway, said: dict[str, Any], payload: bytes
+        self, gateway: OperatorGateway, message: dict[str, Any], payload: bytes
     ) -> Any:
-        caller = caller_of_message(said.get("caller"))
+        caller = caller_of_message(message.get("caller"))
         self._check_known(caller)
         check(caller, DEMANDS["POST /v1/fleet/apply"])
         if caller.token_id:
@@ -289,7 +290,7 @@ class ApiProcess(Api):
 
             if not await gateway.read(is_operator):
                 raise unauthorized()
-        file = said.get("file")
+        file = message.get("file")
         if not isinstance(file, dict):
             raise BadRequestError("the fleet file has no name")
         # In a thread, since decoding takes a millisecond per 2 MiB.
@@ -300,8 +301,8 @@ class ApiProcess(Api):
                 text=text,
                 may_be_empty=file.get("may_be_empty") is True,  # pyright: ignore[reportUnknownMemberType]
             ),
-            who=Who(actor=caller.actor, reason=_text(said, "reason")),
-            once=once_of_message(said.get("once")),
+            who=Who(actor=caller.actor, reason=_text(message, "reason")),
+            once=once_of_message(message.get("once")),
         )
 
     def _check_known(self, caller: Caller) -> None:
@@ -310,9 +311,9 @@ class ApiProcess(Api):
         if caller.token_id or (known is None and not caller.tenant):
             return
         is_known = known is not None and caller.name in known.names
-        if caller.name.startswith(unix_socket.PREFIX):
+        if caller.name.startswith(SOCKET_PREFIX):
             # The kernel identified the caller; no token can have such a name.
-            is_known = bool(unix_socket.path_of(settings.admin.listen))
+            is_known = bool(socket_path(settings.admin.listen))
         if caller.tenant or not is_known:
             raise unauthorized()
 
@@ -321,7 +322,7 @@ class ApiProcess(Api):
         assert self._answers is not None
         with contextlib.suppress(ConnectionError):
             async for ids in self._answers.watchers.watch():
-                await channel.say(statement(("changed", ids)))
+                await channel.send(statement(("changed", ids)))
                 await asyncio.sleep(limits.API_CHANGES_SECONDS)
 
     async def _ping(self, channel: Channel) -> None:
@@ -329,7 +330,7 @@ class ApiProcess(Api):
         with contextlib.suppress(ConnectionError):
             while True:
                 await asyncio.sleep(limits.API_PING_SECONDS)
-                silent = self._clock.monotonic() - self._heard_at
+                silent = self._clock.monotonic() - self._answered_at
                 if silent > limits.API_SILENT_SECONDS:
                     logger.error(
                         "the process of the operator API has not answered a ping for %d "
@@ -341,7 +342,7 @@ class ApiProcess(Api):
                 # A ping waits behind unread messages, but only for a limited time.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(limits.API_PING_SECONDS):
-                        await channel.say(statement(("ping",)))
+                        await channel.send(statement(("ping",)))
 
     def readings(self) -> Iterable[Reading]:
         """Return the service's readings; the process adds its own."""
@@ -355,7 +356,7 @@ class ApiProcess(Api):
         if self._channel is not None:
             with contextlib.suppress(ConnectionError, TimeoutError):
                 async with asyncio.timeout(limits.GRACE_SECONDS):
-                    await self._channel.say(statement(("stop",)))
+                    await self._channel.send(statement(("stop",)))
         elif self._end is not None:
             # It was never answered, so it has no requests to finish.
             self._end.close()

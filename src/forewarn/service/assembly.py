@@ -128,12 +128,12 @@ async def _serve(
     supervisor: Supervisor = NOBODY,
 ) -> int:
     loop = asyncio.get_running_loop()
-    told: asyncio.Future[int] = loop.create_future()
+    signaled: asyncio.Future[int] = loop.create_future()
 
     def stop(number: signal.Signals) -> None:
-        if told.done():
+        if signaled.done():
             _end_now(number)
-        told.set_result(number)
+        signaled.set_result(number)
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop, number)
@@ -144,23 +144,23 @@ async def _serve(
     gc.freeze()
     gc.set_threshold(GARBAGE_OBJECTS)
     gc.enable()
-    _greet(service)
+    _log_addresses(service)
     supervisor.tell("READY=1")
-    telling = asyncio.create_task(
-        keep_telling(supervisor, lambda: service.health().alive, service.status)
+    feeding = asyncio.create_task(
+        feed_watchdog(supervisor, lambda: service.health().alive, service.status)
     )
     failure = asyncio.create_task(service.wait_failed())
-    await asyncio.wait({told, failure}, return_when=asyncio.FIRST_COMPLETED)
-    if told.done():
+    await asyncio.wait({signaled, failure}, return_when=asyncio.FIRST_COMPLETED)
+    if signaled.done():
         logger.info("stopping")
     failure.cancel()
-    telling.cancel()
+    feeding.cancel()
     supervisor.tell("STOPPING=1", "STATUS=stopping")
     await _stop(service)
     return 0 if service.failure is None else 1
 
 
-async def keep_telling(
+async def feed_watchdog(
     supervisor: Supervisor, is_alive: Callable[[], bool], status: Callable[[], str]
 ) -> None:
     """Feed the supervisor's watchdog as long as the service is alive.
@@ -202,7 +202,7 @@ def _end_now(number: signal.Signals) -> None:
     os.kill(os.getpid(), number)
 
 
-def _greet(service: Service) -> None:
+def _log_addresses(service: Service) -> None:
     guests = dict(service.addresses())
     if (shared := guests.pop("", None)) is not None:
         logger.info("serving VMs by source address at %s", url_of(shared))

@@ -68,8 +68,8 @@ class Inbox:
             Enabling: self.enablings,
             Order: self.orders,
         }
-        self._bell = threading.Condition()
-        self._has_rung = False
+        self._wakeup = threading.Condition()
+        self._is_woken = False
         self._is_closed = False
 
     def put(self, *tasks: T) -> Sequence[T]:
@@ -77,13 +77,13 @@ class Inbox:
 
         Return the tasks that exceed the capacity; raises StoppedError.
         """
-        with self._bell:
+        with self._wakeup:
             if self._is_closed:
                 raise StoppedError
             room = max(0, limits.QUEUE_MAX - self.waiting)
             for task in tasks[:room]:
                 self._queues[type(task)].append(task)
-            self._bell.notify()
+            self._wakeup.notify()
         return tasks[room:]
 
     @property
@@ -96,29 +96,29 @@ class Inbox:
         """Return whether the inbox is closed and empty."""
         return self._is_closed and not self.waiting
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the thread; any thread can call this."""
-        with self._bell:
-            self._has_rung = True
-            self._bell.notify()
+        with self._wakeup:
+            self._is_woken = True
+            self._wakeup.notify()
 
-    def heard(self) -> bool:
-        """Return whether `ring` was called since the last call."""
-        with self._bell:
-            rung, self._has_rung = self._has_rung, False
-        return rung
+    def take_wakeup(self) -> bool:
+        """Return whether `wake` was called since the last call."""
+        with self._wakeup:
+            woken, self._is_woken = self._is_woken, False
+        return woken
 
     def sleep(self, seconds: float) -> None:
-        """Wait for a task, `ring`, `close` or the end of `seconds`."""
-        with self._bell:
-            if not (self.waiting or self._has_rung or self._is_closed):
-                self._bell.wait(seconds)
+        """Wait for a task, `wake`, `close` or the end of `seconds`."""
+        with self._wakeup:
+            if not (self.waiting or self._is_woken or self._is_closed):
+                self._wakeup.wait(seconds)
 
     def close(self) -> None:
         """Accept no more tasks; waiting tasks are still done."""
-        with self._bell:
+        with self._wakeup:
             self._is_closed = True
-            self._bell.notify()
+            self._wakeup.notify()
 
     def empty(self) -> list[Post | Enabling | Order]:
         """Close, and return all waiting tasks; only the thread calls this."""
@@ -127,7 +127,7 @@ class Inbox:
         return [queue.popleft() for queue in queues for _ in range(len(queue))]
 
 
-def settle(
+def resolve(
     outcomes: list[tuple["asyncio.Future[Any]", Any, ForewarnError | None]],
 ) -> None:
     """Resolve futures, each with a result or an error."""

@@ -23,7 +23,7 @@ class LastSeen:
         """Store the result of `take` through `runner`, often enough to disable in time."""
         self._runner = runner
         self._take = take
-        self._pause = min(limits.SIGHTINGS_SECONDS, disable_after / SECOND / 4)
+        self._pause = min(limits.LAST_SEEN_SECONDS, disable_after / SECOND / 4)
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -40,8 +40,8 @@ class LastSeen:
         """Store them now; a lost time is replaced at the next request of the view."""
         with contextlib.suppress(ForewarnError):
             seen = list(self._take().items())
-            for start in range(0, len(seen), limits.SIGHTINGS_TOGETHER_MAX):
-                some = dict(seen[start : start + limits.SIGHTINGS_TOGETHER_MAX])
+            for start in range(0, len(seen), limits.LAST_SEEN_TOGETHER_MAX):
+                some = dict(seen[start : start + limits.LAST_SEEN_TOGETHER_MAX])
                 await self._runner.call(
                     lambda plane, now, some=some: plane.note_last_seen(some, now=now)
                 )

@@ -20,14 +20,14 @@ ENABLINGS_TOGETHER_MAX = 50
 """Maximum VMs enabled in one transaction: a restarted fleet sends all first requests at
 once."""
 
-SIGHTINGS_TOGETHER_MAX = 200
+LAST_SEEN_TOGETHER_MAX = 200
 """Maximum views whose last-seen times are stored in one transaction: a large fleet's
 times are stored in steps, so that approvals can run in between."""
 
-SIGHTINGS_SECONDS = 60.0
+LAST_SEEN_SECONDS = 60.0
 """Minimum time between two writes of last-seen times; disabling uses current ones."""
 
-SIGHTINGS_WAIT_SECONDS = 2.0
+LAST_SEEN_WAIT_SECONDS = 2.0
 """Maximum time for the event loop to hand over current last-seen times before scopes are
 disabled. If it takes longer, disabling waits for the next round of timers."""
 

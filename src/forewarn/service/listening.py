@@ -10,6 +10,7 @@ from forewarn.fleet.validators import split_listener
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import open_files, unix_socket
+from forewarn.service.options import SOCKET_PREFIX, socket_path
 
 ADMIN_BACKLOG = 128
 """Maximum pending connections of operators in the kernel: operators are few, and their
@@ -40,7 +41,7 @@ class AdminListener:
         self.url = url_of(self.address, is_tls=is_tls)
         """The URL that clients use."""
         if self._path:
-            self.url = f"{unix_socket.PREFIX}{self._path}"
+            self.url = f"{SOCKET_PREFIX}{self._path}"
 
     def close(self) -> None:
         """Close the socket, and remove the path of a Unix socket."""
@@ -83,7 +84,7 @@ async def open_listener(host: str, port: int) -> socket.socket:
 
 async def open_at(listen: str) -> socket.socket:
     """Return a listening socket at the address of a setting; raises OSError."""
-    if path := unix_socket.path_of(listen):
+    if path := socket_path(listen):
         return unix_socket.open_socket(path)
     return await open_listener(*address_of(listen))
 

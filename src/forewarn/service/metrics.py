@@ -167,14 +167,14 @@ class Metrics:
         now = self._clock.monotonic()
         if self._held_at is None or now - self._held_at >= limits.HELD_KEPT_SECONDS:
             self._held_at = now
-            standing, instant = self.tally.open(), self._clock.now()
+            open_operations, instant = self.tally.open(), self._clock.now()
             self._held = await parts.readings.read(
-                lambda reader: look(reader, standing, now=instant)
+                lambda reader: look(reader, open_operations, now=instant)
             )
         return self._held
 
 
-def look(reader: Reader, standing: Iterable[Counted], *, now: Micros) -> Held:
+def look(reader: Reader, open_operations: Iterable[Counted], *, now: Micros) -> Held:
     """Return why operations cannot proceed.
 
     Waiting operations are examined one by one, the earliest NotBefore first, up to a
@@ -182,7 +182,7 @@ def look(reader: Reader, standing: Iterable[Counted], *, now: Micros) -> Held:
     """
     reasons: Counter[str] = Counter()
     waiting: list[Operation] = []
-    for operation in (each.operation for each in standing):
+    for operation in (each.operation for each in open_operations):
         if operation.state in WAITING_STATES:
             waiting.append(operation)
         elif operation.state is OperationState.IMPACTING and (said := _said(operation)):
@@ -190,7 +190,7 @@ def look(reader: Reader, standing: Iterable[Counted], *, now: Micros) -> Held:
     waiting.sort(key=lambda operation: operation.not_before)
     late = 0
     for operation in waiting[: limits.HELD_LOOKED_AT_MAX]:
-        # The reader may see a newer state than `standing`.
+        # The reader may see a newer state than `open_operations`.
         current = reader.get(Operation, operation.operation_id)
         if current is None or current.state not in WAITING_STATES:
             continue

@@ -25,9 +25,14 @@ _STORE_URL = re.compile(r"sqlite:///(?!:)[^\0]*[^\0/]|postgres(?:ql)?://.*")
 _EXAMPLE_LISTENER = "write HOST:PORT such as 127.0.0.1:8200 or [::1]:8200"
 
 
-def is_socket(listen: str) -> bool:
-    """Return whether the address of a listener is a Unix socket."""
-    return listen.startswith("unix:")
+SOCKET_PREFIX = "unix:"
+"""The prefix of a Unix socket's path in the setting `admin.listen`."""
+
+
+def socket_path(listen: str) -> str:
+    """Return the path of the Unix socket in a setting, or an empty text."""
+    path = listen.removeprefix(SOCKET_PREFIX)
+    return path if path != listen else ""
 
 
 def environment_name(name: str) -> str:

@@ -39,7 +39,7 @@ from forewarn.service.inbox import (
     Post,
     StoppedError,
     crowded,
-    settle,
+    resolve,
 )
 from forewarn.store.port import ConflictError, StoreError
 
@@ -140,11 +140,11 @@ class Runner:
             refused, error = self._inbox.put(*tasks), crowded()
         except StoppedError as stopped:
             refused, error = tasks, stopped
-        settle([(task.future, None, error) for task in refused])
+        resolve([(task.future, None, error) for task in refused])
 
     def wake(self) -> None:
         """Check the timers now; any thread can call this."""
-        self._inbox.ring()
+        self._inbox.wake()
 
     def is_alive(self) -> bool:
         """Return whether the thread runs and makes progress.
@@ -323,7 +323,7 @@ class Runner:
 
     def _tick(self, *, has_worked: bool) -> bool:
         """Run the due timers; return whether there is more work now."""
-        is_called = self._inbox.heard()
+        is_called = self._inbox.take_wakeup()
         monotonic = self._clock.monotonic()
         try:
             now = self._now()
@@ -369,7 +369,7 @@ class Runner:
             handed.set()
 
         self._hand_over(hand)
-        if handed.wait(limits.SIGHTINGS_WAIT_SECONDS):
+        if handed.wait(limits.LAST_SEEN_WAIT_SECONDS):
             self._plane.note_last_seen(taken[0], now=self._now())
 
     # Answers
@@ -378,7 +378,7 @@ class Runner:
         self, outcomes: list[tuple["asyncio.Future[Any]", Any, ForewarnError | None]]
     ) -> None:
         if outcomes:
-            self._hand_over(settle, outcomes)
+            self._hand_over(resolve, outcomes)
 
     def _hand_over(self, act: Callable[..., object], *arguments: object) -> None:
         try:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from forewarn.admin.tokens import Tokens, read_tokens
-from forewarn.service.options import is_socket
+from forewarn.service.options import socket_path
 from forewarn.service.settings import Settings, problem
 from forewarn.service.webhooks.signing import read_keys
 from forewarn.settings.files import read_file
@@ -60,7 +60,7 @@ def read_keys_of(settings: Settings, number: int) -> tuple[bytes, ...]:
 
 def authenticates(settings: Settings) -> bool:
     """Return whether callers of the operator API must authenticate."""
-    return bool(settings.admin.token_file) or is_socket(settings.admin.listen)
+    return bool(settings.admin.token_file or socket_path(settings.admin.listen))
 
 
 def open_doors(settings: Settings) -> Iterator[str]:

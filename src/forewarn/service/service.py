@@ -144,7 +144,7 @@ class Service:
         self.server = Server(
             endpoint=self.endpoint, clock=self.clock, bounds=self._metadata_limits(api)
         )
-        self._guests = GuestListeners(self.server, on_open=self._tell_of_guest)
+        self._guests = GuestListeners(self.server, on_open=self._log_listener)
         self.watchers = Watchers()
         self._has_listeners = True
         await self._listen_for_vms()
@@ -196,15 +196,15 @@ class Service:
         api: Api,
     ) -> tuple[Runner, Webhooks]:
         """Create the plane, its thread and everything that uses it."""
-        told = self.watchers.tell
-        voice = components.Outbound(loop, publish=self._publish, changed=told)
+        changed = self.watchers.tell
+        outbound = components.Outbound(loop, publish=self._publish, changed=changed)
         inquirer = components.inquirer_of(self.settings, driver)
         plane = Plane(
             store=store,
             driver=driver,
             policy=policy(self.settings),
             ids=self._ids,
-            listener=voice,
+            listener=outbound,
             inquirer=inquirer,
         )
         runner = self._runner = Runner(
@@ -445,7 +445,7 @@ class Service:
         self.endpoint.publish(publication)
         self._guests.follow(publication)
 
-    def _tell_of_guest(self, vm: str) -> None:
+    def _log_listener(self, vm: str) -> None:
         if self._is_ready:
             url = url_of(self.addresses()[vm])
             logger.info("VM %s is served at %s", vm, url)

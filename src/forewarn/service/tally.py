@@ -49,7 +49,7 @@ class Counted:
     """Stored here, since reading the value of an enum member is slow."""
 
 
-def standing(operation: Operation, since: Micros) -> Counted:
+def counted(operation: Operation, since: Micros) -> Counted:
     """Return an open operation in its state since the instant `since`."""
     return Counted(operation, since, (operation.verb.value, operation.state.value))
 
@@ -81,7 +81,7 @@ class Tally(Listener):
 
         def read_open(reader: Reader) -> None:
             for operation in every(reader, kinds.OPEN_OPERATIONS):
-                self._open[operation.operation_id] = standing(
+                self._open[operation.operation_id] = counted(
                     operation, _since(operation, now)
                 )
             for event in every(reader, kinds.LIVE_EVENTS):
@@ -132,7 +132,7 @@ class Tally(Listener):
         known = self._open.get(after.operation_id)
         moved = not isinstance(before, Operation) or before.state is not after.state
         since = now if moved or known is None else known.since
-        self._open[after.operation_id] = standing(after, since)
+        self._open[after.operation_id] = counted(after, since)
         if not isinstance(before, Operation):
             return
         if after.generation > before.generation:

@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.admin.access import UnixPeer
-
-PREFIX = "unix:"
-"""The prefix of a socket path in the setting `admin.listen`."""
+from forewarn.service.options import SOCKET_PREFIX
 
 MODE = 0o660
 
@@ -34,11 +32,6 @@ _SO_PEERGROUPS = 59
 
 _GROUPS_BYTES = 65_536 * 4
 """Buffer size: the kernel's limit of groups, with four bytes each."""
-
-
-def path_of(listen: str) -> str:
-    """Return the path of the Unix socket in a setting, or an empty text."""
-    return listen.removeprefix(PREFIX) if listen.startswith(PREFIX) else ""
 
 
 def open_socket(path: str) -> socket.socket:
@@ -88,7 +81,7 @@ def peer_of(connection: socket.socket) -> UnixPeer:
     pid, uid, gid = _CREDENTIALS.unpack(raw)
     groups = {gid, *_groups(connection)}
     return UnixPeer(
-        name=f"{PREFIX}{_name(pwd.getpwuid, uid)}",
+        name=f"{SOCKET_PREFIX}{_name(pwd.getpwuid, uid)}",
         where=f"pid {pid}, uid {uid}",
         is_operator=uid in {0, os.geteuid()} or os.getegid() in groups,
         wanted=_name(grp.getgrgid, os.getegid()),

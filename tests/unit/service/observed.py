@@ -66,7 +66,7 @@ class Observed:
 
     def held(self) -> Held:
         """Return the reasons of waiting operations, as a scrape reads them."""
-        standing = self.tally.open()
+        open_operations = self.tally.open()
         return self.gateway.store.read(
-            lambda reader: look(reader, standing, now=self.gateway.now())
+            lambda reader: look(reader, open_operations, now=self.gateway.now())
         )

@@ -58,7 +58,7 @@ async def ask(
 
 
 @in_loop
-async def test_strangers_token_ends_when_a_token_file_appears(
+async def test_unauthenticated_token_ends_when_a_token_file_appears(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = MemoryStore()
@@ -115,7 +115,7 @@ async def test_unix_socket_needs_no_token_of_operators(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_stranger_at_unix_socket_is_refused(
+async def test_other_user_at_unix_socket_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "api")
@@ -131,7 +131,7 @@ async def test_stranger_at_unix_socket_is_refused(
         assert (await ask(path, "GET", "/healthz"))[0] == 200
 
 
-def test_kernel_tells_who_is_an_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_identifies_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
         peer = unix_socket.peer_of(ours)
@@ -217,7 +217,7 @@ async def test_tls_with_a_certificate_that_is_renewed_without_a_restart(
             reader, writer = await asyncio.open_connection(*address, ssl=trusts_first)
             # The two files are replaced one after the other.
             first.certificate.write_bytes(second.certificate.read_bytes())
-            await until(lambda: "the new certificate is not used" in caplog.text)
+            await until(lambda: "cannot use the new certificate" in caplog.text)
             assert await shows(trusts_first)
             first.key.write_bytes(second.key.read_bytes())
             await until(lambda: "reloaded the certificate" in caplog.text)
@@ -230,7 +230,7 @@ async def test_tls_with_a_certificate_that_is_renewed_without_a_restart(
 
 @needs_openssl
 @in_loop
-async def test_client_that_shakes_no_hands_is_counted_and_dismissed(
+async def test_client_without_handshake_is_counted_and_dropped(
     tmp_path: Path,
 ) -> None:
     made = certificate_in(tmp_path)
@@ -253,7 +253,7 @@ async def test_client_that_shakes_no_hands_is_counted_and_dismissed(
 
 
 @needs_openssl
-def test_tls_settings_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_inconsistent_tls_settings_are_refused(tmp_path: Path) -> None:
     made = certificate_in(tmp_path)
     with pytest.raises(SettingsError, match=r"tls_key: needs admin\.tls_certificate"):
         service_of(admin__tls_key=str(made.key))

@@ -125,7 +125,7 @@ async def test_a_request_is_answered_and_the_connection_stays() -> None:
     ],
 )
 @in_loop
-async def test_what_is_not_finished_ends(begun: bytes) -> None:
+async def test_incomplete_request_times_out(begun: bytes) -> None:
     async with serving() as server:
         client = await Client.of(server)
         text = await client.said(begun)
@@ -134,7 +134,7 @@ async def test_what_is_not_finished_ends(begun: bytes) -> None:
 
 
 @in_loop
-async def test_a_drop_now_and_then_is_no_reason_to_wait() -> None:
+async def test_slow_bytes_do_not_extend_the_timeout() -> None:
     async with serving() as server:
         client = await Client.of(server)
         client.writer.write(b"GET / HTTP/1.1\r\n")
@@ -201,7 +201,7 @@ async def test_a_refusal_is_read_by_a_client_that_still_sends() -> None:
 
 
 @in_loop
-async def test_a_client_that_does_not_read_is_given_up() -> None:
+async def test_client_that_does_not_read_is_disconnected() -> None:
     async with serving() as server:
         client = await Client.of(server)
         client.writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -215,7 +215,7 @@ async def test_a_client_that_does_not_read_is_given_up() -> None:
 
 @in_loop
 @pytest.mark.parametrize("path", ["/much", "/some"])
-async def test_a_client_that_asks_for_a_close_and_does_not_read_is_given_up(
+async def test_closing_client_that_does_not_read_is_disconnected(
     path: str,
 ) -> None:
     """A complete response waits in the process until the client reads it."""
@@ -234,7 +234,7 @@ async def test_a_client_that_asks_for_a_close_and_does_not_read_is_given_up(
 
 
 @in_loop
-async def test_what_is_no_http_is_refused_without_a_line_in_the_log(
+async def test_invalid_http_is_refused_without_a_log_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serving() as server:
@@ -248,7 +248,7 @@ async def test_what_is_no_http_is_refused_without_a_line_in_the_log(
 
 
 @in_loop
-async def test_too_many_requests_in_advance_are_refused_without_a_line_in_the_log(
+async def test_too_many_pipelined_requests_are_refused_without_a_log_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serving() as server:
@@ -260,7 +260,7 @@ async def test_too_many_requests_in_advance_are_refused_without_a_line_in_the_lo
 
 
 @in_loop
-async def test_each_request_in_advance_learns_that_its_client_has_gone() -> None:
+async def test_each_pipelined_request_sees_the_disconnect() -> None:
     gone: list[str] = []
 
     async def waiting(scope: Scope, receive: Receive, _send: Send) -> None:
@@ -279,7 +279,7 @@ async def test_each_request_in_advance_learns_that_its_client_has_gone() -> None
 
 
 @in_loop
-async def test_connections_are_bounded_and_the_log_and_the_count_say_so(
+async def test_rejected_connections_are_logged_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING, logger="forewarn.admin")
@@ -302,7 +302,7 @@ async def test_connections_are_bounded_and_the_log_and_the_count_say_so(
             client.writer.close()
 
 
-def test_one_source_cannot_take_all_and_the_log_is_paced(
+def test_one_source_cannot_take_all_connections(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING, logger="forewarn.admin")

@@ -136,7 +136,7 @@ BEGINNINGS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("beginning", BEGINNINGS)
 @pytest.mark.parametrize("is_reset", [True, False])
-def test_client_that_goes_in_mid_handshake_leaves_nothing_behind(
+def test_client_that_disconnects_during_handshake_leaves_nothing(
     certificate: Certificate,
     trusting: ssl.SSLContext,
     beginning: str,

@@ -27,26 +27,26 @@ async def test_messages_arrive_whole_and_in_order() -> None:
     ours, theirs = [await Channel.over(end) for end in socket.socketpair()]
     large = b"x" * 3_000_000
     await asyncio.gather(
-        ours.say(b"first"), ours.say(b"second", large), ours.say(b""), _heard(theirs)
+        ours.send(b"first"), ours.send(b"second", large), ours.send(b""), _heard(theirs)
     )
     ours.close()
     with pytest.raises(EOFError):
-        await theirs.hear()
+        await theirs.receive()
     theirs.close()
     with pytest.raises(ConnectionError):
-        await theirs.say(b"too late")
+        await theirs.send(b"too late")
 
 
 async def _heard(channel: Channel) -> None:
-    assert await channel.hear() == (b"first", b"")
-    head, payload = await channel.hear()
+    assert await channel.receive() == (b"first", b"")
+    head, payload = await channel.receive()
     assert (head, len(payload)) == (b"second", 3_000_000)
-    assert await channel.hear() == (b"", b"")
+    assert await channel.receive() == (b"", b"")
 
 
 @in_loop
 @pytest.mark.parametrize("lengths", [(11, 0), (0, 11), (2**32 - 1, 2**32 - 1)])
-async def test_a_message_that_is_too_long_is_not_awaited(
+async def test_too_long_message_is_rejected_before_its_body(
     lengths: tuple[int, int],
 ) -> None:
     ours, end = socket.socketpair()
@@ -54,7 +54,7 @@ async def test_a_message_that_is_too_long_is_not_awaited(
     with ours:
         ours.sendall(struct.pack("!II", *lengths))
         with pytest.raises(ChannelError, match="too long"):
-            await channel.hear(head_max=10, payload_max=10)
+            await channel.receive(head_max=10, payload_max=10)
     channel.close()
 
 
@@ -62,7 +62,7 @@ async def test_a_message_that_is_too_long_is_not_awaited(
     "head",
     [b"", b"{", b"[]", b"null", b"\xff", b"[" * 40_000, b"[" + b"1," * VALUES_MAX],
 )
-def test_what_is_no_question_is_refused(head: bytes) -> None:
+def test_invalid_call_is_refused(head: bytes) -> None:
     with pytest.raises(ChannelError):
         question(head)
 
@@ -76,7 +76,7 @@ def test_what_is_no_question_is_refused(head: bytes) -> None:
         FleetFileError([Problem(file="f", line=3, key="k", message="wrong")]),
     ],
 )
-def test_an_error_is_raised_as_it_was(error: ForewarnError) -> None:
+def test_error_survives_the_channel(error: ForewarnError) -> None:
     again = stated(statement(error))
     assert type(again) is type(error)
     assert str(again) == str(error)

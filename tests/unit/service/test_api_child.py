@@ -32,14 +32,14 @@ class Other:
 
     async def asked(self) -> tuple[dict[str, Any], bytes]:
         """Return the next call."""
-        head, payload = await asyncio.wait_for(self._channel.hear(), 20)
+        head, payload = await asyncio.wait_for(self._channel.receive(), 20)
         return question(head), payload
 
     async def ping(self) -> None:
-        await self._channel.say(statement(("ping",)))
+        await self._channel.send(statement(("ping",)))
 
     async def answer(self, number: int, value: object) -> None:
-        await self._channel.say(statement(("answer", number, value)))
+        await self._channel.send(statement(("answer", number, value)))
 
 
 @contextlib.asynccontextmanager
@@ -64,16 +64,16 @@ async def test_a_ping_is_answered_only_where_operators_can_connect() -> None:
         await other.ping()
         # Responses come in order, so the ping before it got none.
         asking_it = asyncio.create_task(service.ask("health"))
-        said, _ = await other.asked()
-        assert said["ask"] == "health"
-        await other.answer(said["number"], None)
+        message, _ = await other.asked()
+        assert message["ask"] == "health"
+        await other.answer(message["number"], None)
         await asking_it
         await other.ping()
         assert (await other.asked())[0] == {"ask": "pong"}
 
 
 @in_loop
-async def test_who_waits_when_the_service_stops_is_told_so() -> None:
+async def test_waiting_calls_fail_when_the_service_stops() -> None:
     async with asking() as (service, other):
         waiting = asyncio.create_task(service.ask("order"))
         await other.asked()
@@ -89,7 +89,7 @@ async def test_fleet_files_are_sent_one_after_the_other() -> None:
             asyncio.create_task(service.ask_with_fleet("merge", payload))
             for payload in (b"first", b"second")
         )
-        said, payload = await other.asked()
+        message, payload = await other.asked()
         assert payload == b"first"
         # Other calls continue meanwhile.
         third = asyncio.create_task(service.ask("health"))
@@ -97,19 +97,19 @@ async def test_fleet_files_are_sent_one_after_the_other() -> None:
         assert health["ask"] == "health"
         await other.answer(health["number"], "well")
         assert await third == "well"
-        await other.answer(said["number"], 1)
+        await other.answer(message["number"], 1)
         assert await first == 1
-        said, payload = await other.asked()
+        message, payload = await other.asked()
         assert payload == b"second"
-        await other.answer(said["number"], 2)
+        await other.answer(message["number"], 2)
         assert await second == 2
 
 
 @in_loop
-async def test_fleet_file_that_nobody_waits_for_keeps_its_turn() -> None:
+async def test_abandoned_fleet_file_keeps_its_turn() -> None:
     async with asking() as (service, other):
         first = asyncio.create_task(service.ask_with_fleet("merge", b"first"))
-        said, _ = await other.asked()
+        message, _ = await other.asked()
         first.cancel()
         second = asyncio.create_task(service.ask_with_fleet("merge", b"second"))
         # It starts to wait with the usual limit.
@@ -118,10 +118,10 @@ async def test_fleet_file_that_nobody_waits_for_keeps_its_turn() -> None:
             patched.setattr(limits, "API_FLEET_TURN_SECONDS", 0.01)
             with pytest.raises(BusyError):
                 await service.ask_with_fleet("merge", b"impatient")
-        await other.answer(said["number"], 1)
-        said, payload = await other.asked()
+        await other.answer(message["number"], 1)
+        message, payload = await other.asked()
         assert payload == b"second"
-        await other.answer(said["number"], 2)
+        await other.answer(message["number"], 2)
         assert await second == 2
 
 
@@ -129,12 +129,12 @@ async def test_fleet_file_that_nobody_waits_for_keeps_its_turn() -> None:
 async def test_fleet_files_that_wait_are_bounded() -> None:
     async with asking() as (service, other):
         first = asyncio.create_task(service.ask_with_fleet("merge", b"first"))
-        said, _ = await other.asked()
+        message, _ = await other.asked()
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(limits, "API_FLEETS_WAITING_MAX", 0)
             with pytest.raises(BusyError, match="other fleet files"):
                 await service.ask_with_fleet("merge", b"second")
-        await other.answer(said["number"], 1)
+        await other.answer(message["number"], 1)
         assert await first == 1
 
 
@@ -147,6 +147,6 @@ async def test_question_that_is_too_large_fails_alone(name: str) -> None:
         with pytest.raises(BadRequestError):
             await service.ask("order", order={"vms": [name]})
         asked = asyncio.create_task(service.ask("health"))
-        said, _ = await other.asked()
-        await other.answer(said["number"], "well")
+        message, _ = await other.asked()
+        await other.answer(message["number"], "well")
         assert await asked == "well"

@@ -23,7 +23,7 @@ class _Clock:
 
 @pytest.mark.parametrize("messages", [0, 2_000])
 @in_loop
-async def test_what_it_does_not_read_is_not_in_the_way(
+async def test_unread_messages_do_not_delay_the_ping_timeout(
     messages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ping waits behind messages that fill the socket."""
@@ -37,11 +37,11 @@ async def test_what_it_does_not_read_is_not_in_the_way(
     )
     ours, theirs = socket.socketpair()
     channel = await Channel.over(ours)
-    process._heard_at = _Clock().monotonic()
+    process._answered_at = _Clock().monotonic()
 
     async def tell() -> None:
         for number in range(messages):
-            await channel.say(statement(("changed", (f"op-{number:010d}",) * 50)))
+            await channel.send(statement(("changed", (f"op-{number:010d}",) * 50)))
 
     telling = asyncio.create_task(tell())
     pinging = asyncio.create_task(process._ping(channel))

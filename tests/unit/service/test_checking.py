@@ -67,14 +67,14 @@ def faults() -> list[str]:
     return [str(each) for each in caught.value.problems]
 
 
-def test_what_is_all_there_is_sound_and_nothing_is_made(folder: Path) -> None:
+def test_complete_files_are_valid_and_nothing_is_created(folder: Path) -> None:
     before = sorted(folder.rglob("*"))
     checking.check(settings())
     assert _warnings() == []
     assert sorted(folder.rglob("*")) == before
 
 
-def test_store_that_everybody_may_read_is_warned_of(folder: Path) -> None:
+def test_world_readable_store_causes_a_warning(folder: Path) -> None:
     store = folder / "data" / "forewarn.db"
     store.touch(mode=0o640)
     assert _warnings() == []
@@ -108,7 +108,7 @@ def without(name: str) -> None:
         ("authorities.pem", [":23: webhook.ca_file: authorities.pem cannot be used"]),
     ],
 )
-def test_each_file_that_is_missing_is_told_at_its_line(
+def test_each_missing_file_is_reported_with_its_line(
     name: str, expected: list[str]
 ) -> None:
     without(name)
@@ -138,7 +138,7 @@ def test_each_file_that_is_missing_is_told_at_its_line(
         ("authorities.pem", "s3cret\n", "webhook.ca_file: authorities.pem cannot"),
     ],
 )
-def test_each_file_that_is_not_what_it_should_be_is_told_and_not_shown(
+def test_each_invalid_file_is_reported_without_its_content(
     name: str, text: str, expected: str
 ) -> None:
     Path(name).write_text(text)
@@ -148,7 +148,7 @@ def test_each_file_that_is_not_what_it_should_be_is_told_and_not_shown(
     assert "words" not in found
 
 
-def test_each_program_that_is_missing_is_told() -> None:
+def test_each_missing_program_is_reported() -> None:
     Path("forewarn.toml").write_text(EVERYTHING.replace("true", "no-such-program"))
     assert [each.split(" ")[1] for each in faults()] == [
         "driver.command.freeze:",
@@ -157,7 +157,7 @@ def test_each_program_that_is_missing_is_told() -> None:
     ]
 
 
-def test_a_driver_without_any_program_is_told() -> None:
+def test_driver_without_programs_is_reported() -> None:
     lines = EVERYTHING.splitlines(keepends=True)
     some = [line for line in lines if not line.startswith(("freeze", "reboot"))]
     Path("forewarn.toml").write_text("".join(some))
@@ -165,7 +165,7 @@ def test_a_driver_without_any_program_is_told() -> None:
     assert "names no program for any action" in found
 
 
-def test_all_faults_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_problems_are_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("proxy", "data", "a.key", "authorities.pem"):
         without(name)
     Path("tokens").write_text(
@@ -183,7 +183,7 @@ def test_all_faults_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None
     assert "s3cret" not in said.err
 
 
-def test_who_may_read_a_secret_is_looked_at(
+def test_world_readable_secrets_cause_warnings(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for name in ("proxy", "tokens", "b.key"):

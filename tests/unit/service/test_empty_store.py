@@ -124,7 +124,7 @@ async def test_empty_memory_next_to_an_empty_store_is_accepted(tmp_path: Path) -
 
 
 @in_loop
-async def test_records_elsewhere_are_looked_at_too(tmp_path: Path) -> None:
+async def test_records_in_another_directory_are_checked(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "op-1.1").mkdir(parents=True)
     flags = {

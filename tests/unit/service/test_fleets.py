@@ -102,7 +102,7 @@ async def test_a_large_file_is_counted_planned_and_applied(tmp_path: Path) -> No
 
 
 @in_loop
-async def test_what_is_wrong_is_told_as_ever(tmp_path: Path) -> None:
+async def test_problems_of_a_large_file_are_reported(tmp_path: Path) -> None:
     many = FLEET + "".join(
         f'[[vm]]\nname = "x{number}"\nhost = "h9"\n'
         for number in range(PROBLEMS_MAX + 1)
@@ -125,7 +125,7 @@ async def test_what_is_wrong_is_told_as_ever(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_an_empty_file_is_refused_by_whoever_reads_it(tmp_path: Path) -> None:
+async def test_empty_file_is_refused_in_either_process(tmp_path: Path) -> None:
     empty = of("# nothing\n")
     async with running(tmp_path) as service:
         for who in (None, OPERATOR):
@@ -165,7 +165,7 @@ def write_after_the_first_plan(
 
 
 @in_loop
-async def test_what_happens_beside_a_plan_is_kept(
+async def test_changes_during_planning_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def goes_on(work: Work) -> None:
@@ -188,7 +188,7 @@ async def test_what_happens_beside_a_plan_is_kept(
 
 
 @in_loop
-async def test_a_plan_that_became_wrong_is_made_again_while_nothing_is_written(
+async def test_stale_plan_is_made_again_while_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def moves(work: Work) -> None:
@@ -206,7 +206,7 @@ async def test_a_plan_that_became_wrong_is_made_again_while_nothing_is_written(
 
 
 @in_loop
-async def test_a_start_with_the_file_of_the_last_time_reads_nothing(
+async def test_start_with_the_applied_file_reads_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path):
@@ -253,7 +253,7 @@ def begin_and_count(planned: Planning) -> None:
     planned.count()
 
 
-def test_a_process_that_cannot_begin_or_ends_too_soon(
+def test_process_that_cannot_start_or_ends_early_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = Planning(tmp_path / "f.db", of(FLEET))
@@ -274,7 +274,7 @@ def test_a_process_that_cannot_begin_or_ends_too_soon(
     none.end()
 
 
-def test_a_store_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_unreadable_store_is_reported(tmp_path: Path) -> None:
     planned = Planning(tmp_path / "missing.db", of(FLEET))
     planned.begin()
     with pytest.raises(PlanningError, match="unable to open"):
@@ -283,7 +283,7 @@ def test_a_store_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     planned.end()
 
 
-def test_the_process_answers_until_nobody_asks(tmp_path: Path) -> None:
+def test_process_answers_until_its_input_ends(tmp_path: Path) -> None:
     asked = b"".join(
         pickle.dumps(each) for each in (of(FLEET), *[planning.Question.COUNT] * 2)
     )
@@ -305,7 +305,7 @@ main()
 """
 
 
-def test_the_process_needs_no_leave_to_stand_back(tmp_path: Path) -> None:
+def test_process_works_without_a_lower_priority(tmp_path: Path) -> None:
     """The system can reject the niceness of the process."""
     asked = b"".join(map(pickle.dumps, (of(FLEET), planning.Question.COUNT)))
     done = subprocess.run(
@@ -347,7 +347,7 @@ def test_which_writes_concern_plans(before: Any, after: Any, *, concerns: bool) 
 
 
 @in_loop
-async def test_a_file_is_read_beside_its_service(tmp_path: Path) -> None:
+async def test_file_is_read_while_the_service_uses_the_store(tmp_path: Path) -> None:
     async with running(tmp_path) as service:
         with reading(tmp_path / "f.db") as reader:
             assert reader.get(Vm, "web_2") is None

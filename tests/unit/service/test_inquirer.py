@@ -181,7 +181,7 @@ def test_driver_that_raises_counts_as_unknown(bench: Bench) -> None:
     assert "no such domain" in answer.probe.reason
 
 
-def test_answer_wakes_whoever_waits(bench: Bench) -> None:
+def test_answer_wakes_the_control_thread(bench: Bench) -> None:
     woken = threading.Event()
     bench.inquirer.on_answer(woken.set)
     bench.ask("op-1")

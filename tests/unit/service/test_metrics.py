@@ -72,7 +72,7 @@ def test_a_maintenance_is_counted_from_order_to_end() -> None:
     assert sum(tally.transaction_seconds.counts) > 5
 
 
-def test_what_starts_unapproved_and_what_fails_is_told_apart() -> None:
+def test_unapproved_starts_and_failures_are_distinguished() -> None:
     world = Observed()
     world.gateway.driver.is_silent = True
     operation = world.maintain("h1")
@@ -113,7 +113,7 @@ def test_failures_are_counted_with_their_vms() -> None:
     assert world.held().reasons == {"still down": 1}
 
 
-def test_the_failure_of_an_empty_host_keeps_nobody_down() -> None:
+def test_failure_of_an_empty_host_keeps_no_vm_down() -> None:
     world = Observed()
 
     def fail(decide: Callable[[Work], object]) -> None:
@@ -132,7 +132,7 @@ def test_the_failure_of_an_empty_host_keeps_nobody_down() -> None:
     assert world.tally.operations()[1] == {("fail", "Impacting"): 1260}
 
 
-def test_what_is_under_way_at_the_start_is_counted_too() -> None:
+def test_open_operations_are_counted_at_the_start() -> None:
     world = Observed()
     world.gateway.driver.is_silent = True
     world.maintain("h1")
@@ -176,7 +176,7 @@ def test_an_approval_is_late_when_a_fifth_of_the_notice_is_left() -> None:
     assert world.held().late == 1
 
 
-def test_a_scrape_looks_at_so_many_operations_and_says_so(
+def test_scrape_examines_a_limited_number_of_operations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = Observed()
@@ -208,7 +208,7 @@ class _Failing(MemoryStore):
         return super().transact(work)
 
 
-def test_what_an_attempt_wrote_that_met_another_writer_is_not_counted() -> None:
+def test_writes_of_a_conflicting_attempt_are_not_counted() -> None:
     heard: list[list[Change]] = []
 
     class Heard(_Deaf):
@@ -232,7 +232,7 @@ def test_what_an_attempt_wrote_that_met_another_writer_is_not_counted() -> None:
     assert change == Change(None, Tenant(name="t2"))
 
 
-def test_the_store_works_although_nobody_can_count_it(
+def test_failing_listener_does_not_affect_the_store(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     inner = _Failing()
@@ -261,7 +261,7 @@ async def scrape(service: Service) -> dict[tuple[str, tuple[str, ...]], float]:
 
 
 @in_loop
-async def test_a_service_tells_what_its_vms_asked() -> None:
+async def test_requests_of_vms_are_counted() -> None:
     async with running(service_of(), ONE_VM + MORE) as service:
         before = await scrape(service)
         assert before["forewarn_metadata_responses_total", ("200",)] == 0
@@ -288,7 +288,7 @@ async def test_a_service_tells_what_its_vms_asked() -> None:
 
 
 @in_loop
-async def test_its_page_is_there_and_counts_itself() -> None:
+async def test_page_of_metrics_counts_itself() -> None:
     async with running(service_of()) as service:
         reader, writer = await asyncio.open_connection(*service.admin_address)
         text = ""
@@ -303,7 +303,7 @@ async def test_its_page_is_there_and_counts_itself() -> None:
 
 @pytest.mark.system
 @in_loop
-async def test_no_series_is_made_by_a_fleet() -> None:
+async def test_fleet_adds_no_series() -> None:
     """All series exist from the start: no names of a fleet, no growth."""
     async with running(service_of()) as service:
         before = set(await scrape(service))
@@ -321,7 +321,7 @@ def _fleet_of(count: int) -> FleetText:
 # The page
 
 
-def test_names_follow_the_customs() -> None:
+def test_names_follow_prometheus_conventions() -> None:
     names = [meter.name for meter in metric_definitions.METERS]
     assert len(set(names)) == len(names)
     for meter in metric_definitions.METERS:
@@ -333,7 +333,7 @@ def test_names_follow_the_customs() -> None:
 
 
 @in_loop
-async def test_every_metric_is_told_and_no_other() -> None:
+async def test_every_metric_has_a_reading() -> None:
     async with running(service_of()) as service:
         readings = await service.metrics.collect(service._parts)
     assert [reading.meter for reading in readings] == list(metric_definitions.METERS)
@@ -352,7 +352,7 @@ def _row(meter: Meter) -> str:
     return f"| `{meter.name}` | {meter.kind} | {labels} | {meter.text} |"
 
 
-def test_the_page_tells_of_each_metric(request: pytest.FixtureRequest) -> None:
+def test_reference_page_lists_each_metric(request: pytest.FixtureRequest) -> None:
     wanted = "".join(f"{_row(meter)}\n" for meter in metric_definitions.METERS)
     wanted = f"| metric | kind | labels | meaning |\n|---|---|---|---|\n{wanted}"
     text = PAGE.read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ class Slow:
 
 
 @in_loop
-async def test_operators_do_not_wait_for_what_tenants_ask() -> None:
+async def test_operators_do_not_wait_for_tenants() -> None:
     store = Slow()
     with ThreadPoolExecutor(limits.READERS) as threads:
         readings = Readings(store=cast("Any", store), threads=threads)

@@ -159,7 +159,7 @@ async def announced(made: Bed) -> str:
 
 
 @in_loop
-async def test_what_changed_is_published_before_the_answer() -> None:
+async def test_changes_are_published_before_the_response() -> None:
     async with bed(Policy()) as made:
         event_id = await announced(made)
         made.said.clear()
@@ -170,7 +170,7 @@ async def test_what_changed_is_published_before_the_answer() -> None:
 
 
 @in_loop
-async def test_a_refusal_is_the_askers_own() -> None:
+async def test_refusal_affects_only_its_caller() -> None:
     async with bed(Policy()) as made:
         event_id = await announced(made)
         unknown = "00000000-0000-0000-0000-000000000000"
@@ -224,7 +224,7 @@ async def test_first_requests_that_wait_together_enable_together() -> None:
 
 
 @in_loop
-async def test_an_order_raises_to_who_gave_it_only() -> None:
+async def test_error_of_a_request_reaches_only_its_caller() -> None:
     async with bed() as made:
         with pytest.raises(NotFoundError):
             await made.order(
@@ -265,7 +265,7 @@ async def test_a_full_inbox_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @in_loop
-async def test_what_waits_is_done_when_it_stops_and_nothing_after() -> None:
+async def test_waiting_tasks_are_done_at_a_stop_and_no_later_ones() -> None:
     async with bed() as made:
         async with held_up(made):
             last = asyncio.create_task(made.order(freeze))
@@ -292,7 +292,7 @@ async def test_what_waits_is_done_when_it_stops_and_nothing_after() -> None:
     ],
 )
 @in_loop
-async def test_a_failure_ends_the_thread_and_everybody_is_told(
+async def test_failure_ends_the_thread_and_all_waiting_tasks(
     failure: Exception, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with bed() as made:
@@ -328,7 +328,7 @@ async def test_a_failure_in_a_timer_ends_the_thread_too() -> None:
 
 
 @in_loop
-async def test_another_programs_write_makes_everybody_wait_and_ends_nothing() -> None:
+async def test_locked_store_delays_tasks_and_ends_nothing() -> None:
     async with bed(Policy()) as made:
         event_id = await announced(made)
         made.store.failure = ConflictError("another writer")
@@ -345,7 +345,7 @@ async def test_another_programs_write_makes_everybody_wait_and_ends_nothing() ->
 
 
 @in_loop
-async def test_the_latest_sightings_are_taken_before_silence_is_judged() -> None:
+async def test_current_last_seen_times_are_used_before_disabling() -> None:
     async with bed(Policy(disable_after=SECOND)) as made:
         await made.runner.enable("web_0")
         [view] = made.publications[-1].views
@@ -362,7 +362,7 @@ async def test_the_latest_sightings_are_taken_before_silence_is_judged() -> None
 
 
 @in_loop
-async def test_a_turn_is_measured_at_its_end() -> None:
+async def test_iteration_is_measured_at_its_end() -> None:
     async with bed() as made:
         counts = made.runner.turn_seconds.counts
         async with held_up(made) as gate:
@@ -372,7 +372,7 @@ async def test_a_turn_is_measured_at_its_end() -> None:
 
 
 @in_loop
-async def test_a_turn_that_is_over_at_once_leaves_nobody_out(
+async def test_short_iterations_skip_no_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "TURN_SECONDS", 0)
@@ -395,7 +395,7 @@ async def test_a_turn_that_is_over_at_once_leaves_nobody_out(
 
 
 @in_loop
-async def test_who_waits_comes_after_the_next_step_of_a_rollout(
+async def test_waiting_task_runs_after_the_next_step_of_a_rollout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An iteration is shorter if a task waits."""
@@ -429,7 +429,7 @@ async def test_who_waits_comes_after_the_next_step_of_a_rollout(
 
 
 @in_loop
-async def test_an_order_is_answered_when_its_list_of_hosts_is_whole(
+async def test_request_returns_when_its_list_of_hosts_is_complete(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(host_lists, "PAGE", 1)

@@ -142,7 +142,7 @@ async def document(service: Service, vm: str) -> dict[str, Any]:
 
 
 @in_loop
-async def test_it_is_ready_when_it_has_started_and_not_after() -> None:
+async def test_service_is_ready_between_start_and_stop() -> None:
     service = service_of()
     assert not service.health().ready
     async with running(service):
@@ -157,7 +157,7 @@ async def test_it_is_ready_when_it_has_started_and_not_after() -> None:
 
 
 @in_loop
-async def test_a_dead_ticker_is_told_and_fails_the_service() -> None:
+async def test_dead_control_thread_fails_the_service() -> None:
     store = _Store()
     async with running(service_of(store)) as service:
         store.is_broken = True
@@ -174,7 +174,7 @@ async def test_a_dead_ticker_is_told_and_fails_the_service() -> None:
 
 
 @in_loop
-async def test_a_service_whose_machine_failed_ends_with_what_it_said() -> None:
+async def test_service_ends_with_the_error_of_the_machine() -> None:
     store = _Store()
     service = service_of(store)
     serving = asyncio.create_task(
@@ -187,7 +187,7 @@ async def test_a_service_whose_machine_failed_ends_with_what_it_said() -> None:
 
 
 @in_loop
-async def test_a_service_with_a_fault_of_its_own_ends_with_status_1(
+async def test_service_with_a_bug_ends_with_status_1(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = _Store()
@@ -208,7 +208,7 @@ async def test_a_service_with_a_fault_of_its_own_ends_with_status_1(
 
 
 @in_loop
-async def test_what_fails_while_it_stops_is_its_last_word(
+async def test_error_while_stopping_is_raised_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A full disk: both the thread's work and closing the file fail."""
@@ -235,7 +235,7 @@ def _stopping_badly(service: Service) -> Callable[[], Coroutine[Any, Any, None]]
 
 
 @in_loop
-async def test_a_store_that_fails_at_the_start_is_why_it_does_not_start() -> None:
+async def test_start_raises_the_error_of_the_store() -> None:
     store = _Store()
     store.is_broken = True
     with pytest.raises(StoreError, match="the disk has gone"):
@@ -243,7 +243,9 @@ async def test_a_store_that_fails_at_the_start_is_why_it_does_not_start() -> Non
 
 
 @in_loop
-async def test_a_stuck_ticker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_control_thread_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with running(service_of()) as service:
         monkeypatch.setattr(limits, "STUCK_SECONDS", -1)
         health = service.health()
@@ -256,7 +258,7 @@ HELD = "the store cannot be written: another program locks it"
 
 
 @in_loop
-async def test_a_store_that_another_program_holds_is_told_until_it_lets_go() -> None:
+async def test_locked_store_is_reported_until_it_is_free() -> None:
     store, clock = _Store(), _Ahead()
     async with running(service_of(store, clock=clock)) as service:
         await document(service, "web_0")
@@ -287,7 +289,7 @@ async def test_a_store_that_another_program_holds_is_told_until_it_lets_go() -> 
 
 
 @in_loop
-async def test_rounds_that_do_not_come_are_told(
+async def test_missing_timers_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running(service_of()) as service:
@@ -299,7 +301,7 @@ async def test_rounds_that_do_not_come_are_told(
 
 
 @in_loop
-async def test_a_fault_of_the_settings_befalls_a_call_and_is_resolved() -> None:
+async def test_injected_fault_affects_a_call_and_is_resolved() -> None:
     store = MemoryStore()
     service = service_of(
         store,
@@ -367,7 +369,7 @@ async def test_listeners_follow_the_fleet_while_it_runs() -> None:
 
 
 @in_loop
-async def test_a_vms_port_that_is_taken_is_told_and_tried_again(
+async def test_port_in_use_is_reported_and_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "LISTENERS_RETRY_SECONDS", 0.01)
@@ -392,7 +394,7 @@ async def test_many_services_live_in_one_process() -> None:
 
 
 @in_loop
-async def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
+async def test_failed_start_leaves_nothing_running(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'forewarn.db'}"
     async with running(service_of()) as other:
         host, port = other.admin_address
@@ -414,7 +416,7 @@ def test_a_start_without_files_to_open_says_what_to_do() -> None:
 
 
 @in_loop
-async def test_a_fleet_that_does_not_fit_stops_the_start(tmp_path: Path) -> None:
+async def test_invalid_fleet_file_prevents_the_first_start(tmp_path: Path) -> None:
     full = FLEET.replace('name = "h1"', 'name = "h1"\nzone = "a/b"')
     service = service_of(store__url=f"sqlite:///{tmp_path / 'forewarn.db'}")
     with pytest.raises(FleetFileError):
@@ -436,7 +438,7 @@ async def test_files_of_secrets_must_be_there(tmp_path: Path) -> None:
 
 @pytest.mark.system
 @in_loop
-async def test_sightings_are_stored_at_the_end() -> None:
+async def test_last_seen_times_are_stored_at_the_end() -> None:
     store = MemoryStore()
     async with running(service_of(store)) as service:
         await document(service, "web_0")
@@ -447,7 +449,7 @@ async def test_sightings_are_stored_at_the_end() -> None:
 
 
 @in_loop
-async def test_what_waits_for_its_first_answer_is_told_to_come_again() -> None:
+async def test_waiting_first_request_gets_503_at_a_stop() -> None:
     service = service_of(metadata__first_answer_delay="2m")
     await service.start(fleet=FleetText(name="fleet.toml", text=FLEET))
     path = "/metadata/scheduledevents?api-version=2020-07-01"

@@ -48,7 +48,7 @@ def problems(file: Path, text: str) -> list[str]:
     return [str(each).removeprefix(str(file)) for each in caught.value.problems]
 
 
-def test_without_anything_there_are_the_defaults() -> None:
+def test_defaults_apply_without_sources() -> None:
     settings = load()
     assert settings == Settings()
     assert {row.origin for row in describe(settings)} == {"default"}
@@ -191,14 +191,14 @@ def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
         ("[admin\n", ":1: this is not TOML"),
     ],
 )
-def test_a_mistake_is_told_with_its_line_and_key(
+def test_mistake_is_reported_with_line_and_key(
     file: Path, text: str, expected: str
 ) -> None:
     [found] = problems(file, text)
     assert found.startswith(expected)
 
 
-def test_all_mistakes_are_told_together(file: Path) -> None:
+def test_all_mistakes_are_reported_together(file: Path) -> None:
     file.write_text("[timing]\nspeed = 0\nrecovery = 1\n")
     with pytest.raises(SettingsError) as caught:
         load_settings(
@@ -225,7 +225,7 @@ def test_all_mistakes_are_told_together(file: Path) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_together_names_its_setting_once(
+def test_conflicting_settings_are_named_once(
     environ: dict[str, str], flags: dict[str, str], told: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
@@ -239,7 +239,7 @@ def test_a_number_from_a_text_is_bounded_too(text: str) -> None:
         load(timing__speed=text)
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read: No such file"):
         load_settings(file=tmp_path / "missing", environ={}, flags={})
     other = tmp_path / "latin1"
@@ -248,7 +248,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         load_settings(file=other, environ={}, flags={})
 
 
-def test_a_variable_that_nearly_names_a_setting_is_warned_of() -> None:
+def test_variable_with_a_typo_causes_a_warning() -> None:
     settings = load(
         environ={
             "FOREWARN_METADATA_LISTN": "x",
@@ -262,7 +262,7 @@ def test_a_variable_that_nearly_names_a_setting_is_warned_of() -> None:
     )
 
 
-def test_an_api_that_others_reach_needs_tokens() -> None:
+def test_api_on_a_public_address_needs_tokens() -> None:
     with pytest.raises(SettingsError, match=r"admin\.token_file must name a file"):
         load(admin__listen="0.0.0.0:8200")
     for listen in ("127.0.0.1:1", "[::1]:1", "localhost:1", "127.1.2.3:1"):
@@ -330,7 +330,7 @@ def test_a_password_is_never_shown() -> None:
     assert shown == "postgresql://forewarn:***@db/forewarn"
 
 
-def test_what_is_shown_can_be_read_again() -> None:
+def test_shown_values_can_be_read_again() -> None:
     rows = describe(load())
     again = load_settings(
         file=None, environ={}, flags={row.key: row.value for row in rows}
@@ -338,7 +338,7 @@ def test_what_is_shown_can_be_read_again() -> None:
     assert [row.value for row in describe(again)] == [row.value for row in rows]
 
 
-def test_the_page_tells_of_each_setting_and_of_no_other(
+def test_reference_page_lists_exactly_the_settings(
     request: pytest.FixtureRequest,
 ) -> None:
     rewrite = bool(request.config.getoption("--rewrite"))
@@ -454,7 +454,7 @@ def test_each_mistake_in_a_webhook_has_its_line(
         assert "s3cret" not in line
 
 
-def test_http_is_for_this_machine_or_who_insists(file: Path) -> None:
+def test_http_needs_this_machine_or_insecure(file: Path) -> None:
     for host in ("localhost", "127.0.0.7:8300", "[::1]"):
         file.write_text(WEBHOOK.replace("https://h.example", f"http://{host}"))
         assert load_settings(file=file, environ={}, flags={}).webhook
@@ -472,7 +472,7 @@ def test_a_switch_is_true_or_false(file: Path) -> None:
     assert row.value == "true"
 
 
-def test_own_events_are_off_unless_somebody_switches_them_on() -> None:
+def test_event_details_are_off_by_default() -> None:
     assert load().metadata.event_details is False
     assert load(metadata__event_details="true").metadata.event_details is True
 

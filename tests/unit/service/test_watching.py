@@ -12,7 +12,7 @@ from tests.support.loops import in_loop
 
 
 @in_loop
-async def test_everybody_is_told_in_order_from_now_on() -> None:
+async def test_watchers_get_changes_in_order() -> None:
     watchers = Watchers()
     watchers.tell(["op-0"])
     one, other = watchers.watch(), watchers.watch()
@@ -25,7 +25,7 @@ async def test_everybody_is_told_in_order_from_now_on() -> None:
 
 
 @in_loop
-async def test_who_is_too_slow_is_told_to_read_anew() -> None:
+async def test_slow_watcher_must_read_everything_again() -> None:
     watchers = Watchers()
     slow = watchers.watch()
     for number in range(limits.CHANGES_KEPT + 2):
@@ -36,7 +36,7 @@ async def test_who_is_too_slow_is_told_to_read_anew() -> None:
 
 
 @in_loop
-async def test_to_stop_waiting_is_not_to_end() -> None:
+async def test_cancelled_wait_does_not_end_the_watcher() -> None:
     watchers = Watchers()
     watcher = watchers.watch()
     with pytest.raises(TimeoutError):
@@ -47,7 +47,7 @@ async def test_to_stop_waiting_is_not_to_end() -> None:
 
 
 @in_loop
-async def test_what_nobody_holds_is_not_kept() -> None:
+async def test_dropped_watcher_is_removed() -> None:
     watchers = Watchers()
     watcher = watchers.watch()
     assert len(watchers) == 1

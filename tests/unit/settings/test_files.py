@@ -30,11 +30,11 @@ def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("size", "said"), [(5, "5 bytes"), (65_536, "64 KiB"), (64 << 20, "64 MiB")]
 )
-def test_a_bound_is_told_in_a_unit(size: int, said: str) -> None:
+def test_limit_is_reported_with_a_unit(size: int, said: str) -> None:
     assert shown(size) == said
 
 
-def test_a_pipe_is_read_where_somebody_may_write_it(tmp_path: Path) -> None:
+def test_pipe_is_read_only_for_commands(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(b"piped",))
@@ -49,7 +49,7 @@ def test_the_empty_device_is_an_empty_file() -> None:
     assert read_file(Path(os.devnull), most=0) == b""
 
 
-def test_what_is_not_there_and_folders_are_told_by_the_system(tmp_path: Path) -> None:
+def test_missing_files_and_directories_are_reported(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         opened(str(tmp_path / "nothing"))
     with pytest.raises(UnreadError, match="it is a directory"):
@@ -90,7 +90,7 @@ COMMANDS = {
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_says_so_at_once(
+def test_command_reports_it_at_once(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = COMMANDS[command]

@@ -66,7 +66,7 @@ def test_value_of_file_is_read(option: Option, written: object, value: object) -
         (Option(form=Forms.NAMES, may_be_empty=True), [""], "must not be empty"),
     ],
 )
-def test_value_that_does_not_fit_is_refused_with_a_sentence(
+def test_invalid_value_is_refused_with_a_message(
     option: Option, written: object, fault: str
 ) -> None:
     with pytest.raises(ValueError) as refused:
@@ -101,7 +101,7 @@ def test_value_of_flag_is_shown_as_it_was_written(option: Option, text: str) -> 
         (Forms.SWITCH, "yes", 'must be true or false, not "yes"'),
     ],
 )
-def test_flag_that_does_not_fit_is_refused(form: Form, text: str, fault: str) -> None:
+def test_invalid_flag_is_refused(form: Form, text: str, fault: str) -> None:
     with pytest.raises(ValueError) as refused:
         from_text(Option(form=form), text)
     assert fault in str(refused.value)

@@ -105,7 +105,7 @@ def test_problem_has_its_line_and_key(text: str, told: str) -> None:
     assert str(problem).startswith(told)
 
 
-def test_text_of_flag_that_does_not_fit_names_the_flag() -> None:
+def test_invalid_flag_is_named() -> None:
     reader = read("")
     assert reader.is_blank
     reader.read_flags({"log.level": "inf", "log.levl": "x"})
@@ -114,7 +114,7 @@ def test_text_of_flag_that_does_not_fit_names_the_flag() -> None:
     assert second.startswith("flag --log-levl: there is no such setting (did you")
 
 
-def test_later_fault_is_told_where_the_value_was_written() -> None:
+def test_later_problem_is_reported_where_the_value_is_set() -> None:
     reader = read('name = "a"\n[[hook]]\nurl = "u"\nkind = 1\n')
     reader.read_flags({"log.level": "info"})
     del reader.problems[:]
@@ -132,7 +132,7 @@ def test_later_fault_is_told_where_the_value_was_written() -> None:
     assert reader.arrays == {"hook": [{"url": "u"}]}
 
 
-def test_table_of_unknown_kind_is_read_as_far_as_its_keys_are_known() -> None:
+def test_known_keys_of_a_table_of_unknown_kind_are_read() -> None:
     text = '[[hook]]\nurl = "u"\nkind = "strange"\nother = 1\n'
     reader = read(text)
     assert not reader.problems

@@ -3,7 +3,7 @@
 from forewarn.settings.reading import slips
 
 
-def test_slip_of_a_letter_is_told_and_no_other_variable() -> None:
+def test_only_typos_of_variables_are_reported() -> None:
     environ = {
         "TEST_LISTN": "x",
         "TEST_LISTEN": "x",

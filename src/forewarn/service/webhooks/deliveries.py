@@ -143,24 +143,24 @@ class Webhooks:
         ]
 
     def _report(self, receiver: Receiver, webhook: WebhookSettings) -> dict[str, Any]:
-        standing, pending = receiver.standing, self._pending.of(receiver.name)
-        state = "idle" if not pending else "failing" if standing.failures else "sending"
+        status, pending = receiver.status, self._pending.of(receiver.name)
+        state = "idle" if not pending else "failing" if status.failures else "sending"
         if receiver.tenant and not self._tenants.has(receiver.tenant):
             state = NO_TENANT
         return {
             "webhook": receiver.name,
             "tenant": receiver.tenant or None,
             "url": without_secrets(webhook.url),
-            "state": "gone" if standing.is_gone else state,
+            "state": "gone" if status.is_gone else state,
             "pending": pending,
-            "oldest": instant_or_none(standing.oldest_at) if pending else None,
-            "delivered": standing.attempts["delivered"],
-            "dropped": standing.dropped.total(),
-            "failures": standing.failures,
-            "last_delivered": instant_or_none(standing.delivered_at),
-            "last_failed": instant_or_none(standing.failed_at),
-            "last_error": standing.error or None,
-            "next_try": instant_or_none(standing.next_try_at),
+            "oldest": instant_or_none(status.oldest_at) if pending else None,
+            "delivered": status.attempts["delivered"],
+            "dropped": status.dropped.total(),
+            "failures": status.failures,
+            "last_delivered": instant_or_none(status.delivered_at),
+            "last_failed": instant_or_none(status.failed_at),
+            "last_error": status.error or None,
+            "next_try": instant_or_none(status.next_try_at),
         }
 
     async def test_webhook(self, name: str) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class Webhooks:
             Reading(
                 metric_definitions.WEBHOOK_ATTEMPTS,
                 {
-                    (each.name, result): each.standing.attempts[result]
+                    (each.name, result): each.status.attempts[result]
                     for each in receivers
                     for result in metric_definitions.WEBHOOK_RESULTS
                 },
@@ -198,7 +198,7 @@ class Webhooks:
             Reading(
                 metric_definitions.WEBHOOK_DROPPED,
                 {
-                    (each.name, why): each.standing.dropped[why]
+                    (each.name, why): each.status.dropped[why]
                     for each in receivers
                     for why in metric_definitions.WEBHOOK_REASONS
                 },
@@ -214,6 +214,6 @@ class Webhooks:
         ]
 
     def _age(self, receiver: Receiver) -> float:
-        since = receiver.standing.oldest_at
+        since = receiver.status.oldest_at
         is_known = since and self._pending.of(receiver.name)
         return (self._clock.now() - since) / SECOND if is_known else 0.0

@@ -73,7 +73,7 @@ class Mailbox:
 
 
 @dataclass(slots=True, kw_only=True)
-class Standing:
+class Status:
     """The status of a receiver."""
 
     attempts: Counter[str] = field(default_factory=Counter[str])
@@ -121,7 +121,7 @@ class Receiver:
         """Send the messages of `mailbox`. `share` returns the jitter of pauses."""
         self.name = name
         self.tenant = tenant
-        self.standing = Standing()
+        self.status = Status()
         self._keys = keys
         self._post = post
         self._mailbox = mailbox
@@ -151,7 +151,7 @@ class Receiver:
         )
         answer = await self._post(body, self._headers(public_id, body))
         if answer.verdict is Verdict.DELIVERED:
-            self.standing.is_gone = False
+            self.status.is_gone = False
             self._is_back = True
             self._hurry.set()
         return answer
@@ -190,11 +190,11 @@ class Receiver:
             if self._told:
                 await self.forget_told()
                 return
-            self.standing.oldest_at = 0
+            self.status.oldest_at = 0
             await self._arrived.wait()
             return
-        self.standing.oldest_at = page[0].at
-        if self.standing.is_gone:
+        self.status.oldest_at = page[0].at
+        if self.status.is_gone:
             await self._give_up(page, GONE)
             return
         now = self._clock.now()
@@ -206,7 +206,7 @@ class Receiver:
     async def _tell(self, page: Sequence[OutboxMessage]) -> None:
         failure: Answer | None = None
         for message in page:
-            self.standing.oldest_at = message.at
+            self.status.oldest_at = message.at
             body = payload.told(message, tenant=self.tenant)
             answer = await self._post(body, self._headers(message.public_id, body))
             if answer.verdict is not Verdict.DELIVERED:
@@ -221,45 +221,43 @@ class Receiver:
             await self._failed(failure)
 
     def _delivered(self, message: OutboxMessage) -> None:
-        standing = self.standing
-        if standing.failures:
+        status = self.status
+        if status.failures:
             logger.info(
                 "webhook %s accepts messages again after %d failures",
                 self.name,
-                standing.failures,
+                status.failures,
             )
-        standing.attempts["delivered"] += 1
-        standing.failures = 0
-        standing.delivered_at = self._clock.now()
+        status.attempts["delivered"] += 1
+        status.failures = 0
+        status.delivered_at = self._clock.now()
         self._told[message.message_id] = message
 
     async def _failed(self, answer: Answer) -> None:
-        standing, now = self.standing, self._clock.now()
-        standing.attempts["failed"] += 1
-        standing.failures += 1
-        standing.failed_at = now
-        standing.error = answer.sentence()
+        status, now = self.status, self._clock.now()
+        status.attempts["failed"] += 1
+        status.failures += 1
+        status.failed_at = now
+        status.error = answer.sentence()
         if answer.verdict is Verdict.GONE:
-            standing.is_gone = True
+            status.is_gone = True
             logger.warning(
                 "webhook %s responded with 410: it gets no messages until `forewarn "
                 "webhook test` succeeds or the service restarts",
                 self.name,
             )
             return
-        seconds = decisions.pause(
-            answer, standing.failures, share=self._share(), now=now
-        )
-        if standing.failures == 1:
+        seconds = decisions.pause(answer, status.failures, share=self._share(), now=now)
+        if status.failures == 1:
             logger.warning(
                 "webhook %s: %s; next attempt in %.0f s, further attempts follow",
                 self.name,
-                standing.error,
+                status.error,
                 seconds,
             )
-        standing.next_try_at = now + round(seconds * SECOND)
+        status.next_try_at = now + round(seconds * SECOND)
         await self._pause(self._clock.monotonic() + seconds)
-        standing.next_try_at = 0
+        status.next_try_at = 0
 
     async def _pause(self, until: float) -> None:
         """Wait until `until`, or until a test succeeds. If too many messages arrive
@@ -281,7 +279,7 @@ class Receiver:
 
     async def _give_up(self, messages: Sequence[OutboxMessage], why: str) -> None:
         count = await self._mailbox.give_up(messages, why)
-        self.standing.dropped[why] += count
+        self.status.dropped[why] += count
         logger.warning("webhook %s: dropped %d messages: %s", self.name, count, why)
 
     def _headers(self, public_id: str, body: bytes) -> dict[str, str]:

@@ -119,38 +119,38 @@ async def test_messages_go_in_order_and_each_once() -> None:
     told = Told(box)
     await told.run()
     assert told.ids == expected
-    assert told.receiver.standing.attempts == {"delivered": len(expected)}
-    assert told.receiver.standing.delivered_at == START
+    assert told.receiver.status.attempts == {"delivered": len(expected)}
+    assert told.receiver.status.delivered_at == START
     assert told.pauses == []
 
 
 @in_loop
-async def test_a_failure_holds_up_what_follows_and_is_sent_again_the_same() -> None:
+async def test_failed_message_blocks_later_ones_and_is_sent_again() -> None:
     told = Told(Box(3), FINE, *[Answer(status=500)] * 3)
     await told.run()
     assert told.ids == ["id-0", "id-1", "id-1", "id-1", "id-1", "id-2"]
     assert len({body for public_id, body in told.posts if public_id == "id-1"}) == 1
     assert told.pauses == [1, 2, 4]
-    standing = told.receiver.standing
-    assert (standing.failures, standing.error) == (0, "HTTP status 500")
-    assert standing.next_try_at == 0
+    status = told.receiver.status
+    assert (status.failures, status.error) == (0, "HTTP status 500")
+    assert status.next_try_at == 0
 
 
 @in_loop
-async def test_it_comes_again_when_it_was_told_to() -> None:
+async def test_pause_follows_retry_after() -> None:
     told = Told(Box(1), Answer(status=429, retry_after="90"))
     await told.run()
     assert told.pauses == [90]
 
 
 @in_loop
-async def test_what_wants_nothing_is_told_nothing_until_it_is_tried() -> None:
+async def test_gone_receiver_gets_nothing_until_a_test_succeeds() -> None:
     box = Box(2)
     told = Told(box, Answer(status=410))
     await told.run()
     assert told.ids == ["id-0"]
     assert box.dropped == [(2, "gone")]
-    assert told.receiver.standing.dropped == {"gone": 2}
+    assert told.receiver.status.dropped == {"gone": 2}
     box.messages = [message(7)]
     await told.run()
     assert told.ids == ["id-0"]
@@ -161,7 +161,7 @@ async def test_what_wants_nothing_is_told_nothing_until_it_is_tried() -> None:
 
 
 @in_loop
-async def test_what_is_too_old_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_too_old_message_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     box = Box(0)
     old = START - limits.GIVE_UP_AFTER
     box.messages = [message(1, at=old), message(2, at=old + 1), message(3)]
@@ -173,7 +173,7 @@ async def test_what_is_too_old_is_given_up(caplog: pytest.LogCaptureFixture) -> 
 
 
 @in_loop
-async def test_of_too_many_the_oldest_go_and_the_pause_goes_on() -> None:
+async def test_oldest_messages_are_dropped_and_the_pause_continues() -> None:
     box = Box(limits.PENDING_MAX)
     told = Told(box, Answer(status=500), Answer(status=500))
 
@@ -195,7 +195,7 @@ async def test_of_too_many_the_oldest_go_and_the_pause_goes_on() -> None:
 
 
 @in_loop
-async def test_a_good_test_ends_the_pause() -> None:
+async def test_successful_test_ends_the_pause() -> None:
     told = Told(Box(1), *[Answer(error="no connection")] * 9)
     tests: list[asyncio.Task[Answer]] = []
 
@@ -211,7 +211,7 @@ async def test_a_good_test_ends_the_pause() -> None:
 
 
 @in_loop
-async def test_what_was_told_is_not_told_again_while_the_store_is_busy() -> None:
+async def test_delivered_message_is_not_sent_again_while_the_store_is_busy() -> None:
     box = Box(3)
     box.is_busy = 2
     told = Told(box)
@@ -221,7 +221,7 @@ async def test_what_was_told_is_not_told_again_while_the_store_is_busy() -> None
 
 
 @in_loop
-async def test_what_was_not_deleted_comes_again_with_the_same_id() -> None:
+async def test_undeleted_message_is_sent_again_with_the_same_id() -> None:
     box = Box(1)
     box.is_busy = 1
     first = Told(box)

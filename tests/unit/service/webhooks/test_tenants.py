@@ -52,7 +52,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 MISSING = "webhook theirs gets no messages: the fleet has no tenant 'mill'"
 
 
-def test_a_tenant_that_is_missing_is_told_at_the_start(
+def test_missing_tenant_is_logged_at_the_start(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     started = Started()
@@ -63,7 +63,7 @@ def test_a_tenant_that_is_missing_is_told_at_the_start(
     assert said(caplog) == [MISSING]
 
 
-def test_a_tenant_that_comes_is_no_longer_missed(
+def test_added_tenant_is_no_longer_missing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     started = Started()
@@ -77,7 +77,7 @@ def test_a_tenant_that_comes_is_no_longer_missed(
     assert said(caplog) == [MISSING]
 
 
-def test_each_fleet_file_that_does_not_bring_it_is_warned_of(
+def test_each_fleet_file_without_the_tenant_causes_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     started = Started()
@@ -94,7 +94,7 @@ def test_each_fleet_file_that_does_not_bring_it_is_warned_of(
     assert said(caplog) == []
 
 
-def test_a_file_that_a_start_applies_is_not_told_of_before_the_start_is_over(
+def test_fleet_file_of_the_start_causes_no_early_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     started = Started()
@@ -104,7 +104,7 @@ def test_a_file_that_a_start_applies_is_not_told_of_before_the_start_is_over(
     assert said(caplog) == [MISSING]
 
 
-def test_where_no_receiver_is_a_tenants_nothing_is_looked_for(
+def test_receivers_without_tenant_cause_no_checks(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     started = Started(Settings(webhook=SETTINGS.webhook[:1]))

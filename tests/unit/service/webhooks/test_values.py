@@ -62,7 +62,7 @@ def test_a_signature_is_the_published_one() -> None:
     assert signed(f"\n{SECRET.removeprefix('whsec_')}\n") == signed(SECRET)
 
 
-def test_while_a_key_is_exchanged_both_sign() -> None:
+def test_two_keys_give_two_signatures() -> None:
     other = base64.b64encode(bytes(32)).decode()
     first, second = signed(f"whsec_{other}\n{SECRET}\n")["webhook-signature"].split()
     assert second == SIGNATURE
@@ -98,7 +98,7 @@ def example() -> ModuleType:
     return module
 
 
-def test_the_example_of_python_takes_what_is_signed_and_nothing_else() -> None:
+def test_python_example_accepts_only_valid_signatures() -> None:
     now = SystemClock().now() // SECOND
     keys = read_keys(SECRET)
     is_genuine = example().is_genuine
@@ -188,7 +188,7 @@ def test_the_page_names_every_type() -> None:
         (operator("shop/alice"), "(platform)"),
     ],
 )
-def test_a_tenant_is_told_no_operators_name(by: Actor, told: str) -> None:
+def test_tenant_does_not_see_operator_names(by: Actor, told: str) -> None:
     def approved_by(tenant: str) -> str:
         [event] = json.loads(payload.told(message(by), tenant=tenant))
         return event["data"]["approved_by"]
@@ -197,7 +197,7 @@ def test_a_tenant_is_told_no_operators_name(by: Actor, told: str) -> None:
     assert approved_by("") == by.as_approver
 
 
-def test_a_body_is_the_same_each_time() -> None:
+def test_body_is_the_same_for_each_attempt() -> None:
     assert payload.told(message(), tenant="") == payload.told(message(), tenant="")
 
 
@@ -220,7 +220,7 @@ NOW = parse_instant("2030-01-01T00:00:00Z")
         (500, Verdict.RETRY),
     ],
 )
-def test_an_answer_has_its_verdict(status: int, verdict: Verdict) -> None:
+def test_verdict_of_each_response(status: int, verdict: Verdict) -> None:
     assert Answer(status=status).verdict is verdict
 
 
@@ -247,19 +247,19 @@ def test_pauses_double_up_to_a_bound() -> None:
         ("9" * 400, 9_999_999_999),
     ],
 )
-def test_a_receiver_may_say_when_to_come_again(text: str, seconds: float) -> None:
+def test_retry_after_is_respected(text: str, seconds: float) -> None:
     assert decisions.retry_after(text, now=NOW) == seconds
     answer = Answer(status=503, retry_after=text)
     expected = min(max(seconds, 1), limits.RETRY_AFTER_SECONDS_MAX)
     assert decisions.pause(answer, 1, share=1, now=NOW) == expected
 
 
-def test_a_message_grows_old() -> None:
+def test_message_becomes_too_old() -> None:
     assert not decisions.is_stale(NOW - HOUR, now=NOW)
     assert decisions.is_stale(NOW - limits.GIVE_UP_AFTER, now=NOW)
 
 
-def test_an_error_is_told_in_few_words() -> None:
+def test_error_is_short() -> None:
     assert Answer(status=302).sentence() == (
         "HTTP status 302; redirects are not followed"
     )
