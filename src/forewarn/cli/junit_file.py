@@ -1,7 +1,7 @@
-"""The JUnit report of a run: there from its beginning, so that none tells of another.
+"""The JUnit report of a run, which exists from the start of the run.
 
-Until the run is over the report says that it is not, which is an error: a run that is
-killed leaves that, and never the report of the run before.
+Until the run ends, the report contains an error. So a killed run leaves this error, and
+never the report of an earlier run.
 """
 
 import contextlib
@@ -13,22 +13,22 @@ from forewarn.cli.failure import CommandError
 from forewarn.sim.scenario import junit
 from forewarn.sim.scenario.run import Result
 
-NOT_ENDED = "the run has not ended: its results replace this when it does"
+NOT_ENDED = "the run has not ended; its results replace this error at the end"
 
 
 class Report:
-    """Where the results of a run go; nowhere, if no file is named."""
+    """The report file of a run, or no file."""
 
     def __init__(self, file: str, names: Sequence[str]) -> None:
-        """Write nothing yet. `names`: what is played, as far as that is known."""
+        """Write nothing yet. `names` are the scenarios, as far as they are known."""
         self._file = file
         self._names = names
         self._is_written = False
 
     def begin(self) -> None:
-        """Say that the run has not ended, in the place of any earlier report.
+        """Write that the run has not ended, and replace an earlier report.
 
-        What is no file, such as a pipe, is told the results only.
+        If the path is not a regular file, such as a pipe, only the results are written.
         """
         if self._file and files.is_replaceable(self._file):
             text = junit.unfinished(self._names, NOT_ENDED)
@@ -41,16 +41,16 @@ class Report:
         self._is_written = True
 
     def fail(self, why: str) -> None:
-        """Say why there are no results; if there are, they stay."""
+        """Write why there are no results, unless results are already written."""
         if self._file and not self._is_written:
             files.replace_text(self._file, junit.unfinished(self._names, why))
 
 
 @contextlib.contextmanager
 def report(file: str, names: Sequence[str]) -> Generator[Report]:
-    """Have a report while a run goes on; if the run cannot go on, it says why.
+    """Return a context with the report of a run; an error of the run is written to it.
 
-    Raises CommandError if it could not be written in the end.
+    Raises CommandError if the report could not be written at the end.
     """
     if file:
         files.need_writable(file)

@@ -1,6 +1,6 @@
-"""`record`: watches an endpoint, approves nothing, and keeps what it answered.
+"""`record`: record the answers of an endpoint, without approving anything.
 
-It needs no extra, since it runs where the endpoint is: inside a VM.
+It needs no extra of the package, because it runs inside VMs.
 """
 
 import os
@@ -34,19 +34,19 @@ from forewarn.testing.asking import Asker
 from forewarn.testing.recorder import Polled, Recorder
 
 ENDPOINT = "http://169.254.169.254"
-"""Where a VM finds its endpoint, unless somebody says otherwise."""
+"""Default URL of the endpoint of a VM."""
 
 NAME_SECONDS = 2.0
-"""For the VM's own name, before the first poll."""
+"""Timeout for the name of the VM, before the first poll."""
 
 POLL_MIN: Micros = 10 * MILLISECOND
-"""Between two polls: less would be a load test."""
+"""Minimum polling interval: a shorter one would be a load test."""
 
 STANDARD_OUTPUT = "-"
 
 
 def record(call: Call) -> int:
-    """Record an endpoint until a signal or the end of the time; return the status."""
+    """Record an endpoint until a signal or the end of --for; return the status."""
     url = call.text("endpoint") or call.environ.get("FOREWARN_ENDPOINT") or ENDPOINT
     clock = SystemClock()
     header = _header(call, url)
@@ -56,7 +56,7 @@ def record(call: Call) -> int:
         raise CommandError(
             Exit.USAGE,
             str(error),
-            hint="name the host and port of a metadata endpoint",
+            hint="Use the host and port of a metadata endpoint.",
         ) from error
     timeout = _duration(call, "timeout")
     lasts = _duration(call, "for") if call.text("for") else None
@@ -75,7 +75,7 @@ def record(call: Call) -> int:
             timeout=timeout,
             hide=hide,
         )
-        screen.say(f"recording {url} in {sheet.name}; nothing is approved")
+        screen.say(f"recording {url} to {sheet.name}; no event is approved")
         with _Stops() as stops:
             why = _run(
                 recorder, clock=clock, lasts=lasts, tell=screen.tell, stops=stops
@@ -92,7 +92,7 @@ def _header(call: Call, url: str) -> Header:
     poll = _duration(call, "poll")
     if poll < POLL_MIN:
         raise CommandError(
-            Exit.USAGE, f"--poll: at least {format_duration(POLL_MIN)} is needed"
+            Exit.USAGE, f"--poll: must be at least {format_duration(POLL_MIN)}"
         )
     hides = call.flag("pseudonyms")
     return Header(
@@ -109,7 +109,7 @@ def _hide(header: Header) -> Pseudonyms | None:
     if not header.pseudonyms:
         return None
     version = versions.parse(header.api_version)
-    assert version is not None, "the parser takes known versions only"
+    assert version is not None, "the parser accepts only known versions"
     return Pseudonyms(underscore=version.underscore)
 
 
@@ -128,7 +128,7 @@ def _run(
     tell: Callable[[Polled, Micros], None],
     stops: "_Stops",
 ) -> str:
-    """Poll until it is enough; return why it was."""
+    """Poll until the end; return the reason of the end."""
     ends = None if lasts is None else clock.monotonic() + lasts / SECOND
     while ends is None or clock.monotonic() < ends:
         try:
@@ -137,7 +137,7 @@ def _run(
                 break
             polled = recorder.poll()
         except KeyboardInterrupt:
-            # In the middle of a poll, which is then none.
+            # The interrupted poll does not count.
             break
         finally:
             stops.may_interrupt = False
@@ -153,7 +153,7 @@ def _run(
 
 
 class _Stops(threading.Event):
-    """Is set by SIGINT, SIGTERM and SIGHUP; they also end a poll that takes long."""
+    """An event that SIGINT, SIGTERM and SIGHUP set. They also interrupt a poll."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,14 +179,14 @@ class _Stops(threading.Event):
 
 
 class _Sheet:
-    """Where the lines go; each is there before the next poll, whatever happens."""
+    """The output file. Each line is durable before the next poll."""
 
     def __init__(self, name: str) -> None:
         self._owns = name != STANDARD_OUTPUT
         self._is_regular = False
         self.name = name if self._owns else "(standard output)"
         self.other = sys.stdout if self._owns else sys.stderr
-        """Where people are told of it."""
+        """The stream for messages to the user."""
         if not self._owns:
             self._file = sys.stdout.fileno()
             return
@@ -202,12 +202,12 @@ class _Sheet:
             os.close(self._file)
             raise CommandError(
                 Exit.USAGE,
-                f"{name} is there already, and is not empty",
-                hint="a recording is never overwritten: choose another name",
+                f"{name} already exists and is not empty",
+                hint="Choose another name; a recording is never overwritten.",
             )
 
     def write(self, line: str) -> None:
-        """Write one line, so that not even a crash of the VM loses it."""
+        """Write one line durably, so that it survives a crash of the VM."""
         data = line.encode("ascii")
         try:
             while data:
@@ -222,16 +222,16 @@ class _Sheet:
             ) from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._owns:
             os.close(self._file)
 
 
 class _Screen(StatusLine):
-    """Tells a person how it goes."""
+    """The progress output."""
 
     def tell(self, polled: Polled, now: Micros) -> None:
-        """Tell of a poll: what is new stays, the rest is the line that changes."""
+        """Report a poll: print a change, and update the status line."""
         stamp = format_instant(now - now % SECOND)
         if polled.moment is not None:
             self.say(f"{stamp} {told(polled.moment.outcome)}")

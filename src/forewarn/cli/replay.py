@@ -1,4 +1,4 @@
-"""`simulate --replay FILE`: a recording served again, told line by line."""
+"""`simulate --replay FILE`: replay a recording, with a line of output for each change."""
 
 import asyncio
 import contextlib
@@ -31,26 +31,26 @@ from forewarn.sim.scenario.model import Expected
 from forewarn.sim.scenario.verdicts import Outcome, length
 
 GRACE_SECONDS = 0.5
-"""For requests under way when it ends."""
+"""Grace period for current requests at the end."""
 
 PORTS_TRIED = 100
-"""Ports that may be others' before no more are tried."""
+"""Maximum number of ports in use by other programs that are skipped."""
 
 FORBIDDEN = ("scenario", "fleet", "admin", "name")
-"""What a replay cannot have: there is no fleet behind it, and nothing to order."""
+"""Options that a replay does not accept: it has no fleet and no operator API."""
 
 
 def replay(call: Call, report: Report, *, speed: float, vms: int) -> int:
-    """Serve the recording that `--replay` names; return the exit status."""
+    """Serve the recording of `--replay`; return the exit status."""
     for name in FORBIDDEN:
         if call.text(name):
             shown = "a scenario" if name == "scenario" else f"--{name}"
-            raise CommandError(Exit.USAGE, f"--replay and {shown} do not go together")
+            raise CommandError(Exit.USAGE, f"--replay cannot be combined with {shown}")
     if call.text("profile") == "real":
         raise CommandError(
             Exit.USAGE,
-            "--replay and --profile real do not go together",
-            hint="a recording has the delays and the 429 of its own endpoint",
+            "--replay cannot be combined with --profile real",
+            hint="Remove --profile: a recording has the delays and the 429 of its endpoint.",
         )
     try:
         command = _Replaying(call, report, speed=speed, vms=vms)
@@ -72,10 +72,10 @@ _TOLD = {
 
 
 class _Replaying:
-    """One such command."""
+    """One run of this command."""
 
     def __init__(self, call: Call, report: Report, *, speed: float, vms: int) -> None:
-        """Read what the words name; raises ForewarnError, CommandError."""
+        """Read the arguments and files; raises ForewarnError, CommandError."""
         self._recording = load(Path(call.text("replay")))
         self._speed = speed
         self._vms = vm_names(self._recording, vms)
@@ -106,7 +106,7 @@ class _Replaying:
         self._met: set[str] = set()
 
     async def run(self) -> int:
-        """Serve until the recording is over, or a signal comes."""
+        """Serve until the recording ends or a signal arrives."""
         stopped = until_signal()
         playing = Replay(self._recording, speed=self._speed, exact=self._exact)
         playing.on_moment = self._tell_moment
@@ -131,7 +131,7 @@ class _Replaying:
                 {ticker, stopped, late}, return_when=asyncio.FIRST_COMPLETED
             )
             if ticker.done():
-                # What ended it, should it be a fault of ours.
+                # Raise the exception that ended it, if there was a bug.
                 ticker.result()
             is_late = late.done() and not (ticker.done() or stopped.done())
             late.cancel()
@@ -142,10 +142,12 @@ class _Replaying:
             if stopped.done() or not self._loops:
                 break
             wait_seconds = 0.0
-            self._say(What.RESET, "begun again: incarnations go back to the first")
+            self._say(What.RESET, "restarted: incarnations go back to the first")
         is_over = ticker.done()
         if is_over and self._stays and not stopped.done():
-            self._say(What.WAITING, "the recording is over, and its last answer stays")
+            self._say(
+                What.WAITING, "the recording has ended, and its last answer stays"
+            )
             await stopped
         counts = {"failures": self._failures, "deviations": self._deviations}
         parts = [f"{what} {number}" for what, number in counts.items() if number]
@@ -155,7 +157,7 @@ class _Replaying:
         return Exit.FAILED if any(counts.values()) else Exit.DONE
 
     def _late(self, playing: Replay) -> "asyncio.Future[None]":
-        """Return what is done when the recording has taken too long."""
+        """Return a future that is done when the recording exceeds --timeout."""
         loop = asyncio.get_running_loop()
         late: asyncio.Future[None] = loop.create_future()
         seconds = None if self._timeout is None else self._timeout / SECOND
@@ -172,13 +174,13 @@ class _Replaying:
         return late
 
     def _judge(self, playing: Replay, *, is_over: bool, is_late: bool) -> None:
-        """Tell what was found of the clients, and write it where it is wanted."""
+        """Report the findings about clients, and write the JUnit report."""
         cut = "" if is_over or self._loops else CUT
         if is_late:
             limit = length(self._timeout or 0)
             left = round((self._recording.length - playing.elapsed) / self._speed)
             cut = (
-                f"it was not over within {limit} (--timeout), and waited for the rest "
+                f"it did not end within {limit} (--timeout); it waited for the rest "
                 f"of the recording: {describe_duration(left)}"
             )
         result = replay_judging.judge(
@@ -191,7 +193,7 @@ class _Replaying:
         )
         self._failures += len(result.failures)
         if is_over or is_late or not self._turns:
-            # Of a loop that a signal ends, the latest whole turn counts.
+            # If a signal ends a loop, the latest complete iteration counts.
             self._report.write([result])
         self._turns += is_over
         for finding in result.findings:
@@ -199,7 +201,7 @@ class _Replaying:
             self._say(_TOLD[finding.outcome], text)
 
     async def _open(self, playing: Replay) -> None:
-        """Listen for each VM; ports that are taken are passed over if they may be."""
+        """Listen for each VM; skip ports in use, if allowed."""
         places, passed_over = self._places, 0
         for number, vm in enumerate(self._vms):
             while True:
@@ -229,9 +231,9 @@ class _Replaying:
         if self._speed != 1:
             parts.append(f"{self._speed:g} times as fast")
         if self._exact:
-            parts.append("with the dates of then")
+            parts.append("with the recorded dates")
         if recording.is_torn:
-            parts.append("its last line is torn and left out")
+            parts.append("its incomplete last line is ignored")
         return ", ".join(parts)
 
     def _tell_moment(self, moment: Moment) -> None:
@@ -247,7 +249,7 @@ class _Replaying:
         if seen.approved:
             names = ", ".join(seen.approved)
             if seen.took_effect:
-                text = f"{seen.vm}: {names}; the recording goes on as it was"
+                text = f"{seen.vm}: {names}; the recording does not change"
                 self._say(What.APPROVED, text, vm=seen.vm, approved=list(seen.approved))
             else:
                 text = f"{seen.vm}: {names}, with {seen.status or 'no answer'}"
@@ -265,5 +267,5 @@ def _not_there(at: Address, error: OSError) -> CommandError:
     return CommandError(
         Exit.FAILED,
         f"cannot listen at {at[0]}:{at[1]}: {error.strerror or quoted(str(error))}",
-        hint="stop what listens there, or choose another address: --listen",
+        hint="Stop the other listener, or choose another address with --listen.",
     )

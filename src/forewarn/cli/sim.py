@@ -1,4 +1,4 @@
-"""`sim`: orders to a running simulator, and what it says of itself."""
+"""`sim`: commands for a running simulator."""
 
 import contextlib
 import threading
@@ -14,14 +14,14 @@ from forewarn.cli.listings import operation_row
 Json = Mapping[str, Any]
 
 LOOK_SECONDS = 0.25
-"""Between two looks at the journal while it is followed."""
+"""Polling interval of the journal with --follow."""
 
 _VM_COLUMNS = ("VM", "ADDRESS", "STATE", "HOST", "SCOPE", "APPROVALS")
 _FAULT_COLUMNS = ("NAME", "VMS", "FAULTS", "HITS")
 
 
 def clock(call: Call) -> int:
-    """Tell the time, or turn it."""
+    """Show or change the time."""
     do, by = call.text("do"), call.text("by")
     with Client.of(call) as client:
         if do:
@@ -36,7 +36,7 @@ def clock(call: Call) -> int:
 
 
 def event(call: Call) -> int:
-    """Publish an event by hand."""
+    """Publish an event."""
     body: dict[str, Any] = {"type": call.text("type"), "vms": call.texts("vm")}
     for key in ("notice", "source", "duration", "description"):
         if text := call.text(key):
@@ -49,7 +49,7 @@ def event(call: Call) -> int:
 
 
 def move(call: Call) -> int:
-    """Have an operation go on now."""
+    """Advance an operation to a state now."""
     path = f"sim/operations/{part(call.text('operation'))}/move"
     with Client.of(call) as client:
         moved = client.post(path, {"to": call.text("to")})
@@ -61,12 +61,12 @@ def _operation_line(operation: Json) -> str:
 
 
 def withhold(call: Call) -> int:
-    """Keep back what VMs approve."""
+    """Withhold approvals of VMs."""
     return _hold(call, "withhold")
 
 
 def release(call: Call) -> int:
-    """Let go what was kept back."""
+    """Release withheld approvals."""
     return _hold(call, "release")
 
 
@@ -74,7 +74,7 @@ def _hold(call: Call, do: str) -> int:
     with Client.of(call) as client:
         told = client.post("sim/approvals", {"do": do, "vms": call.texts("vm")})
     kept = ", ".join(told["withheld"])
-    line = f"kept back: what {kept} approve" if kept else "nothing is kept back"
+    line = f"withheld: approvals of {kept}" if kept else "no approvals are withheld"
     return output.said(call, told, *told["refusals"], line)
 
 
@@ -110,7 +110,9 @@ def _new(call: Call, name: str) -> dict[str, Any]:
             body[key] = True
     if domain := call.text("fault_domain"):
         if not (domain.isascii() and domain.isdecimal()):
-            raise CommandError(Exit.USAGE, f"{domain!r} is no number of a fault domain")
+            raise CommandError(
+                Exit.USAGE, f"{domain!r} is not the number of a fault domain"
+            )
         body["fault_domain"] = int(domain)
     return body
 
@@ -122,7 +124,7 @@ def _vm_row(each: Json) -> tuple[str, ...]:
         each["state"],
         each["host"],
         each["scope"],
-        "kept back" if each["withheld"] else "",
+        "withheld" if each["withheld"] else "",
     )
 
 
@@ -140,8 +142,8 @@ def fault(call: Call) -> int:
             if not line:
                 raise CommandError(
                     Exit.USAGE,
-                    f"which fault shall befall {words[0]}?",
-                    hint="such as: forewarn sim fault web_0 500 x2",
+                    f"no fault given for {words[0]}",
+                    hint="Example: `forewarn sim fault web_0 500 x2`.",
                 )
             told = client.post("sim/faults", {"vms": vms, "faults": line})
     found = told["faults"]
@@ -162,7 +164,7 @@ def journal(call: Call) -> int:
     follows, is_json = call.flag("follow"), call.flag("json")
     found: list[Json] = []
     pause = threading.Event()
-    # Ctrl-C is how one stops following, so it is no failure.
+    # Ctrl-C is the normal end of --follow, so it is not a failure.
     with contextlib.suppress(KeyboardInterrupt), Client.of(call) as client:
         while True:
             page = client.get("sim/journal", asked)
@@ -202,8 +204,8 @@ def _say_requests(requests: Sequence[Json], *, is_json: bool) -> None:
 
 
 def reset(call: Call) -> int:
-    """Begin the simulation again."""
+    """Restart the simulation."""
     with Client.of(call) as client:
         told = client.post("sim/reset", {})
     vms = told["vms"]
-    return output.said(call, vms, f"begun again, with {len(vms)} VMs")
+    return output.said(call, vms, f"restarted with {len(vms)} VMs")

@@ -1,4 +1,4 @@
-"""`simulate`: words in, a simulator until its programme is over, exit status out."""
+"""`simulate`: run a simulator until its playlist ends, and return the exit status."""
 
 import asyncio
 import contextlib
@@ -43,11 +43,11 @@ from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.simulator import SPEED, Simulator, Terms
 
 VARIABLES = "FOREWARN_SIMULATE_"
-"""What the variables begin with that stand for options."""
+"""Prefix of the variables that set options."""
 
 SPEED_MIN = 0.001
 SPEED_MAX = 1_000_000
-"""As of the setting `timing.speed`."""
+"""Limits of the speed, as of the setting `timing.speed`."""
 
 
 def simulate(call: Call) -> int:
@@ -66,7 +66,7 @@ def simulate(call: Call) -> int:
 
 @contextlib.contextmanager
 def _quiet() -> Generator[None]:
-    """Keep to itself what a service would log of its clients: the news tells it."""
+    """Suppress log lines about clients, because the news reports them."""
     logger = logging.getLogger("forewarn.metadata")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -95,7 +95,7 @@ def _simulate(call: Call) -> int:
 
 def _play(call: Call, report: junit_file.Report) -> int:
     if call.flag("exact"):
-        raise CommandError(Exit.USAGE, "--exact says how a --replay is served")
+        raise CommandError(Exit.USAGE, "--exact is only valid with --replay")
     with _usage():
         ground, playlist = _ground(call), _playlist(call)
         _check_fleets(ground, playlist)
@@ -153,7 +153,7 @@ async def _run(
         voice.begin(simulator)
         status = await _until_over(simulator, player, playlist, stopped)
     except ForewarnError as error:
-        # What was found until then counts.
+        # Earlier findings count.
         player.cut_short(error.message)
         report.write(player.results)
         raise
@@ -171,7 +171,7 @@ async def _until_over(
     playlist: Playlist,
     stopped: "asyncio.Future[int]",
 ) -> int:
-    """Return the status when the programme is over, or a signal has come."""
+    """Return the status when the playlist ends or a signal arrives."""
     playing = asyncio.create_task(player.play()) if playlist.rounds else None
     broken = asyncio.create_task(simulator.wait_broken())
     waited: set[asyncio.Future[Any]] = {stopped, broken}
@@ -182,7 +182,7 @@ async def _until_over(
         playing.result()
         await asyncio.wait({stopped, broken}, return_when=asyncio.FIRST_COMPLETED)
     is_cut = playing is not None and not playing.done()
-    # At once, since a world that was cut off in its beginning looks broken.
+    # Cancel both at once: a world that is interrupted at its start looks broken.
     ending = [task for task in (playing, broken) if task and not task.done()]
     for task in ending:
         task.cancel()
@@ -199,7 +199,7 @@ async def _until_over(
     return Exit.DONE if player.passed else Exit.FAILED
 
 
-# What is told
+# Output
 
 
 def _voice(call: Call) -> Voice:
@@ -210,7 +210,7 @@ def _voice(call: Call) -> Voice:
 
 
 def _greet(simulator: Simulator, reporter: Reporter, *, speed: str) -> None:
-    """Tell where operators are, after the VMs, and that all is ready."""
+    """Report the address of the operator API, and that the simulator is ready."""
     if simulator.admin_address is not None:
         where = url_of(simulator.admin_address)
         reporter.say(
@@ -228,11 +228,11 @@ def _conclude(player: Player, reporter: Reporter, status: int) -> None:
     if left := player.unjudged:
         parts.append(f"not judged {left}")
     if left := player.not_over:
-        parts.append(f"not over {left}")
+        parts.append(f"not ended {left}")
     if reporter.deviations:
         parts.append(f"deviations {reporter.deviations}")
     if status > BY_SIGNAL:
-        parts.append("cut short by a signal")
+        parts.append("interrupted by a signal")
     reporter.say(
         What.END,
         ", ".join(parts),
@@ -252,9 +252,7 @@ def _list(*, is_json: bool) -> int:
         output.line(listed["name"])
         output.line(f"  {listed['description']}")
         if scenario.own_speed is not None:
-            output.line(
-                f"  speed {scenario.own_speed:g}, unless --speed says otherwise"
-            )
+            output.line(f"  default speed {scenario.own_speed:g}")
         if listed["aliases"]:
             output.line(f"  also: {', '.join(listed['aliases'])}")
         for line in listed["clients"]:
@@ -276,19 +274,19 @@ def _listed(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-# What the words mean
+# Arguments
 
 
 @contextlib.contextmanager
 def _usage() -> Generator[None]:
-    """Tell what is wrong with words and files as wrong usage."""
+    """Report problems of arguments and files as invalid usage."""
     try:
         yield
     except ForewarnError as error:
         lines = error.message.splitlines()
         raise CommandError(
             Exit.USAGE,
-            lines[-1] if len(lines) == 1 else "nothing was begun",
+            lines[-1] if len(lines) == 1 else "nothing was started",
             hint=error.hint,
             lines=lines if len(lines) > 1 else (),
         ) from error
@@ -301,8 +299,8 @@ def _ground(call: Call) -> Ground:
         if not read_fleet(fleet, name=shown).vms:
             raise CommandError(
                 Exit.USAGE,
-                f"the fleet {shown} has no VMs",
-                hint="add [[host]] and [[vm]], or leave --fleet out for the usual VMs",
+                f"the fleet file {shown} has no VMs",
+                hint="Add [[host]] and [[vm]] tables, or remove --fleet for the default VMs.",
             )
     faults = ()
     if name := call.text("faults"):
@@ -320,10 +318,10 @@ def _ground(call: Call) -> Ground:
 
 
 def _names(call: Call) -> tuple[str, ...]:
-    """Return the names of VMs by hand."""
+    """Return the names from --name."""
     names = call.texts("name")
     if names and call.flag("replay"):
-        raise CommandError(Exit.USAGE, "--name and --replay do not go together")
+        raise CommandError(Exit.USAGE, "--name cannot be combined with --replay")
     casting.check_names(names)
     for name in names:
         if wrong := name_fault(name):
@@ -332,28 +330,28 @@ def _names(call: Call) -> tuple[str, ...]:
     if vms is not None and vms < len(names):
         raise CommandError(
             Exit.USAGE,
-            f"--vms {vms} has no VM for the name {names[vms]!r}",
-            hint=f"write --vms {len(names)}, or leave it out",
+            f"--vms {vms} leaves no VM for the name {names[vms]!r}",
+            hint=f"Use --vms {len(names)}, or remove --vms.",
         )
     return tuple(names)
 
 
 def _check_fleets(ground: Ground, playlist: Playlist) -> None:
-    """Refuse a fleet that nothing would be played on."""
+    """Refuse options for a fleet that would not be used."""
     if ground.vms and ground.fleet:
         raise CommandError(
             Exit.USAGE,
-            "--vms says nothing beside --fleet",
-            hint="leave one of them out",
+            "--vms cannot be combined with --fleet",
+            hint="Remove one of them.",
         )
     played = [scenario for together in playlist.rounds for scenario in together]
     if ground.vms and played and all(scenario.fleet.text for scenario in played):
         names = {scenario.name: scenario for scenario in played}
-        brings = "brings its" if len(names) == 1 else "bring their"
+        brings = "has its" if len(names) == 1 else "have their"
         raise CommandError(
             Exit.USAGE,
-            f"--vms says nothing: {listed(names)} {brings} own fleet",
-            hint="leave it out; `--show` prints a scenario with its fleet, to be changed",
+            f"--vms has no effect: {listed(names)} {brings} own fleet",
+            hint="Remove --vms. Use --show to print a scenario with its fleet, and change it.",
         )
 
 
@@ -363,7 +361,7 @@ def _playlist(call: Call) -> Playlist:
         for words in rounds_of(call.texts("scenario"))
     ]
     if call.flag("loop") and not rounds:
-        raise CommandError(Exit.USAGE, "--loop needs a scenario that is played again")
+        raise CommandError(Exit.USAGE, "--loop needs a scenario")
     return Playlist(
         rounds=tuple(rounds),
         expected=Expected(call.text("expect") or Expected.SCENARIO.value),
@@ -376,7 +374,7 @@ def _playlist(call: Call) -> Playlist:
 
 
 def _scenario(word: str) -> Scenario:
-    """Return a scenario by name, or of a file: one with a suffix or a folder."""
+    """Return a scenario by name, or from a file with a suffix or a directory."""
     if is_file(word):
         return load_scenario(Path(word))
     return builtin.find(word)
@@ -388,15 +386,15 @@ def _addresses(call: Call) -> Addresses:
     if address is None:
         raise CommandError(
             Exit.USAGE,
-            f"--admin: {admin!r} is no address to listen at",
-            hint="write HOST:PORT such as 127.0.0.1:8200",
+            f"--admin: {admin!r} is not a valid address",
+            hint="Use HOST:PORT, such as 127.0.0.1:8200.",
         )
     if not is_loopback(address[0]):
         raise CommandError(
             Exit.USAGE,
-            f"--admin: {address[0]} is reachable from other machines, and a simulator "
-            "knows no tokens",
-            hint="write 127.0.0.1, and reach it through ssh or the container's network",
+            f"--admin: {address[0]} can be reached from other machines, and a simulator "
+            "has no tokens",
+            hint="Use 127.0.0.1, and connect through ssh or the network of the container.",
         )
     return Addresses(
         vms=parse_places(listen) if listen else Places(),

@@ -1,1 +1,1 @@
-"""Worlds on a turned clock: the whole service in one thread, from one seed."""
+"""The simulator: the whole service in one thread, on the machine's or a virtual clock."""

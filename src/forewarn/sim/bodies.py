@@ -1,4 +1,4 @@
-"""What orders to a simulator look like, checked once and described for /openapi.json."""
+"""Request and response models of the simulator's routes, also for /openapi.json."""
 
 from typing import Any, Literal
 
@@ -15,13 +15,13 @@ from forewarn.sim.staged import Staged, Stop
 from forewarn.sim.vms import NewVm
 
 FAULT_CHARACTERS_MAX = 10_000
-"""Of a playbook on one line: hundreds of steps."""
+"""Maximum characters of a playbook on one line: hundreds of steps."""
 
 PAGE = 1_000
-"""Requests of the journal in one answer."""
+"""Maximum number of journal entries in one response."""
 
 SOURCES = {EventType.TERMINATE: EventSource.USER}
-"""Who is behind an event, unless somebody says; of all others it is the platform."""
+"""Default sources of event types; the source of all other types is the platform."""
 
 STOPS = {stop.value.lower(): stop for stop in Stop}
 
@@ -33,28 +33,28 @@ def _example(**members: Any) -> ConfigDict:
 
 
 class Clock(Order):
-    """What the clock shall do."""
+    """A change of the clock."""
 
     model_config = _example(do="jump", by="10m")
 
     do: Literal["pause", "resume", "step", "jump"] = Field(
-        description="Stand still, go on, go to the next timer, or let time pass at once."
+        description="Pause, resume, go to the next timer, or let time pass at once."
     )
     by: Duration | None = Field(
-        default=None, description="With `jump`: how much time passes, by the clock."
+        default=None, description="With `jump`: the length of the jump, in real time."
     )
 
     def length(self) -> Micros:
-        """Return how far it jumps; raises BadRequestError."""
+        """Return the length of the jump; raises BadRequestError."""
         if self.do == "jump" and self.by is None:
-            raise BadRequestError("a jump needs `by`: how far", hint="such as 10m")
+            raise BadRequestError("`jump` needs `by`", hint="Set `by`, such as 10m.")
         if self.do != "jump" and self.by is not None:
-            raise BadRequestError(f"{self.do} takes no `by`: only a jump has a length")
+            raise BadRequestError(f"{self.do} takes no `by`; only `jump` does")
         return 0 if self.by is None else parse_duration(self.by)
 
 
 class Event(Order):
-    """An event that is staged by hand, whatever the rules of notice say."""
+    """An event to publish, even if the rules of notice forbid it."""
 
     model_config = _example(type="Preempt", vms=["web_0"], notice="30s")
 
@@ -64,27 +64,27 @@ class Event(Order):
     vms: Names = Field(description="The VMs' names in the fleet.")
     source: Literal["Platform", "User"] | None = Field(
         default=None,
-        description="EventSource; absent: User for Terminate, Platform for all others.",
+        description="EventSource. Default: User for Terminate, Platform for all others.",
     )
     notice: Duration | None = Field(
         default=None,
-        description="From now until NotBefore, by the clock; 0 is Started at once. "
-        "Absent: what the type usually has, divided by the speed.",
+        description="Time until NotBefore, in real time; 0 is Started at once. "
+        "Default: the notice of the type, divided by the speed.",
     )
     duration: Seconds | None = Field(
         default=None,
-        description="DurationInSeconds, as 5s, or as whole seconds without a unit; "
+        description="DurationInSeconds, such as 5s, or whole seconds without a unit; "
         "-1 is unknown.",
     )
     description: Text | None = Field(
-        default=None, description="Description, instead of the usual one."
+        default=None, description="Description, instead of the default one."
     )
     migrate: bool = Field(
         default=False, description="A Freeze that moves the VMs to other hosts."
     )
 
     def wanted(self, policy: Policy, *, terminate_notice: Micros) -> Staged:
-        """Return the event; `terminate_notice` is what its scope's file says."""
+        """Return the event; `terminate_notice` is the notice of its scope."""
         kind = EventType(self.type)
         usual = SOURCES.get(kind, EventSource.PLATFORM)
         if self.notice is not None:
@@ -105,52 +105,53 @@ class Event(Order):
 
 
 class Move(Order):
-    """Where an operation shall be."""
+    """A state to move an operation to."""
 
     model_config = _example(to="started")
 
     to: Literal["started", "recovering", "removed", "cancelled"] = Field(
-        description="Started; its impact over; its events gone; or cancelled."
+        description="Started, impact over, events removed, or cancelled."
     )
 
 
 class Approvals(Order):
-    """Whether approvals of a VM count."""
+    """VMs whose approvals are withheld or released."""
 
     model_config = _example(do="withhold", vms=["web_0"])
 
     do: Literal["withhold", "release"] = Field(
-        description="Keep back what the VMs approve from now on, or let it all go."
+        description="Withhold the approvals of the VMs from now on, or release them."
     )
     vms: Names = Field(description="The VMs' names in the fleet.")
 
 
 class Vm(Order):
-    """A VM that joins the fleet."""
+    """A VM to add to the fleet."""
 
     model_config = _example(name="web_9", scope="web")
 
-    name: Name = Field(description="Its name, which nobody else has.")
+    name: Name = Field(description="Its unique name.")
     host: str = Field(
         default="",
         max_length=NAME_CHARACTERS_MAX,
-        description="Empty: a new host of its own.",
+        description="Empty: a new host.",
     )
     scope: str = Field(
         default="",
         max_length=NAME_CHARACTERS_MAX,
-        description="Empty: that of the fleet's first VM.",
+        description="Empty: the scope of the first VM.",
     )
     standalone: bool = Field(
-        default=False, description="In a scope of its own: it sees its own events only."
+        default=False,
+        description="Use a separate scope: the VM sees only its own events.",
     )
     fault_domain: int | None = Field(
-        default=None, ge=0, description="Absent: the one with the fewest VMs."
+        default=None, ge=0, description="Default: the fault domain with the fewest VMs."
     )
-    spot: bool = Field(default=False, description="It may be evicted.")
+    spot: bool = Field(default=False, description="The VM can be evicted.")
 
     def new(self) -> NewVm:
-        """Return the VM as it joins."""
+        """Return the VM to add."""
         return NewVm(
             name=self.name,
             host=self.host,
@@ -162,53 +163,55 @@ class Vm(Order):
 
 
 class Faults(Order):
-    """Answers that go wrong from now on."""
+    """Faults to add."""
 
     model_config = _example(vms=["web_0"], faults="500 x2, timeout, empty")
 
     faults: str = Field(
         min_length=1,
         max_length=FAULT_CHARACTERS_MAX,
-        description="A fault, or a playbook of several, as the page 'Faults' has them.",
+        description="A fault, or a playbook of several; the page 'Faults' has the syntax.",
     )
     vms: list[Name] = Field(
         default_factory=list[str],
         max_length=TARGETS_MAX,
-        description="Whose answers; empty: every VM's.",
+        description="The VMs; empty: all.",
     )
 
 
 class ClearFaults(Order):
-    """Answers that are good again."""
+    """VMs whose faults are cleared."""
 
     model_config = _example(vms=["web_0"])
 
     vms: list[Name] = Field(
         default_factory=list[str],
         max_length=TARGETS_MAX,
-        description="Whose answers; empty: every VM's.",
+        description="The VMs; empty: all.",
     )
 
 
 class Reset(Order):
-    """A world that begins again."""
+    """A restart of the simulation."""
 
     model_config = _example(reason="the next test")
 
 
 class JournalQuery(BaseModel):
-    """Which requests are listed."""
+    """A filter for the journal."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    vm: str = Field(default="", description="Only this VM's.")
-    method: str = Field(default="", description="Only this verb: GET or POST.")
+    vm: str = Field(default="", description="Only requests of this VM.")
+    method: str = Field(default="", description="Only this method: GET or POST.")
     event: str = Field(default="", description="Only approvals of this event.")
     after: int = Field(
-        default=0, ge=0, description="Only what came later: `next` of an answer."
+        default=0,
+        ge=0,
+        description="Only later requests: `next` of a previous response.",
     )
     deviating: bool = Field(
-        default=False, description="Only what deviates from the protocol."
+        default=False, description="Only requests that deviate from the protocol."
     )
     limit: int = Field(default=PAGE, ge=1, le=PAGE)
 
@@ -218,19 +221,19 @@ class ClockShape(BaseModel):
 
     now: str
     paused: bool
-    speed: float = Field(description="What notices and impacts were divided by.")
-    next: str | None = Field(description="When the next timer goes off; null: none.")
+    speed: float = Field(description="The divisor of notices and impacts.")
+    next: str | None = Field(description="When the next timer fires; null: no timer.")
 
 
 class VmShape(BaseModel):
-    """A VM and where it is served."""
+    """A VM and its address."""
 
     vm: str
     url: str | None = Field(description="FOREWARN_ENDPOINT of its programs.")
     state: str
     host: str
     scope: str
-    withheld: bool = Field(description="Whether its approvals are kept back.")
+    withheld: bool = Field(description="Whether its approvals are withheld.")
 
 
 class VmsShape(BaseModel):
@@ -240,32 +243,32 @@ class VmsShape(BaseModel):
 
 
 class ApprovalsShape(BaseModel):
-    """Whose approvals are kept back."""
+    """The VMs whose approvals are withheld."""
 
     withheld: list[str]
     refusals: list[str] = Field(
-        description="Of approvals that were let go: why they did not count any more."
+        description="Reasons why released approvals no longer counted."
     )
 
 
 class PlaybookShape(BaseModel):
-    """Faults that are set."""
+    """A playbook of faults."""
 
     name: str
     vms: list[str] = Field(description="Empty: every VM.")
     faults: list[str]
     loop: bool
-    played: int = Field(description="Requests that it hit.")
+    played: int = Field(description="Number of requests that it hit.")
 
 
 class FaultsShape(BaseModel):
-    """All faults that are set."""
+    """All faults."""
 
     faults: list[PlaybookShape]
 
 
 class JournalShape(BaseModel):
-    """Requests that were seen."""
+    """Requests in the journal."""
 
     requests: list[dict[str, Any]]
-    next: int = Field(description="`after` of a question for what comes later.")
+    next: int = Field(description="Value of `after` for a request for later entries.")

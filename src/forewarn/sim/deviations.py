@@ -1,8 +1,8 @@
-"""What a client did otherwise than the protocol says, each with the clause.
+"""Deviations of clients from the protocol, each with its clause.
 
-Most of it is answered with an error anyway; some is not, and would fail only at
-another service, or one day. A profile decides what is reported, the journal keeps
-all. Judging changes nothing that is answered.
+Most deviations get an error as answer. The others would fail at another service, or in a
+future version. The profile decides whether deviations are reported; the journal has all.
+Judging does not change any answer.
 """
 
 from collections import defaultdict, deque
@@ -17,33 +17,33 @@ from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import Event
 
 POLLS_MAX = 5
-"""Requests of one VM within a second: the general limit of the real service (1.9)."""
+"""Maximum requests of one VM per second: the general limit of Azure (1.9)."""
 
 POLL_SECONDS = 1.0
 
 APPROVED_MAX = 1_000
-"""Approved events that are remembered of one VM."""
+"""Maximum number of stored approved events of one VM."""
 
 _OK = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Something that a client should not do."""
+    """A rule of the protocol for clients."""
 
     name: str
     clause: str
-    """Of docs/reference/protocol.md."""
+    """The clause in docs/reference/protocol.md."""
     sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviation:
-    """That a client did it."""
+    """A violation of a rule by a client."""
 
     rule: Rule
     detail: str = ""
-    """What it was, in this request."""
+    """The detail in this request."""
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class Deviation:
         return self.rule.name
 
     def __str__(self) -> str:
-        """Return the line for a person."""
+        """Return a line of text."""
         detail = f": {self.detail}" if self.detail else ""
         return f"{self.rule.sentence} ({self.rule.clause}){detail}"
 
@@ -64,31 +64,35 @@ def _rules(*rows: tuple[str, str, str]) -> Mapping[str, Rule]:
 
 
 RULES = _rules(
-    ("http", "1.6", "The request is no well-formed HTTP/1.1"),
-    ("forwarded", "1.7", "X-Forwarded-For was sent: a proxy stands in between"),
-    ("header", "1.6", "`Metadata: true` is missing, repeated or something else"),
-    ("path", "1.2", "There is nothing at this path"),
-    ("verb", "1.2", "The verb is not GET or POST, or not of this path"),
+    ("http", "1.6", "The request is not well-formed HTTP/1.1"),
+    ("forwarded", "1.7", "X-Forwarded-For was sent: the request came through a proxy"),
+    ("header", "1.6", "`Metadata: true` is missing, repeated or has another value"),
+    ("path", "1.2", "The path does not exist"),
+    ("verb", "1.2", "The method is not GET or POST, or not valid for this path"),
     ("version", "1.3", "api-version is missing, repeated or unknown"),
-    ("parameter", "1.11", "A parameter has a value that is not understood"),
-    ("path-case", "1.2", "The path is answered in any case, but is written otherwise"),
-    ("path-spelling", "1.1", "The path has a slash at its end, or is escaped or whole"),
+    ("parameter", "1.11", "A parameter has an invalid value"),
+    ("path-case", "1.2", "The case of the path differs from the documented path"),
+    (
+        "path-spelling",
+        "1.1",
+        "The path ends with a slash, is escaped, or is a full URL",
+    ),
     ("no-body", "3.1", "An approval has no body"),
-    ("body", "3.3", "The body is no list of approvals"),
-    ("unknown-event", "3.3", "No event with this id is, or was, in any document"),
+    ("body", "3.3", "The body is not a list of approvals"),
+    ("unknown-event", "3.3", "No document has, or had, an event with this ID"),
     ("foreign-event", "3.3", "The event is not in the document of this VM"),
     (
         "unnamed",
         "8.3",
-        "The VM approved an event that does not name it: a leader's part only",
+        "The VM approved an event that does not name it, which only a leader should do",
     ),
-    ("again", "3.2", "The VM approved an event again that it had approved with 200"),
+    ("again", "3.2", "The VM approved an event again after an answer with 200"),
     ("too-often", "1.9", f"More than {POLLS_MAX} requests within a second"),
 )
-"""Every rule by its name."""
+"""All rules by name."""
 
 TOO_OFTEN = Deviation(rule=RULES["too-often"])
-"""What alone can be wrong with a request that was right before."""
+"""The only deviation that a repeated valid request can have."""
 
 _BY_REFUSAL: Mapping[Response, str] = {
     answers.FORWARDED: "forwarded",
@@ -102,25 +106,25 @@ _BY_REFUSAL: Mapping[Response, str] = {
     answers.INSTANCE_FORMAT: "parameter",
     answers.WAIT: "parameter",
 }
-"""What the endpoint's own refusals say about the request."""
+"""The rule behind each refusal of the endpoint."""
 
 _CANONICAL = ("/metadata/scheduledevents", "/metadata/instance", "/metadata/versions")
 
 
 @dataclass(slots=True)
 class Client:
-    """What is remembered of one VM."""
+    """The stored state of one VM."""
 
     request: Request | None = None
     found: tuple[Deviation, ...] = ()
-    """What is wrong with `request` by itself: a poller sends the same again."""
+    """The deviations of `request`, which a poller sends repeatedly."""
     asked: deque[float] = field(default_factory=lambda: deque(maxlen=POLLS_MAX + 1))
     spared_until: float = 0.0
-    """Until then, nothing is told of how often it asks."""
+    """Until this time, too many requests are not reported again."""
     approved: dict[str, None] = field(default_factory=dict[str, None])
 
     def is_hasty(self, io_time: float) -> bool:
-        """Tell whether the last of those that were counted is one too many."""
+        """Return whether the last counted request exceeds the limit."""
         asked = self.asked
         if len(asked) <= POLLS_MAX or io_time - asked[0] >= POLL_SECONDS:
             return False
@@ -129,7 +133,7 @@ class Client:
 
 
 class Inspector:
-    """Judges the requests of one stage."""
+    """A judge of the requests to one simulated server."""
 
     def __init__(
         self,
@@ -137,7 +141,7 @@ class Inspector:
         route: Callable[[Request], Route | Response],
         event: Callable[[str], Event | None],
     ) -> None:
-        """Ask `route` what a request is for, and `event` for one that is stored."""
+        """Use `route` to route a request, and `event` to find a stored event."""
         self._route = route
         self._event = event
         self._clients: dict[str, Client] = defaultdict(Client)
@@ -151,10 +155,10 @@ class Inspector:
         given: Response | None,
         io_time: float,
     ) -> tuple[Deviation, ...]:
-        """Return what is wrong with a request, and with when it came.
+        """Return the deviations of a request and of its time.
 
-        `genuine` is what the endpoint said, None if it was not asked; `given` is
-        what the client got.
+        `genuine` is the answer of the endpoint, or None if the request did not reach it.
+        `given` is the answer that the client got.
         """
         client, found = self.know(vm, request)
         client.asked.append(io_time)
@@ -165,9 +169,9 @@ class Inspector:
         return found
 
     def know(self, vm: str, request: Request) -> tuple[Client, tuple[Deviation, ...]]:
-        """Return a VM as it is remembered, and what is wrong with a request by itself.
+        """Return the state of a VM, and the deviations of a request without its time.
 
-        Whoever sees the same request again need ask only whether the VM hurries.
+        For a repetition of the same request, only the rate needs to be checked.
         """
         client = self._clients[vm]
         if request is not client.request:
@@ -186,7 +190,7 @@ class Inspector:
         for event_id in approved_ids(request):
             event = self._event(event_id)
             if genuine.status != _OK:
-                # One bad id refuses all; the refusal names it.
+                # One invalid ID refuses the whole request, and the refusal names it.
                 if event_id.encode("ascii") in genuine.payload:
                     name = "unknown-event" if event is None else "foreign-event"
                     yield _deviation(name, event_id)
@@ -197,14 +201,14 @@ class Inspector:
             if event_id in client.approved:
                 yield _deviation("again", event_id)
             elif was_told:
-                # One whose answer was lost had better approve again.
+                # A client whose answer was lost should approve again.
                 client.approved[event_id] = None
                 if len(client.approved) > APPROVED_MAX:
                     del client.approved[next(iter(client.approved))]
 
 
 def inspect(request: Request, route: Route | Response) -> Iterator[Deviation]:
-    """Yield what is wrong with a request by itself; `route` is what it asks for."""
+    """Yield the deviations of a request without its time; `route` is its route."""
     if not isinstance(route, Response):
         yield from _spelling(request.path)
     elif (name := _BY_REFUSAL.get(route)) is not None:
@@ -219,12 +223,12 @@ def inspect(request: Request, route: Route | Response) -> Iterator[Deviation]:
 
 
 def unread(refusal: Response) -> tuple[Deviation, ...]:
-    """Return what is wrong with a request that was refused before it was read."""
+    """Return the deviation of a request that was refused before it was read."""
     return (_deviation("http", f"it was answered with {refusal.status}"),)
 
 
 def approved_ids(request: Request) -> tuple[str, ...]:
-    """Return the ids of the events that a POST approves; none if it is malformed."""
+    """Return the IDs of the events in a POST; empty if it is malformed."""
     try:
         return approvals.parse_start_requests(request.body)
     except BadRequestError:
@@ -248,7 +252,7 @@ def _detail(name: str, request: Request) -> str:
 
 def _spelling(path: str) -> list[Deviation]:
     if path.startswith(_CANONICAL[1] + "/") and not path.endswith("/"):
-        # What is below the instance may be escaped, as a tag's name.
+        # Paths below the instance may be escaped, such as the name of a tag.
         return []
     if path in _CANONICAL or path.startswith("/metadata/forewarn/"):
         return []

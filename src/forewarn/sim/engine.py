@@ -1,9 +1,10 @@
-"""The engine of a simulation: the service's own parts, joined without threads.
+"""The engine of a simulation: the components of the service, without threads.
 
-The same plane, endpoint and driver as the service, on a clock and a store that
-are given. An `Engine` runs nothing by itself: whoever holds it says when to look at
-the clock. A `World` has a clock that is turned by hand: time passes when `advance`
-says so, and then everything that falls due happens in order.
+It joins the plane, endpoint and driver of the service with a given clock and store. An
+`Engine` runs nothing by itself: its owner calls `settle` when timers may be due. A
+`World` has a virtual clock: time passes only when `advance` is called, and all timers
+fire in order. The gateways connect VMs and operators to the engine on its event loop.
+They need no threads: a decision takes microseconds, and the store is in memory.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -35,14 +36,14 @@ from forewarn.store.port import Reader, Store
 T = TypeVar("T")
 
 START = parse_instant("2030-01-01T00:00:00Z")
-"""When a world begins, unless told otherwise: a Tuesday at midnight."""
+"""The default start of a world: a Tuesday at midnight."""
 
 TURNS_MAX = 100_000
-"""Timers of one `advance`: a story that needs more is going round in circles."""
+"""Maximum number of timers in one `advance`. More than this is an endless loop."""
 
 
 class Engine:
-    """Plane, store, endpoint and driver on a clock. It is the plane's listener."""
+    """A plane, store, endpoint and driver on a clock. It is the listener of the plane."""
 
     def __init__(
         self,
@@ -54,13 +55,13 @@ class Engine:
         policy: Policy | None = None,
         rate_limit: float = 0,
     ) -> None:
-        """Begin on what is in `store`."""
+        """Start on the records in `store`."""
         self.clock = clock
         self.policy = policy or Policy()
         self.driver = driver
         self.notice_ends = NoticeEnds()
         self.on_publish: Callable[[Publication], None] = lambda _publication: None
-        """Told after the endpoint: listeners of VMs, who waits for a change."""
+        """Called after the endpoint: updates listeners of VMs, and wakes waiting requests."""
         self.on_change: Callable[[Sequence[str]], None] = lambda _operations: None
         self._ids = ids
         self._rate_limit = rate_limit
@@ -69,11 +70,11 @@ class Engine:
 
     @property
     def now(self) -> Micros:
-        """Return the present instant."""
+        """Return the current instant."""
         return self.clock.now()
 
     def begin(self) -> None:
-        """Start the service on what is durable."""
+        """Start the service on the durable records."""
         self.endpoint = Endpoint(rate_limit=self._rate_limit, own_events=True)
         self.plane = Plane(
             store=self.store,
@@ -88,15 +89,15 @@ class Engine:
         self.plane.start(now=self.now)
 
     def checkpoint(self, place: str) -> None:
-        """Do nothing where a crash is possible: tests let it crash there."""
+        """Do nothing. Tests override this to simulate a crash at a checkpoint."""
 
     def publish(self, publication: Publication) -> None:
-        """Serve what changed from now on."""
+        """Serve the changes from now on."""
         self.endpoint.publish(publication)
         self.on_publish(publication)
 
     def changed(self, operations: Sequence[str]) -> None:
-        """Tell that these operations changed."""
+        """Report that these operations changed."""
         self.on_change(operations)
 
     def order(
@@ -106,7 +107,7 @@ class Engine:
         actor: str = "operator",
         reason: str = "",
     ) -> T:
-        """Give an order, as the operator API does."""
+        """Make a request, as the operator API does."""
         return self.plane.order(
             Who(actor=operator(actor), reason=reason), decide, now=self.now
         )
@@ -117,18 +118,18 @@ class Engine:
         return self.order(lambda work: fleet_changes.apply(work, wanted))
 
     def read(self, ask: Callable[[Reader], T]) -> T:
-        """Read what is durable."""
+        """Read the durable records."""
         return self.store.read(ask)
 
     def settle(self) -> None:
-        """Do what is due at the present instant."""
+        """Fire the timers that are due now."""
         self.read_clocks()
         self.plane.note_last_seen(self.endpoint.take_last_seen(), now=self.now)
         while self.plane.advance(now=self.now):
             pass
 
     def read_clocks(self) -> None:
-        """Have the plane notice a step of the clock, as a service does in each turn."""
+        """Let the plane detect a step of the clock, as a service does in each iteration."""
         self.plane.read_clocks(now=self.now, monotonic=self.clock.monotonic())
 
 
@@ -148,7 +149,7 @@ class World(Engine):
         start: Micros = START,
         rate_limit: float = 0,
     ) -> None:
-        """Begin with a fleet, on what is in `store`."""
+        """Start with a fleet, on the records in `store`."""
         super().__init__(
             clock=VirtualClock(start),
             store=store,
@@ -163,7 +164,7 @@ class World(Engine):
     # Time
 
     def advance(self, duration: str | Micros) -> None:
-        """Let time pass; whatever falls due on the way happens at its instant."""
+        """Let time pass, and fire each timer at its instant."""
         if isinstance(duration, str):
             duration = parse_duration(duration)
         self.advance_to(self.now + duration)
@@ -178,36 +179,36 @@ class World(Engine):
                 return
             self.clock.advance_to(max(due, self.now))
             self.settle()
-        raise AssertionError("the world goes round in circles")
+        raise AssertionError("timers of the world fire without end")
 
 
 class Withheld:
-    """The VMs whose approvals are kept back, and what they approved.
+    """The VMs whose approvals are withheld, and their withheld approvals.
 
-    A VM cannot tell whether its own approval was the last that was needed: another
-    tenant on the same host may hold things up (clause 3.4). A test says so by
-    withholding: the VM is answered as ever, and nothing follows before `release`.
+    A VM cannot know whether its approval was the last one needed: another tenant on the
+    same host may not have approved yet (clause 3.4). A test simulates this by
+    withholding: the VM gets the usual answer, and nothing starts before `release`.
     """
 
     def __init__(self) -> None:
-        """Keep nothing back."""
+        """Withhold nothing."""
         self._vms: set[str] = set()
         self._kept: list[Approval] = []
         self._since: dict[str, tuple[str, Micros]] = {}
         self.on_keep: Callable[[Approval], None] = lambda _approval: None
-        """Told of each approval that is kept back."""
+        """Called with each withheld approval."""
 
     @property
     def vms(self) -> frozenset[str]:
-        """Return the VMs whose approvals are kept back."""
+        """Return the VMs whose approvals are withheld."""
         return frozenset(self._vms)
 
     def withhold(self, vm: str) -> None:
-        """Keep back what the VM approves from now on."""
+        """Withhold the approvals of the VM from now on."""
         self._vms.add(vm)
 
     def keep(self, approval: Approval, *, now: Micros) -> bool:
-        """Tell whether the approval is kept back, and remember it then."""
+        """Return whether the approval is withheld, and store it if so."""
         if approval.vm not in self._vms:
             return False
         self._kept.append(approval)
@@ -217,11 +218,11 @@ class Withheld:
         return True
 
     def kept(self, event_id: str) -> tuple[str, Micros]:
-        """Return who approved an event first and was kept back, and when, or ""."""
+        """Return the VM of the first withheld approval of an event, and its time, or ""."""
         return self._since.get(event_id, ("", 0))
 
     def release(self, vm: str) -> list[Approval]:
-        """Keep nothing of this VM back any more; return what it had approved."""
+        """Stop withholding approvals of this VM; return those that were withheld."""
         self._vms.discard(vm)
         kept = [approval for approval in self._kept if approval.vm == vm]
         self._kept = [approval for approval in self._kept if approval.vm != vm]
@@ -232,23 +233,23 @@ class Withheld:
 
 
 class EngineControlGateway:
-    """The metadata endpoint's way to the plane (metadata.desk.Desk)."""
+    """The gateway of the metadata endpoint to the plane (`ControlGateway`)."""
 
     def __init__(
         self, engine: Engine, *, withheld: Withheld, wake: Callable[[], None]
     ) -> None:
-        """Ask `engine`, unless `withheld` keeps an approval; then `wake` its timers."""
+        """Use `engine`; `wake` its timers after each change. `withheld` keeps approvals."""
         self._engine = engine
         self._withheld = withheld
         self._wake = wake
 
     async def enable(self, vm: str) -> None:
-        """Enable what `vm` is served (7.1)."""
+        """Enable the view of `vm` (7.1)."""
         self._engine.plane.enable(vm, now=self._engine.now)
         self._wake()
 
     async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
-        """Approve the events for `vm`: None, or the sentence of a refusal."""
+        """Approve events for `vm`; return None, or the reason of a refusal."""
         approval = Approval(vm=vm, event_ids=tuple(event_ids))
         if self._withheld.keep(approval, now=self._engine.now):
             return None
@@ -257,11 +258,11 @@ class EngineControlGateway:
         return refusal
 
     async def instance(self, vm: str) -> InstanceFacts | None:
-        """Return what the instance endpoint tells `vm` of itself; None: gone."""
+        """Return the instance facts of `vm`, or None if it is deleted."""
         return self._engine.read(lambda reader: reports.instance_facts(reader, vm))
 
     async def own_events(self, vm: str) -> OwnEvents | None:
-        """Return what `vm` may know of its own events; None: gone."""
+        """Return the event details that `vm` may see, or None if it is deleted."""
         now = self._engine.now
         return self._engine.read(
             lambda reader: event_details.own_events(reader, vm, now=now)
@@ -269,18 +270,18 @@ class EngineControlGateway:
 
 
 class EngineOperatorGateway:
-    """The operator API's way to the plane (control.desk.OperatorGateway)."""
+    """The gateway of the operator API to the plane (`OperatorGateway`)."""
 
     def __init__(
         self, engine: Engine, *, watchers: Watchers, wake: Callable[[], None]
     ) -> None:
-        """Ask `engine`; after each order `wake` its timers."""
+        """Use `engine`; `wake` its timers after each request."""
         self._engine = engine
         self._watchers = watchers
         self._wake = wake
 
     async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
-        """Carry out one order; raises what `decide` raises."""
+        """Carry out one request; raises what `decide` raises."""
         result = self._engine.plane.order(who, decide, now=self._engine.now)
         self._wake()
         return result
@@ -290,13 +291,13 @@ class EngineOperatorGateway:
         return self._engine.read(ask)
 
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
-        """Return how many objects of each kind a fleet file has."""
+        """Return the number of objects of each kind in a fleet file."""
         return text.read().count()
 
     async def merge_fleet(
         self, text: FleetText, *, who: Who | None, once: Once | None = None
     ) -> MergePlan:
-        """Apply a fleet file for `who`; for nobody it is only planned."""
+        """Apply a fleet file for `who`. If `who` is None, only plan it."""
         wanted, digest = text.read(), text.digest()
         if who is None:
             return await self.read(lambda reader: fleet_changes.preview(reader, wanted))
@@ -310,9 +311,9 @@ class EngineOperatorGateway:
         return self._engine.now
 
     def changes(self) -> AsyncIterator[tuple[str, ...]]:
-        """Yield ids of operations that changed; an empty tuple: read anew."""
+        """Yield IDs of changed operations; an empty tuple means: read everything again."""
         return self._watchers.watch()
 
     async def health(self) -> Health:
-        """Tell that it works: there is no part that could fail by itself."""
+        """Return that it works: no component can fail separately."""
         return Health(alive=True, ready=True)

@@ -1,6 +1,6 @@
-"""The text of a fleet file as tables, and back.
+"""Convert the text of a fleet file to tables, and back.
 
-What is wrong in it is found where all fleet files are read.
+Nothing is checked here: the reader of fleet files does that.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,18 +1,18 @@
-"""The fleet of a simulation that names none: a few VMs of one shop.
+"""The default fleet of a simulation: a few VMs of one tenant.
 
-Each VM is on a host of its own, in the next fault domain, as a platform spreads an
-availability set; a spare host takes those that are moved. Or all are on one host,
-so that its maintenance is one event that names them all.
+Each VM has its own host in the next fault domain, as in an availability set of a
+platform, and a spare host receives migrated VMs. Alternatively all VMs are on one host,
+so that its maintenance is one event that names all of them.
 """
 
 FAULT_DOMAINS = 3
-"""Fault domains that VMs are spread over, as many as most regions have."""
+"""Number of fault domains, as in most regions."""
 
 VMS = 3
-"""VMs, unless somebody says otherwise."""
+"""Default number of VMs."""
 
 VMS_MAX = 10_000
-"""More than this is a fleet of its own, to be written as a file."""
+"""Maximum number of VMs in the default fleet. Write a fleet file for more."""
 
 _HEAD = """\
 [[tenant]]
@@ -35,7 +35,7 @@ def vm_names(vms: int = VMS) -> list[str]:
 
 
 def fleet_text(vms: int = VMS, *, together: bool = False) -> str:
-    """Return the fleet as a file has it; `together`: all VMs on one host."""
+    """Return the fleet as a fleet file; `together`: all VMs on one host."""
     assert 1 <= vms <= VMS_MAX, vms
     hosts = 1 if together else vms
     parts = [_HEAD]

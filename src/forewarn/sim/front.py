@@ -1,6 +1,6 @@
-"""Who stands in front of a stage's endpoint: faults, and a journal of requests.
+"""The interceptor of a simulated server: it applies faults and writes the journal.
 
-It is the one place where what VMs send and get is touched (metadata.interposer).
+Only this module changes the requests and answers of VMs (`metadata.interceptor`).
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from forewarn.sim.journal import Journal, Repeated, Seen, kept
 from forewarn.sim.positions import is_vacant
 
 POLLER_SECONDS = 1.0
-"""How long a poller's times are told by one look at the clock, and as long again as
-an answer stands: if the clock is set meanwhile, the journal is late to know of it."""
+"""How long times of a poller are computed from one reading of the clock. If the clock is
+set, the journal uses the old one for this time, plus the life of a cached answer."""
 
 VACANT = answers.error(
     404, "Not found. This world has no VM at this address", close=True
 )
-"""What is answered at a position of a simulator that no VM has."""
+"""The answer at a position of a simulator without a VM."""
 
 NOT_YET = answers.error(
     503,
@@ -36,26 +36,26 @@ NOT_YET = answers.error(
     headers=(("Retry-After", str(answers.RETRY_AFTER_SECONDS)),),
     close=True,
 )
-"""What is answered at a position while its VM is still to come: at the start, when
-listeners are bound one after the other."""
+"""The answer at a position that is waiting for its VM: at the start, while listeners are
+bound one after the other."""
 
 _NOTHING = Request(method="", path="")
-"""In the place of a request that was not read, or not sent."""
+"""Stands for a request that was not read, or not sent."""
 
 
 class _Poller(NamedTuple):
-    """What notes the requests of a VM that repeats one, on all its connections."""
+    """The state of a VM that repeats one request, for all its connections."""
 
     request: Request
     address: str
     status: int
     until: float
-    """The I/O time when it is made anew, since clocks do not go alike for ever."""
+    """The I/O time when it is renewed, because clocks drift apart."""
     again: Again
 
 
 class Front:
-    """The interposer of one stage."""
+    """The interceptor of one simulated server."""
 
     def __init__(
         self,
@@ -65,20 +65,20 @@ class Front:
         inspector: Inspector,
         now: Callable[[], Micros],
     ) -> None:
-        """Play `faults`, and note in `journal` what `inspector` says of all."""
+        """Apply `faults`, and write requests with the findings of `inspector` to `journal`."""
         self._faults = faults
         self._journal = journal
         self._inspector = inspector
         self._now = now
         self._last: dict[str, tuple[Request, Request]] = {}
-        """What each VM asked last, and how the journal keeps it: mostly the next is the
+        """The last request of each VM and its stored form. Usually the next request is the
         same."""
         self._pollers: dict[str, _Poller] = {}
         self.is_starting = False
-        """A position without a VM may still get one by itself."""
+        """Whether a position without a VM is still waiting for its VM."""
 
     def refuses(self, source: Source, vm: str) -> bool:
-        """Tell whether a new connection is reset."""
+        """Return whether a new connection is reset."""
         fault = self._faults.connect(vm) if vm else None
         if fault is None:
             return False
@@ -86,7 +86,7 @@ class Front:
         return True
 
     def take(self, visit: InterceptedRequest) -> Plan | None:
-        """Say which fault befalls a request."""
+        """Return the fault that applies to a request, if any."""
         if self._faults.is_idle:
             return None
         return self._faults.take(visit.vm, visit.request)
@@ -94,9 +94,9 @@ class Front:
     def answer(
         self, visit: InterceptedRequest, plan: Plan | None, genuine: Response | None
     ) -> Response | None:
-        """Return what the VM gets."""
+        """Return the answer that the VM gets."""
         vm, request = visit.vm, visit.request
-        assert plan is None or isinstance(plan, FaultPlan), "plans are the player's"
+        assert plan is None or isinstance(plan, FaultPlan), "plans come from the player"
         given = self._faults.answer(vm, request, plan, genuine) if vm else genuine
         if given is not None and is_vacant(visit.source.vm):
             given = VACANT
@@ -113,7 +113,7 @@ class Front:
         now: Micros,
         monotonic: float,
     ) -> Again | None:
-        """Return what notes a poller's next requests, of which only the time is new."""
+        """Return a function that notes the next, identical requests of a poller."""
         if not self._faults.is_idle:
             return None
         address, status = visit.source.address, standing.response.status
@@ -133,10 +133,9 @@ class Front:
     def _noting(
         self, visit: InterceptedRequest, status: int, *, now: Micros, monotonic: float
     ) -> Again:
-        """Return what may be asked a hundred thousand times a second.
+        """Return a function that may run a hundred thousand times a second.
 
-        Whatever can be found out before is in its hands, and what somebody may
-        change is one look away.
+        It uses precomputed values, and checks only the values that may change.
         """
         client, found = self._inspector.know(visit.vm, visit.request)
         seen = Seen(
@@ -177,14 +176,14 @@ class Front:
         return again
 
     def unanswered(self, visit: InterceptedRequest, plan: Plan | None) -> None:
-        """Note who went before the answer."""
-        assert plan is None or isinstance(plan, FaultPlan), "plans are the player's"
+        """Write a request whose client disconnected before the answer."""
+        assert plan is None or isinstance(plan, FaultPlan), "plans come from the player"
         self._journal_visit(visit, plan, None, None)
 
     def unread(
         self, source: Source, vm: str, request: Request | None, refusal: Response
     ) -> None:
-        """Note what could not be read."""
+        """Write a request that could not be read."""
         self._note(
             source,
             vm,
@@ -194,7 +193,7 @@ class Front:
         )
 
     def _kept(self, visit: InterceptedRequest) -> Request:
-        """Return the request as the journal keeps it: a poller's is always the same."""
+        """Return the stored form of the request; that of a poller is always the same."""
         asked, as_kept = self._last.get(visit.vm, (None, _NOTHING))
         if asked is not visit.request:
             as_kept = kept(visit.request)
@@ -221,7 +220,7 @@ class Front:
             Seen(
                 journal.last + 1,
                 visit.now,
-                # One that was deleted is no VM any more, but its address tells it.
+                # The address identifies a deleted VM.
                 vm or visit.source.vm,
                 visit.source.address,
                 self._kept(visit),

@@ -1,9 +1,9 @@
-"""Every request that a stage has seen, with what became of it: for assertions.
+"""The journal of a simulated server: its requests and answers, for assertions.
 
-It is bounded: the oldest is dropped for the newest, and counted. What a request
-brings is kept as far as it is of interest. Of one that a poller repeats, only its
-number and its time are noted; the rest is put to them when somebody looks. What
-deviates, and the approvals that count, are kept apart and not dropped.
+The journal is bounded: it drops the oldest request for the newest, and counts the dropped
+ones. Requests are stored in part. Of a repeated poll, only the number and the time are
+stored; the rest is added when the journal is read. Requests with deviations and approvals
+that count are also stored separately and not dropped.
 """
 
 from collections import deque
@@ -17,22 +17,22 @@ from forewarn.metadata.http import Request
 from forewarn.sim.deviations import Deviation
 
 SEEN_MAX = 10_000
-"""Requests that are kept: three hours of one poller, at some 150 bytes each; one that
-is not repeated takes some 300."""
+"""Maximum number of requests: three hours of one poller, at some 150 bytes each. A
+request that is not repeated takes some 300 bytes."""
 
 BODY_KEPT_MAX = 4 * 1024
-"""Bytes of a request's body that are kept: forty approvals."""
+"""Maximum stored bytes of a request body: forty approvals."""
 
 TARGET_KEPT_MAX = 512
-"""Bytes of a path, and of a query."""
+"""Maximum stored bytes of a path, and of a query."""
 
 _EVENTS_PATH = "/scheduledevents"
-"""Part of the path of every api-version, in lower case."""
+"""A part of the path in every api-version, in lower case."""
 
 _ANSWERED = frozenset({HTTPStatus.OK, HTTPStatus.NOT_MODIFIED})
 
 VALUE_KEPT_MAX = 256
-"""Bytes of a header's value."""
+"""Maximum stored bytes of a header value."""
 
 HEADERS = (
     "metadata",
@@ -42,63 +42,63 @@ HEADERS = (
     "content-type",
     "host",
 )
-"""The headers that are kept."""
+"""The stored headers."""
 
 
 class Seen(NamedTuple):
-    """One request, and its answer."""
+    """A request and its answer."""
 
     number: int
-    """Counted from 1; none is used twice, also after `clear`."""
+    """Counted from 1. A number is never reused, even after `clear`."""
     at: Micros
     """Model time."""
     vm: str
-    """Also one that was deleted, whose address still answers. Empty: a stranger."""
+    """The VM, or a deleted VM whose address still answers. Empty: an unknown caller."""
     address: str
     request: Request
-    """As far as it is kept. A connection that was refused has the method ""."""
+    """The stored part. A refused connection has the method ""."""
     status: int
-    """What the VM was answered; 0: nothing, or a reset."""
+    """Status of the answer that the VM received; 0: none, or a reset."""
     genuine: int
-    """What the endpoint answered; 0: it was not asked."""
+    """Status of the endpoint's answer; 0: the request did not reach it."""
     fault: str
-    """The fault that was played, as one writes it; empty: none."""
+    """The applied fault in its syntax; empty: none."""
     deviations: tuple[Deviation, ...]
     approved: tuple[str, ...]
-    """The events that a POST names."""
+    """The events in a POST."""
 
     @property
     def method(self) -> str:
-        """Return the verb."""
+        """Return the method."""
         return self.request.method
 
     @property
     def target(self) -> str:
-        """Return path and query, as they were sent."""
+        """Return path and query as they were sent."""
         path, query = self.request.path, self.request.query
         return f"{path}?{query}" if query else path
 
     @property
     def headers(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the headers of interest."""
+        """Return the stored headers."""
         return self.request.headers
 
     @property
     def body(self) -> bytes:
-        """Return the body, as far as it is kept."""
+        """Return the stored part of the body."""
         return self.request.body
 
     @property
     def took_effect(self) -> bool:
-        """Tell whether an approval counts, whatever the VM was answered."""
+        """Return whether an approval counts, even if the VM got a faulty answer."""
         return bool(self.approved) and self.genuine == HTTPStatus.OK
 
     @property
     def is_answered_poll(self) -> bool:
-        """Tell whether a VM asked for its events and got an answer from the endpoint.
+        """Return whether a VM asked for its events and got an answer from the endpoint.
 
-        This is what enables events for a scope (7.1). A question to another resource,
-        such as `/metadata/instance`, does not, and neither does one that is refused.
+        Such a request enables events for a scope (7.1). A request for another resource,
+        such as `/metadata/instance`, or a refused request does not.
         """
         return (
             bool(self.vm)
@@ -109,7 +109,7 @@ class Seen(NamedTuple):
         )
 
     def members(self) -> dict[str, object]:
-        """Return it as JSON has it."""
+        """Return it as JSON values."""
         return {
             "number": self.number,
             "at": format_instant(self.at),
@@ -130,7 +130,7 @@ class Seen(NamedTuple):
         }
 
     def __str__(self) -> str:
-        """Return the line for a person."""
+        """Return a line of text."""
         what = f"{self.method} {self.target}" if self.method else "a connection"
         status = self.status or "no answer"
         fault = f" ({self.fault})" if self.fault else ""
@@ -141,109 +141,109 @@ class Seen(NamedTuple):
 
 
 class Repeated:
-    """A request that comes again and again, with nothing new but its time."""
+    """A request that is repeated, with only its time changing."""
 
     __slots__ = ("_monotonic", "_now", "seen")
 
     def __init__(self, seen: Seen, *, now: Micros, monotonic: float) -> None:
-        """Be kept as `seen`, but for number and time; it is now `now`.
+        """Store `seen` without number and time.
 
-        `monotonic` is the I/O time of that instant: later ones are told by what has
-        passed since.
+        `monotonic` is the I/O time of the instant `now`, for the conversion of later I/O
+        times.
         """
         self.seen = seen
         self._now = now
         self._monotonic = monotonic
 
     def at(self, number: int, monotonic: float) -> Seen:
-        """Return the request that came at an I/O time, as one by itself."""
+        """Return the request that was received at an I/O time."""
         passed = round((monotonic - self._monotonic) * SECOND)
         return self.seen._replace(number=number, at=self._now + passed)
 
 
 EVIDENCE_MAX = 10_000
-"""Requests of one kind of deed that are kept as the first ones, at some 500 bytes each.
-Of each VM and rule one more may be, and the latest."""
+"""Maximum number of first requests that are kept, at some 500 bytes each. The first and
+the latest request of each VM and rule are kept in addition."""
 
 
 class Evidence:
-    """The requests that did something, which must not be forgotten.
+    """Requests that must not be dropped, such as approvals.
 
-    Who asserts that something was not done, such as a deviation or an approval, must
-    know of all requests there were. So the first ones are kept, and of each kind the
-    latest: enough to say for any time and kind whether it happened.
+    An assertion that something did not happen needs all requests. So the first requests
+    are kept, and the latest of each kind. This is enough to decide for any time and kind
+    whether it happened.
     """
 
     def __init__(self, *, most: int = EVIDENCE_MAX) -> None:
-        """Keep the first `most`, and what is first or latest of its kind."""
+        """Keep the first `most` requests, and the first and latest of each kind."""
         self._most = most
         self._first: list[Seen] = []
         self._latest: dict[Hashable, Seen] = {}
 
     def add(self, seen: Seen, kinds: Iterable[Hashable]) -> None:
-        """Keep a request as the latest of its kinds, and if there is room for ever."""
+        """Keep a request as the latest of its kinds, and permanently if possible."""
         found = dict.fromkeys(kinds, seen)
         if len(self._first) < self._most or found.keys() - self._latest.keys():
             self._first.append(seen)
         self._latest |= found
 
     def all(self) -> list[Seen]:
-        """Return what is kept, the oldest first."""
+        """Return the kept requests, the oldest first."""
         found = {seen.number: seen for seen in (*self._first, *self._latest.values())}
         return [found[number] for number in sorted(found)]
 
 
 class Journal:
-    """What was seen, the oldest first. It is used on the stage's loop."""
+    """The requests, the oldest first. Used on the event loop of the server."""
 
     def __init__(self, *, most: int = SEEN_MAX) -> None:
-        """Keep `most` requests."""
+        """Keep up to `most` requests."""
         self._seen: deque[Seen | Repeated] = deque(maxlen=most)
-        """Their numbers have no gaps, so they are told by the place."""
+        """The numbers have no gaps, so the index determines the number."""
         self._times: deque[float] = deque(maxlen=most)
-        """At the same place, the I/O time when what is repeated came again. Two rows
-        cost less than one of pairs: nothing is made for a request but a number."""
+        """The I/O time of a repeated request, at the same index. Two deques are faster than
+        one deque of pairs: a repeated request creates only a number."""
         self._deviating = Evidence()
         self._approving = Evidence()
         self._latest: dict[str, tuple[Seen | Repeated, int, float]] = {}
-        """The last request of a VM: as one by itself, or what it repeats, and when."""
+        """The last request of a VM: itself, or the request that it repeats and its time."""
         self._cleared = 0
-        """The number of the newest that was forgotten by order."""
+        """The last number before the last `clear`."""
         self.last = 0
-        """The number of the newest: what comes later is since then."""
+        """The number of the newest request."""
         self.on_seen: list[Callable[[Seen], None]] = []
-        """Told of each request in which there may be news, that is of all but those
-        which `repeating` notes: a live view, a profile that reports deviations."""
+        """Called with each request except the repeated ones of `repeating`: for a live view,
+        or for reports of deviations."""
         self.on_again: Callable[[], None] | None = None
-        """Told that one came of which `on_seen` is not told: who counts requests."""
+        """Called for each repeated request, without the request."""
 
     def __len__(self) -> int:
-        """Return how many are kept."""
+        """Return the number of stored requests."""
         return len(self._seen)
 
     def __iter__(self) -> Iterator[Seen]:
-        """Yield all that is kept, the oldest first."""
+        """Yield the stored requests, the oldest first."""
         return iter(self.find())
 
     @property
     def dropped(self) -> int:
-        """Return how many were seen since the last `clear` and are kept no more."""
+        """Return the number of requests that were dropped since the last `clear`."""
         return self.last - self._cleared - len(self._seen)
 
     @property
     def vms(self) -> Collection[str]:
-        """Return the VMs that have sent anything."""
+        """Return the VMs that have sent a request."""
         return [vm for vm in self._latest if vm]
 
     def latest(self, vm: str) -> Seen | None:
-        """Return the last request of a VM, also if it is kept no more."""
+        """Return the last request of a VM, even if it was dropped."""
         if vm not in self._latest:
             return None
         seen, number, monotonic = self._latest[vm]
         return seen if isinstance(seen, Seen) else seen.at(number, monotonic)
 
     def add(self, seen: Seen) -> None:
-        """Keep one more; its number is the next."""
+        """Add a request, which must have the next number."""
         self._seen.append(seen)
         self._times.append(0.0)
         self._latest[seen.vm] = seen, seen.number, 0.0
@@ -258,10 +258,10 @@ class Journal:
             told(seen)
 
     def repeating(self, repeated: Repeated) -> Callable[[float], None]:
-        """Return what notes, with its I/O time, that a request came again.
+        """Return a function that notes a repeated request by its I/O time.
 
-        It is used for a while only: if the machine's clock is set meanwhile, these
-        are told by the clock as it was.
+        It is used for a short time only: if the machine's clock is set, its times are
+        those of the clock before.
         """
         latest, vm = self._latest, repeated.seen.vm
         keep, keep_time = self._seen.append, self._times.append
@@ -277,7 +277,7 @@ class Journal:
         return note
 
     def clear(self) -> None:
-        """Forget what was seen; numbers go on."""
+        """Remove all requests; numbers continue."""
         self._seen.clear()
         self._times.clear()
         self._deviating, self._approving = Evidence(), Evidence()
@@ -293,10 +293,11 @@ class Journal:
         from_time: Micros | None = None,
         deviating: bool = False,
     ) -> list[Seen]:
-        """Return what fits all that is given, the oldest first.
+        """Return the requests that match all criteria, the oldest first.
 
-        `since` is a number: only later ones; `event_id` is that of an approval, in
-        any case; with `deviating`, only what deviates, also what is dropped.
+        `since` selects requests with greater numbers. `event_id` is the event of an
+        approval, in any case. `deviating` selects requests with deviations, including
+        dropped ones.
         """
         wanted = None if event_id is None else event_id.upper()
         if deviating:
@@ -314,7 +315,7 @@ class Journal:
         rows = islice(zip(self._seen, self._times, strict=True), skipped, None)
         found: list[Seen] = []
         for number, (each, time) in enumerate(rows, before + skipped + 1):
-            # Thousands of repetitions are not made whole only to be left out.
+            # Check the criteria first, so that no `Seen` is created for other requests.
             kind = each if isinstance(each, Seen) else each.seen
             if (
                 (vm is None or kind.vm == vm)
@@ -329,7 +330,7 @@ class Journal:
     def approvals(
         self, event_id: str | None = None, *, vm: str | None = None, since: int = 0
     ) -> list[Seen]:
-        """Return the approvals that count, the oldest first, also dropped ones."""
+        """Return the approvals that count, the oldest first, including dropped ones."""
         wanted = None if event_id is None else event_id.upper()
         return [
             seen
@@ -342,7 +343,7 @@ class Journal:
     def deviations(
         self, *, vm: str | None = None, since: int = 0
     ) -> list[tuple[Seen, Deviation]]:
-        """Return each deviation, with the request that it was in."""
+        """Return each deviation with its request."""
         return [
             (seen, each)
             for seen in self.find(vm=vm, since=since, deviating=True)
@@ -351,7 +352,7 @@ class Journal:
 
 
 def kept(request: Request) -> Request:
-    """Return a request as far as a journal keeps it."""
+    """Return the part of a request that a journal stores."""
     return request._replace(
         path=request.path[:TARGET_KEPT_MAX],
         query=request.query[:TARGET_KEPT_MAX],

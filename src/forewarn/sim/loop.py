@@ -1,7 +1,7 @@
-"""One event loop in a thread of its own, for those who have none.
+"""An event loop in a separate thread, for synchronous callers.
 
-Tests and scripts are mostly synchronous, while a stage lives on a loop. Any number
-of stages share one loop; what is asked of them runs there and nowhere else.
+Tests and scripts are mostly synchronous, while a simulated server runs on a loop. Any
+number of servers share one loop, and all calls to them run there.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """A running loop; `close` ends it."""
+    """A running event loop; `close` ends it."""
 
     def __init__(self, *, name: str = "forewarn-sim") -> None:
-        """Start the thread; return when the loop runs."""
+        """Start the thread, and return when the loop runs."""
         self._loop = new_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -29,7 +29,7 @@ class LoopThread:
         self._loop.run_forever()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the loop; return what its result will be found in."""
+        """Run a coroutine on the loop; return the future of its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
@@ -45,7 +45,7 @@ class LoopThread:
         return self.wait(run())
 
     def close(self) -> None:
-        """End the loop and its thread; what is still there is dropped."""
+        """End the loop and its thread, and drop unfinished work."""
         if self._loop.is_closed():
             return
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -1,4 +1,4 @@
-"""Names in the order in which people count: `web_2` before `web_10`."""
+"""Natural sort order of names: `web_2` before `web_10`."""
 
 import re
 
@@ -6,6 +6,6 @@ _NUMBER = re.compile(r"([0-9]{1,9})", re.ASCII)
 
 
 def counted(name: str) -> list[tuple[int, str]]:
-    """Return what sorts names by the numbers in them."""
+    """Return a sort key that compares the numbers in names as numbers."""
     parts = _NUMBER.split(name)
     return [(int(part), "") if at % 2 else (0, part) for at, part in enumerate(parts)]

@@ -1,7 +1,7 @@
-"""What happens in a simulation, one thing at a time, as whoever watches is told it.
+"""News of a simulation for its output, and a picture of its current state for a screen.
 
-Not every request is news: only the first of a VM, the first that gets a changed
-document, approvals, whatever a fault spoils, and deviations. Nothing here prints.
+Only some requests are news: the first one of a VM, the first one with a changed document,
+approvals, requests that a fault hits, and deviations. Nothing here prints.
 """
 
 import enum
@@ -27,14 +27,14 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
 ALIKE_MAX = 10
-"""Deviations of one VM from one rule that are told; the rest is only counted."""
+"""Maximum number of reported deviations of one VM from one rule; others are counted."""
 
 _OK = 200
 _NOT_FOUND = 404
 
 
 class What(enum.Enum):
-    """What a piece of news is about; the value is the word of its line."""
+    """The kind of a piece of news; the value is the keyword in its line."""
 
     SERVING = "serving"
     READY = "ready"
@@ -56,7 +56,7 @@ class What(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """One piece of news."""
+    """A piece of news."""
 
     at: Micros
     what: What
@@ -64,11 +64,11 @@ class News:
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def line(self) -> str:
-        """Return the line for a person or a file: when, what, and the rest."""
+        """Return a line of text: time, kind and text."""
         return f"{format_to_the_millisecond(self.at)} {self.what.value:<9} {self.text}"
 
     def members(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return it as JSON values."""
         return {
             "time": format_to_the_millisecond(self.at),
             "what": self.what.value,
@@ -78,27 +78,27 @@ class News:
 
 
 class Reporter:
-    """Finds the news of one stage after the other."""
+    """A reporter of news about a sequence of simulated servers."""
 
     def __init__(
         self, tell: Callable[[News], None], *, tells_deviations: bool = False
     ) -> None:
-        """Give each piece of news to `tell`; deviations only if that is wanted."""
+        """Call `tell` for each piece of news; `tells_deviations` includes deviations."""
         self._tell = tell
         self._tells_deviations = tells_deviations
         self.deviations = 0
-        """How many there were, since ever."""
+        """The number of deviations so far."""
         self._alike: Counter[tuple[str, str]] = Counter()
         self._stage: SimServer | None = None
         self._shown = ShownEvents()
         self._knows: set[str] = set()
-        """VMs that have had the present documents."""
+        """VMs that have received the current documents."""
         self._met: set[str] = set()
         self._mourned: set[str] = set()
-        """VMs that were told to ask though they are gone."""
+        """Deleted VMs whose requests were reported."""
 
     def follow(self, stage: SimServer) -> None:
-        """Hear of this stage from now on, and of no earlier one."""
+        """Report news of this simulated server from now on, and of no other."""
         again = self._stage is not None
         self._stage = stage
         self._shown = ShownEvents()
@@ -107,10 +107,10 @@ class Reporter:
         self._mourned.clear()
         stage.journal.on_seen.append(self.see)
         if again:
-            self.say(What.RESET, "begun again: a new world at the same addresses")
+            self.say(What.RESET, "restarted: a new world at the same addresses")
 
     def serve(self, name: str, address: Address) -> None:
-        """Tell where a VM is served, in a line that a shell can take over.
+        """Report the address of a VM, with a variable assignment for a shell.
 
         `name` may be that of a position without a VM.
         """
@@ -124,18 +124,18 @@ class Reporter:
 
     @property
     def _followed(self) -> SimServer:
-        assert self._stage is not None, "a stage is followed first"
+        assert self._stage is not None, "`follow` is called first"
         return self._stage
 
     def say(self, what: What, text: str, **facts: Any) -> None:
-        """Tell something of the simulation itself."""
+        """Report news of the simulation itself."""
         now = self._followed.engine.now
         self._tell(News(at=now, what=what, text=text, facts=facts))
 
     # Events
 
     def publish(self, publication: Publication) -> None:
-        """Tell which events are shown otherwise than before."""
+        """Report events whose status has changed."""
         if not publication.views:
             return
         self._knows.clear()
@@ -155,7 +155,7 @@ class Reporter:
     # Requests
 
     def see(self, seen: Seen) -> None:
-        """Tell of a request, if it is news."""
+        """Report a request, if it is news."""
         vm = seen.vm
         if seen.deviations and self._tells_deviations:
             for each in seen.deviations:
@@ -185,7 +185,7 @@ class Reporter:
         alike = self._alike[who, found.name]
         if alike > ALIKE_MAX:
             return
-        more = "; further ones like it are counted" if alike == ALIKE_MAX else ""
+        more = "; further ones are only counted" if alike == ALIKE_MAX else ""
         self.say(
             What.DEVIATION,
             f"{who}: {found}{more}",
@@ -198,7 +198,7 @@ class Reporter:
         if not seen.genuine:
             return
         good = seen.genuine == _OK
-        names = ", ".join(seen.approved) or "nothing that can be read"
+        names = ", ".join(seen.approved) or "an unreadable approval"
         self.say(
             What.APPROVED if good else What.REFUSED,
             f"{seen.vm}: {names}" if good else f"{seen.vm}: {names}: {seen.genuine}",
@@ -221,7 +221,7 @@ class Reporter:
         )
 
     def _see_gone(self, vm: str) -> None:
-        """Tell once that nobody is at this address any more, if it is so."""
+        """Report once that a request reached an address without a VM."""
         if is_vacant(vm):
             self._mourned.add(vm)
             text = f"{vm}: {_NOT_FOUND}, since this world has no VM there"
@@ -233,8 +233,8 @@ class Reporter:
         self._mourned.add(vm)
         self.say(
             What.ASKED,
-            f"{vm}: {_NOT_FOUND}, since it is gone; `forewarn sim vm add {vm}` "
-            "brings another of its name",
+            f"{vm}: {_NOT_FOUND}, since the VM is deleted; `forewarn sim vm add {vm}` "
+            "adds a new one",
             vm=vm,
             status=_NOT_FOUND,
         )
@@ -243,7 +243,7 @@ class Reporter:
 def _stands(event: Event) -> str:
     if event.is_live:
         return event.status.value
-    return "gone" if event.started_at else "cancelled"
+    return "removed" if event.started_at else "cancelled"
 
 
 def live_events(reader: Reader) -> list[Event]:
@@ -253,14 +253,14 @@ def live_events(reader: Reader) -> list[Event]:
 
 
 class ShownEvents:
-    """The events that documents showed when somebody looked last."""
+    """The events in documents at the time of the last check."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with no events."""
         self._shown: dict[str, EventStatus] = {}
 
     def changed(self, reader: Reader) -> list[Event]:
-        """Return the events that are shown otherwise than before, then those gone."""
+        """Return the events with a new status, then the removed events."""
         live = {event.event_id: event for event in live_events(reader)}
         changed = [
             event
@@ -278,61 +278,61 @@ def _view_of(reader: Reader, name: str) -> View | None:
 
 
 VMS_MAX = 20
-"""VMs of a picture: more are no picture, and a screen has no more lines."""
+"""Maximum number of VMs in a picture, for the lines of a screen."""
 
 EVENTS_MAX = 10
-"""Events of a picture."""
+"""Maximum number of events in a picture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmPicture:
-    """A VM, and what its program does."""
+    """A VM and its last request."""
 
     name: str
     url: str
     state: str
     incarnation: int | None
-    """Of its document; None: nobody has asked for it yet."""
+    """Incarnation of its document; None: events are not enabled yet."""
     events: int
     asked: Micros | None
-    """How long ago it asked for the last time."""
+    """Time since its last request."""
     status: int
-    """What it was answered; 0: nothing."""
+    """Status of the last answer; 0: no answer."""
     withheld: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPicture:
-    """An event that is shown."""
+    """A current event."""
 
     event_id: str
     event_type: str
     status: str
     vms: tuple[str, ...]
     left: Micros | None
-    """Until NotBefore; None: it has started."""
+    """Time until NotBefore; None: it has started."""
     approved_by: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A simulation."""
+    """The state of a simulation at one instant."""
 
     now: Micros
     paused: bool
     speed: float
     vms: tuple[VmPicture, ...]
     more_vms: int
-    """VMs that are not in the picture."""
+    """Number of VMs that are not in the picture."""
     events: tuple[EventPicture, ...]
     more_events: int
     faults: tuple[str, ...]
     requests: int
-    """Seen so far."""
+    """Number of requests so far."""
 
 
 def picture(stage: SimServer, addresses: Mapping[str, Address]) -> Picture:
-    """Return what is now; VMs are served at `addresses`."""
+    """Return the current state; `addresses` has the address of each VM."""
     engine = stage.engine
     vms, events, views = engine.read(_facts)
     shown: list[VmPicture] = []

@@ -1,7 +1,7 @@
-"""Scenarios, one after the other or several at once, on a simulator.
+"""Play scenarios on a simulator, one after the other or several at the same time.
 
-Each round begins a world of its own at the same addresses, and waits until a client
-has asked for its events: before that, nobody would be told of them.
+Each round starts a new world at the same addresses. It waits until a client has asked for
+its events, because clients that have not asked do not see events.
 """
 
 import asyncio
@@ -27,40 +27,40 @@ from forewarn.sim.scenario.verdicts import length
 from forewarn.sim.simulator import SPEED, Simulator, Terms, usual_setup
 
 TOGETHER = "+"
-"""Between two scenarios on the command line: at once."""
+"""The separator of scenarios that run at the same time, on the command line."""
 
-CUT = "it was cut short by a signal before its end"
-"""Of the scenarios that a signal ends."""
+CUT = "a signal interrupted it before its end"
+"""The error of running scenarios that a signal ends."""
 
-NOT_BEGUN = "cut short by a signal: it had not begun"
-"""Of the scenarios whose turn had not come."""
+NOT_BEGUN = "a signal ended the run before it started"
+"""The error of scenarios that had not started."""
 
 WAIT: Micros = 60 * SECOND
-"""For a client to ask, before a scenario begins without one."""
+"""Default time to wait for a client before a scenario starts without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What all rounds have in common."""
+    """The options that apply to all rounds."""
 
     vms: int | None = None
-    """Of the usual fleet; None: as many as a scenario wants."""
+    """Number of VMs in the default fleet; None: as the scenario needs."""
     fleet: str = ""
-    """A fleet file in the place of the usual fleet."""
+    """A fleet file that replaces the default fleet; empty: none."""
     speed: float | None = None
-    """None: what a scenario's name or file says, and else SPEED."""
+    """None: the speed of the scenario's alias or file, or SPEED."""
     profile: Profile = Profile.LENIENT
     faults: tuple[Playbook, ...] = ()
     names: tuple[str, ...] = ()
-    """Of the first VMs; of a fleet file, those that play the first roles."""
+    """Names of the first VMs; with a fleet file, the VMs of the first roles."""
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Variables that stand for settings, as those of the service."""
+    """Environment variables of settings, as for the service."""
 
     def cast(self, scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:
-        """Return the scenarios of a round as they are played on this ground.
+        """Return the scenarios of a round with the names and the fleet of these options.
 
-        Raises RefusedError where a fleet cannot play one of them. Must not be called
-        on a running event loop.
+        Raises RefusedError if the fleet cannot play one of them. Must not be called on a
+        running event loop.
         """
         if self.fleet:
             return tuple(
@@ -76,11 +76,9 @@ class Ground:
         )
 
     def terms(self, scenarios: Sequence[Scenario]) -> Terms:
-        """Return how the world of these scenarios begins; of none: one that waits.
+        """Return the initial world of scenarios from `cast`, or of no scenario.
 
-        They are as `cast` has returned them.
-
-        Raises RefusedError where they cannot share one.
+        Raises RefusedError if the scenarios cannot share a world.
         """
         if scenarios:
             setup = setup_for(
@@ -102,55 +100,55 @@ class Ground:
         )
 
     def places(self, rounds: Sequence[Sequence[Scenario]]) -> int:
-        """Return how many positions these rounds need, one after the other."""
+        """Return the maximum number of positions that a round needs."""
         fleets = {self.terms(scenarios).setup.fleet for scenarios in rounds}
         return max(map(_places_of, fleets), default=0)
 
     def told_speed(self, terms: Terms) -> str:
-        """Return the speed of a world for a person, and who wants it."""
+        """Return the speed of a world as text, with its origin."""
         speed = terms.setup.speed
         told = f"at speed {speed:g}"
         if self.speed is not None:
             return f"{told} (--speed)"
-        return told if speed == SPEED else f"{told} (the scenario's own)"
+        return told if speed == SPEED else f"{told} (from the scenario)"
 
 
 def _places_of(fleet: str) -> int:
-    """Return how many VMs of a fleet file have no listener of their own."""
+    """Return the number of VMs without a listener in a fleet file."""
     found = read_fleet(fleet, name="fleet")
     return sum(not vm.listen for vm in found.vms.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Playlist:
-    """What is played."""
+    """The scenarios to play, and how."""
 
     rounds: tuple[tuple[Scenario, ...], ...] = ()
-    """One after the other; the scenarios of a round at once. None: wait for orders."""
+    """Rounds in order; scenarios of one round run together. Empty: wait for requests."""
     loops: bool = False
-    """Begin again after the last, for ever."""
+    """Start again after the last round, without end."""
     stays: bool = False
-    """Go on serving after the last."""
+    """Keep serving after the last round."""
     expected: Expected = Expected.SCENARIO
-    """How much is demanded of clients."""
+    """The demands on clients."""
     wait: Micros = WAIT
-    """How long a round waits for a client to ask for its events; 0: not at all."""
+    """How long a round waits for the first request of a client; 0: not at all."""
     start_after: Micros = 0
-    """How long a round waits after that, before its first step."""
+    """How long a round then waits before its first step."""
     timeout: Micros | None = None
-    """How long a round may take from its first step; None: as long as it takes."""
+    """Maximum duration of a round from its first step; None: no limit."""
 
 
 def rounds_of(words: Sequence[str]) -> list[list[str]]:
-    """Return the words of each round: `a + b c` is `a` and `b` at once, then `c`.
+    """Return the scenarios of each round: `a + b c` is `a` and `b` together, then `c`.
 
-    Raises BadRequestError where a `+` has nothing on one of its sides.
+    Raises BadRequestError if a `+` is not between two scenarios.
     """
     is_plus = [word == TOGETHER for word in words]
     if any(map(all, pairwise([True, *is_plus, True]))) and words:
         raise BadRequestError(
-            "a + stands between two scenarios",
-            hint="such as: forewarn simulate live-migration + user-reboot",
+            "a + must be between two scenarios",
+            hint="Example: `forewarn simulate live-migration + user-reboot`.",
         )
     rounds: list[list[str]] = []
     for joins, word in zip([False, *is_plus], words, strict=False):
@@ -162,7 +160,7 @@ def rounds_of(words: Sequence[str]) -> list[list[str]]:
 
 
 class Player:
-    """Plays a programme on a simulator that has started with its first round."""
+    """A player of a playlist on a simulator that has started with the first round."""
 
     def __init__(
         self,
@@ -172,37 +170,37 @@ class Player:
         ground: Ground,
         playlist: Playlist,
     ) -> None:
-        """Tell what happens to `reporter`."""
+        """Report to `reporter`."""
         self._simulator = simulator
         self._reporter = reporter
         self._ground = ground
         self._playlist = playlist
         self.results: list[Result] = []
-        """Of all that is over: in a loop, of the latest turn of each scenario."""
+        """Results of ended scenarios; in a loop, of the latest complete iteration."""
         self.not_over = 0
-        """Scenarios that were cut short, or had not begun by then."""
+        """Number of scenarios that were interrupted or had not started."""
         self._turns = 0
-        """How often everything was played to its end."""
+        """Number of complete iterations."""
         self._runner: Runner | None = None
         self._under_way: Sequence[Scenario] = ()
-        """The round that began last, which `_runner` runs."""
+        """The last started round, which `_runner` runs."""
         self.failures = 0
-        """Scenarios that failed, in all turns."""
+        """Number of failed scenarios, in all iterations."""
         self.unjudged = 0
-        """Scenarios of which nothing was judged, in all turns."""
+        """Number of scenarios without a judgement, in all iterations."""
 
     @property
     def passed(self) -> bool:
-        """Tell whether everything was as expected so far."""
+        """Return whether all expectations were met so far."""
         return self.failures == 0 and self._reporter.deviations == 0
 
     async def play(self) -> None:
-        """Play everything; in a loop, until cancelled."""
+        """Play all rounds; in a loop, until cancelled."""
         is_new = True
         while True:
             latest: list[Result] = []
             if not self._turns:
-                # Who is cut short has at least what was over by then.
+                # If the first iteration is interrupted, the ended scenarios have results.
                 self.results = latest
             for scenarios in self._playlist.rounds:
                 if not is_new:
@@ -215,10 +213,10 @@ class Player:
                 return
 
     def cut_short(self, why: str = "") -> None:
-        """Have results of all that is not over, once `play` has ended before its end.
+        """Add results for all scenarios that did not end, after `play` was interrupted.
 
-        That is an error of each, also of those that had not begun; `why`: unless a
-        signal has ended it. Of a loop, the latest whole turn counts if there is one.
+        Each gets an error, even if it had not started. `why` is the reason, if it was not
+        a signal. In a loop, the latest complete iteration counts if there is one.
         """
         if self._turns:
             return
@@ -276,17 +274,17 @@ class Player:
             async with asyncio.timeout(None if timeout is None else timeout / SECOND):
                 return await runner.run_together(scenarios)
         except TimeoutError:
-            assert timeout is not None, "something else has timed out"
+            assert timeout is not None, "another timeout was raised"
             why = "; ".join(runner.waits_for()) or "the time of its next step"
-            sentence = f"it was not over within {length(timeout)} (--timeout)"
-            return runner.cut_short(scenarios, f"{sentence}, and waited for: {why}")
+            sentence = f"it did not end within {length(timeout)} (--timeout)"
+            return runner.cut_short(scenarios, f"{sentence}; it waited for: {why}")
 
     async def _start_after(self, names: str) -> None:
         after = self._playlist.start_after
         if after:
             self._reporter.say(
                 What.WAITING,
-                f"{names} begins in {describe_duration(after)}",
+                f"{names} starts in {describe_duration(after)}",
                 wait_seconds=after / SECOND,
             )
             await asyncio.sleep(after / SECOND)
@@ -298,7 +296,7 @@ class Player:
         if self._playlist.expected is Expected.NONE:
             reporter.say(
                 What.SKIPPED,
-                f"{names}: NO CLIENT IS JUDGED, since none is expected",
+                f"{names}: NO CLIENT IS JUDGED, because none is expected",
                 scenarios=[scenario.name for scenario in scenarios],
             )
         if not wait or await runner.wait_for_clients(scenarios, seconds=0.0):
@@ -307,8 +305,8 @@ class Player:
         who = f"{listed(needed)} has" if len(needed) == 1 else f"{listed(needed)} have"
         reporter.say(
             What.WAITING,
-            f"{names} begins when {who if needed else 'a VM has'} asked for its events, "
-            f"or by itself in {describe_duration(wait)}",
+            f"{names} starts when {who if needed else 'a VM has'} asked for its events, "
+            f"or in {describe_duration(wait)}",
             wait_seconds=wait / SECOND,
             vms=[*needed],
         )

@@ -1,9 +1,12 @@
 """The addresses of a simulation: one for each position, for the life of the process.
 
-The first VM of a world is at the first position, whatever its name, and so on. A
-position is bound once, and never moves. Each world gives its VMs the positions in
-their order; a VM that joins later gets the next free one. A VM whose fleet file names
-a listener has that instead.
+`127.0.0.1:8301` gives the first VM port 8301, the next VM port 8302, and so on.
+`127.0.1.0/24:80` gives each VM its own loopback address, all with one port, like the real
+endpoint.
+
+The n-th VM of a world has the n-th position, whatever its name. A position is bound once
+and does not move. A VM that joins later gets the next free position. If the fleet file
+names a listener for a VM, the VM has this listener instead.
 """
 
 import asyncio
@@ -25,29 +28,29 @@ from forewarn.service.listening import StartError
 
 PORT_MAX = 65_535
 PORT = 8301
-"""Of the first VM, unless somebody says otherwise; nothing well known is there."""
+"""Default port of the first VM; no well-known service uses it."""
 
-_EXAMPLES = "write HOST:PORT such as 127.0.0.1:8301, or a network: 127.0.1.0/24:80"
+_EXAMPLES = "Use HOST:PORT such as 127.0.0.1:8301, or a network: 127.0.1.0/24:80."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """The addresses that VMs get, by number."""
+    """The addresses of VMs, by number."""
 
     host: str = "127.0.0.1"
     port: int = PORT
-    """Of the first VM; 0: the system chooses for each."""
+    """Port of the first VM; 0: the system chooses each port."""
     hosts: int = 0
-    """How many addresses follow `host`, each with this port; 0: ports count up."""
+    """Number of addresses from `host` on, all with this port; 0: ports count up."""
 
     def __len__(self) -> int:
-        """Return how many VMs have a place."""
+        """Return the maximum number of VMs."""
         if self.hosts:
             return self.hosts
         return PORT_MAX if self.port == 0 else PORT_MAX + 1 - self.port
 
     def at(self, number: int) -> Address:
-        """Return the address of the VM of this number, counted from 0."""
+        """Return the address of the VM with this number, counted from 0."""
         assert 0 <= number < len(self), number
         if self.hosts:
             return str(ipaddress.ip_address(self.host) + number), self.port
@@ -55,7 +58,7 @@ class Places:
 
 
 def parse_places(text: str) -> Places:
-    """Return the places that `--listen` writes; raises BadRequestError."""
+    """Parse the value of `--listen`; raises BadRequestError."""
     network, _, port = text.rpartition(":")
     if "/" in network:
         try:
@@ -65,7 +68,7 @@ def parse_places(text: str) -> Places:
             raise _unreadable(text) from None
         if not 0 < number <= PORT_MAX:
             raise _unreadable(text)
-        # The first and the last of a network of IPv4 are no one's.
+        # The first and the last address of an IPv4 network belong to no host.
         first = next(found.hosts())
         count = min(max(found.num_addresses - 2, 1), PORT_MAX)
         return Places(host=str(first), port=number, hosts=count)
@@ -76,56 +79,56 @@ def parse_places(text: str) -> Places:
 
 
 def _unreadable(text: str) -> BadRequestError:
-    return BadRequestError(f"{text!r} is no place for VMs", hint=_EXAMPLES)
+    return BadRequestError(f"{text!r} is not an address for VMs", hint=_EXAMPLES)
 
 
 def position_name(number: int) -> str:
-    """Return what a position is called while no VM has it; no VM is called so."""
+    """Return the name of a position without a VM. No VM can have such a name."""
     return f"position {number}"
 
 
 def is_vacant(name: str) -> bool:
-    """Tell whether a name is that of a position, and of no VM."""
+    """Return whether a name is that of a position without a VM."""
     return name.startswith("position ")
 
 
 ADMIN: Address = ("127.0.0.1", 8200)
-"""Where operators are served unless somebody says otherwise, as at the service."""
+"""Default address of the operator API, as in the service."""
 
 PORTS_TRIED = 100
-"""Maximum ports of other programs that are passed over."""
+"""Maximum number of ports in use by other programs that are skipped."""
 
 FILES_KEPT = 64
-"""Open files that no position may take: what Python and the operator API need (30),
-and connections of a few clients at once."""
+"""Open files that positions must leave: for Python and the operator API (30), and for
+connections of a few clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where a simulator listens."""
+    """The listening addresses of a simulator."""
 
     vms: Places
     vms_may_move: bool = False
-    """A port that is taken is passed over; else it is an error."""
+    """Skip ports in use; if False, they are errors."""
     first: Address | None = None
-    """Of the first VM, instead of the first of these."""
+    """Address of the first VM, instead of the first one in `vms`."""
     admin: Address | None = ADMIN
     """None: no operator API."""
     admin_may_move: bool = False
 
 
 class _Position:
-    """One address, and the VM of the present world that has it."""
+    """An address, and the VM of the current world at it."""
 
     __slots__ = ("at", "is_present", "listener", "number", "vm")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.at: Address | None = None
-        """Where it is to be bound; None: not decided yet."""
+        """The address to bind; None: not decided yet."""
         self.listener: asyncio.Server | None = None
         self.vm = ""
-        """The VM that has it, or had it in this world; empty: none."""
+        """The VM that has the position, or had it in this world; empty: none."""
         self.is_present = False
         """Whether the VM is in the fleet."""
 
@@ -135,10 +138,10 @@ class _Position:
 
 
 class Positions:
-    """The listeners of a simulator. They are used on one event loop, one call at a time.
+    """The listeners of a simulator. Used on one event loop, one call at a time.
 
-    `connect` is asked for the server's end of each connection, with the name of a VM,
-    or of a position that has none.
+    `connect` returns the protocol of a new connection, for the name of a VM or of a
+    position without a VM.
     """
 
     def __init__(
@@ -148,26 +151,26 @@ class Positions:
         connect: Callable[[str], Connection],
         is_taken: Callable[[Address], bool],
     ) -> None:
-        """Bind nothing yet; `is_taken` tells which address is not for VMs."""
+        """Bind nothing yet; `is_taken` returns whether an address is not for VMs."""
         self._addresses = addresses
         self._connect = connect
         self._is_taken = is_taken
         self._all: list[_Position] = []
         self._free: list[int] = []
-        """A heap of the positions that no VM of this world has had."""
+        """A heap of the positions that no VM of this world has used."""
         self._of: dict[str, _Position] = {}
         self._own: dict[str, tuple[str, asyncio.Server]] = {}
-        """By VM, the listener that its fleet file names."""
+        """The listeners from the fleet file, by VM."""
         self._next = 0
-        """The first place that no position has tried."""
+        """The first address that no position has tried."""
         self._passed_over = 0
 
     def __len__(self) -> int:
-        """Return how many positions there are."""
+        """Return the number of positions."""
         return len(self._all)
 
     async def reserve(self, count: int) -> None:
-        """Bind as many positions; raises StartError and RefusedError."""
+        """Bind this number of positions; raises StartError and RefusedError."""
         _check_files(count)
         for position in self._all[:count]:
             await self._bind(position)
@@ -178,10 +181,10 @@ class Positions:
             heapq.heappush(self._free, position.number - 1)
 
     def begin(self, wanted: Iterable[str] = ()) -> dict[str, str]:
-        """Begin a new world: give the positions to these VMs, for which they were made.
+        """Start a new world: assign the reserved positions to these VMs.
 
-        All at once, so that no connection comes to a position without its VM. Return
-        what each position is called now, by its name before.
+        All are assigned at once, so that no connection reaches a position without its
+        VM. Return the new name of each position by its old name.
         """
         before = [position.name for position in self._all]
         self._of = dict(zip(wanted, self._all, strict=False))
@@ -193,9 +196,9 @@ class Positions:
         return dict(zip(before, (each.name for each in self._all), strict=True))
 
     async def serve(self, wanted: Mapping[str, str]) -> dict[str, ForewarnError]:
-        """Serve these VMs and no others; return why some are not served.
+        """Serve these VMs and no others; return the errors of VMs that are not served.
 
-        `wanted` has the listener that a fleet file names, or an empty text.
+        `wanted` has the listener of each VM from the fleet file, or an empty text.
         """
         for vm in [vm for vm, (at, _) in self._own.items() if wanted.get(vm) != at]:
             self._own.pop(vm)[1].close()
@@ -214,8 +217,8 @@ class Positions:
     async def place(self, vm: str) -> None:
         """Serve a VM at its position, or at the next free one.
 
-        Raises RefusedError where there is none, and StartError where it cannot be
-        bound: then it is tried again at the next call.
+        Raises RefusedError if there is no free position, and StartError if the position
+        cannot be bound. Then the next call tries again.
         """
         if vm in self._own:
             return
@@ -229,17 +232,17 @@ class Positions:
             await self._bind(position)
 
     def has(self, vm: str) -> bool:
-        """Tell whether a VM has an address, or had one in this world."""
+        """Return whether a VM has an address, or had one in this world."""
         return vm in self._of or vm in self._own
 
     def release(self, vm: str) -> None:
-        """Have another VM take the position of this one, which never joined."""
+        """Free the position of a VM that never joined."""
         position = self._of.pop(vm)
         position.vm, position.is_present = "", False
         heapq.heappush(self._free, position.number - 1)
 
     def addresses(self) -> dict[str, Address]:
-        """Return where each VM that is there is served."""
+        """Return the address of each VM in the fleet."""
         found = {
             vm: bound(position.listener)
             for vm, position in self._of.items()
@@ -248,13 +251,13 @@ class Positions:
         return found | {vm: bound(each) for vm, (_, each) in self._own.items()}
 
     def vacant(self) -> Iterator[tuple[str, Address]]:
-        """Yield the positions that are bound and have no VM, by name."""
+        """Yield the name and address of each bound position without a VM."""
         for position in self._all:
             if not position.is_present and position.listener is not None:
                 yield position.name, bound(position.listener)
 
     def close(self) -> None:
-        """Listen nowhere any more."""
+        """Close all listeners."""
         listeners = [position.listener for position in self._all]
         listeners += [listener for _, listener in self._own.values()]
         for listener in listeners:
@@ -276,7 +279,7 @@ class Positions:
         self._own[vm] = at, listener
 
     def _take(self) -> _Position:
-        """Return a position for a VM: a free one, a new one, or that of one that left."""
+        """Return a position for a VM: a free one, a new one, or that of a removed VM."""
         if self._free:
             return self._all[heapq.heappop(self._free)]
         position = _Position(len(self._all) + 1)
@@ -305,7 +308,7 @@ class Positions:
                 position.at = None
 
     def _next_place(self) -> Address:
-        """Return the next address that no position has tried; raises RefusedError."""
+        """Return the next untried address; raises RefusedError."""
         places = self._addresses.vms
         while self._next < len(places):
             number = self._next
@@ -315,8 +318,8 @@ class Positions:
             if not self._is_taken(places.at(number)):
                 return places.at(number)
         raise RefusedError(
-            f"there is no address left: {counted(len(self._all))} have one each",
-            hint="give more by --listen, such as 127.0.1.0/24:8301",
+            f"no address is left: {counted(len(self._all))} have one each",
+            hint="Use --listen for more addresses, such as 127.0.1.0/24:8301.",
         )
 
     def _may_move(self, at: Address, error: OSError) -> bool:
@@ -329,28 +332,28 @@ class Positions:
 
 
 def counted(vms: int) -> str:
-    """Return a number of VMs in words."""
+    """Return a number of VMs as text: `1 VM`, `2 VMs`."""
     return f"{vms} VM" if vms == 1 else f"{vms} VMs"
 
 
 def _check_files(positions: int) -> None:
-    """Raise StartError where so many listeners leave no files for anything else."""
+    """Raise StartError if this many listeners need too many open files."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = positions + FILES_KEPT
     if allowed != resource.RLIM_INFINITY and needed > allowed:
         raise StartError(
-            f"{counted(positions)} need {needed} open files, and {allowed} are allowed",
+            f"{counted(positions)} need {needed} open files; the limit is {allowed}",
             hint=open_files.HINT,
         )
 
 
 def not_there(at: Address, error: OSError, *, way: str) -> StartError:
-    """Return what to say where an address cannot be had; `way` chooses another."""
-    # The loop's own sentence has the address in it once more.
+    """Return the error for an address that cannot be bound; `way` sets another one."""
+    # The message of the event loop would repeat the address.
     why = os.strerror(error.errno) if error.errno else str(error)
     return StartError(
         f"cannot listen at {at[0]}:{at[1]}: {why}",
         hint=open_files.hint(
-            error, f"stop what listens there, or choose another address: {way}"
+            error, f"Stop the other listener, or choose another address with {way}."
         ),
     )

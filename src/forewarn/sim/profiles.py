@@ -1,7 +1,7 @@
-"""How strict a simulated endpoint is: as the real one, as a judge, or as kind as can be.
+"""Profiles of a simulated endpoint: like the real one, strict, or lenient.
 
-A profile only chooses settings, and whether deviations of clients are told. What is
-right and wrong on the wire is the endpoint's to know, and the same in all of them.
+A profile selects settings, and whether deviations of clients are reported. The rules of
+the protocol are the same in all profiles.
 """
 
 import enum
@@ -10,36 +10,36 @@ from collections.abc import Mapping
 from forewarn.instants import format_duration, parse_duration
 
 FIRST_ANSWER = "60s"
-"""Before a first document: what was seen of the real one, which may take two minutes."""
+"""Delay of the first document, as measured at Azure, where it may take two minutes."""
 
 FIRST_EVENTS = "5m"
-"""From the first request until events are told: as long as the real one may take."""
+"""Delay from the first request until events appear: the maximum at Azure."""
 
 RATE = "5"
-"""Requests a second of one VM: what the real one documents."""
+"""Requests per second of one VM, as documented for Azure."""
 
 
 class Profile(enum.Enum):
-    """Whom the endpoint behaves like."""
+    """The behavior of the endpoint."""
 
     REAL = "real"
-    """Slow to begin, and 429 for who asks too often, as Azure's public behaviour."""
+    """Slow to start, and 429 for too many requests, like Azure's public behavior."""
     STRICT = "strict"
-    """Every deviation of a client is told and counted."""
+    """Each deviation of a client is reported and counted."""
     LENIENT = "lenient"
-    """At once, without a limit, and no word about deviations."""
+    """Immediate answers, no limit, no reports of deviations."""
 
     @property
     def tells(self) -> bool:
-        """Tell whether deviations of clients count."""
+        """Return whether deviations of clients are reported and counted."""
         return self is Profile.STRICT
 
 
 def settings_of(profile: Profile, *, speed: float) -> Mapping[str, str]:
-    """Return the profile's settings by their names, as a flag writes them.
+    """Return the settings of the profile by name, as a flag writes them.
 
-    The two delays are divided by `speed`, as everything is that the platform takes.
-    The limit of requests is not: a client lives by its own clock.
+    The two delays are divided by `speed`, like all times of the platform. The rate
+    limit is not: a client uses its own clock.
     """
     if profile is not Profile.REAL:
         return {"metadata.rate_limit": "0"}
@@ -51,5 +51,5 @@ def settings_of(profile: Profile, *, speed: float) -> Mapping[str, str]:
 
 
 def _divided(duration: str, speed: float) -> str:
-    """Return a duration divided by a speed of at least one, as a setting is written."""
+    """Return a duration divided by the speed (at least 1), in the form of a setting."""
     return format_duration(round(parse_duration(duration) / max(speed, 1.0)))

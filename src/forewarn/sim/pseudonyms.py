@@ -1,9 +1,8 @@
-"""Replaces what names anybody in a recording, before it is written.
+"""Replace names and IDs in a recording by pseudonyms, before it is written.
 
-What is understood is rewritten: names of VMs become `vm_1`, ids of events count up,
-and a description keeps only the words that the platform itself uses. What is not
-understood is left out, since nobody knows what it says. The same original has the
-same pseudonym in one recording, and none in the next.
+Known values are replaced: names of VMs become `vm_1` and so on, IDs of events are
+numbered, and a description keeps only words that platforms use. Unknown values are
+removed. Equal originals have equal pseudonyms within one recording only.
 """
 
 import json
@@ -15,13 +14,13 @@ from forewarn.protocol.events import EventSource, EventStatus, EventType
 from forewarn.sim.recording import Answer, Failed, Outcome
 
 LEFT_OUT = b"(left out: it could not be given pseudonyms)"
-"""In the place of a body that is not understood."""
+"""Replaces an unknown body."""
 
 LEFT_OUT_JSON = b'{"error":"(left out)"}'
-"""In the place of such a body that is JSON: a client that reads it still can."""
+"""Replaces an unknown JSON body, so that clients can still read it."""
 
 ORIGINALS_MAX = 100_000
-"""Originals that are remembered: more than a scope's events in a year."""
+"""Maximum number of stored originals: more than the events of a scope in a year."""
 
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _WORD = re.compile(r"\w[\w'.:/@-]*\w|\w")
@@ -39,10 +38,11 @@ _KEPT_HEADERS: Mapping[str, re.Pattern[str]] = {
     "retry-after": re.compile(r"\d{1,10}"),
     "allow": re.compile(r"[A-Z]+(?:, ?[A-Z]+)*"),
 }
-"""Headers that stay, if their value is of this form; two more have rules of their own."""
+"""Headers that are kept if their value has this form. `ETag` and `Content-Length` have
+other rules."""
 
 _ETAG = re.compile(r'(?:W/)?"?\d{1,20}"?')
-"""A tag that is a number: the incarnation."""
+"""A tag that is a number, which is the incarnation."""
 
 _WORDS = """
 a about after again all an and approved are as at authorized be because been before
@@ -60,14 +60,14 @@ upgrade upgraded user virtual vm vms was which will with you your
 """
 
 _VOCABULARY = frozenset(_WORDS.split())
-"""Words of a description that name nobody; it is compared in lower case."""
+"""Words of a description that are kept, in lower case."""
 
 
 class Pseudonyms:
     """The pseudonyms of one recording."""
 
     def __init__(self, *, underscore: bool = False) -> None:
-        """Know none yet; `underscore`: the api-version puts a `_` before names."""
+        """Start without pseudonyms; `underscore`: names have a `_` in this api-version."""
         self._underscore = underscore
         self._names: dict[str, str] = {}
         self._guids: dict[str, str] = {}
@@ -81,12 +81,12 @@ class Pseudonyms:
             "DurationInSeconds": lambda value: _plain(value, _NUMBER),
             **dict.fromkeys(_TOLD, _of_text(self._told)),
         }
-        """What becomes of the value of a member of an event; others are left out."""
+        """Conversions of the members of an event; other members are removed."""
 
     def __call__(self, outcome: Outcome) -> Outcome:
-        """Return an outcome that names nobody."""
+        """Return an outcome with pseudonyms."""
         if isinstance(outcome, Failed):
-            # What a system says of a failure has addresses and names of hosts.
+            # The error of the system contains addresses and host names.
             return Failed(failure=outcome.failure)
         body = self._body(outcome.body)
         return Answer(
@@ -133,14 +133,14 @@ class Pseudonyms:
         )
 
     def _document(self, members: Mapping[str, Any]) -> dict[str, object]:
-        """Return a document of known members only, in their order."""
+        """Return a document with known members only, in their order."""
         found: dict[str, object] = {}
         for key, value in members.items():
             if key == "DocumentIncarnation":
                 found[key] = _plain(value, _NUMBER)
             elif key == "Events" and isinstance(value, list):
                 events = cast("list[object]", value)
-                # Names first: a description may have one that comes later.
+                # Learn all names first: a description may contain a later one.
                 for event in events:
                     if isinstance(event, dict):
                         self._resources(cast("dict[str, Any]", event).get("Resources"))
@@ -174,14 +174,14 @@ class Pseudonyms:
         return self.name(name)
 
     def _guid(self, event_id: str) -> str:
-        # One id in two cases is one id. The pseudonym has no letters, so no case.
+        # IDs ignore case. The pseudonym has no letters, so it has no case.
         return _numbered(
             self._guids, event_id.upper(), "00000000-0000-4000-8000-{:012d}".format
         )
 
     def _described(self, text: str) -> str:
         for name in sorted(self._names, key=len, reverse=True):
-            # Also names that are no word: `a b`.
+            # Names that are not words, such as `a b`, need a separate replacement.
             if not _WORD.fullmatch(name):
                 text = text.replace(name, self._names[name])
         text = _GUID.sub(lambda found: self._guid(found[0]), text)
@@ -206,23 +206,23 @@ _TELLING = frozenset(
         *(each.value for each in EventSource),
     }
 )
-"""What says what happens, and names nobody."""
+"""Values that are kept."""
 
 _MADE_WORDS = frozenset(str(number) for number in range(1_000))
-"""Short numbers: seconds, minutes, how many."""
+"""Short numbers such as seconds, minutes and counts."""
 
 
 _TOLD = ("EventStatus", "EventType", "EventSource", "ResourceType")
-"""Members whose values say what happens."""
+"""Members whose standard values are kept."""
 
 
 def _of_text(keep: Callable[[str], str]) -> Callable[[object], object]:
-    """Return what keeps texts in its way, and of other values only what is harmless."""
+    """Return a conversion that applies `keep` to texts, and `_plain` to other values."""
     return lambda value: keep(value) if isinstance(value, str) else _plain(value)
 
 
 def _plain(value: object, form: re.Pattern[str] | None = None) -> object:
-    """Return a value that can name nobody, or "" in its place."""
+    """Return a harmless value, or "" in its place."""
     if isinstance(value, str):
         return value if form is not None and form.fullmatch(value) else ""
     if isinstance(value, int) and not isinstance(value, bool) and form is not _NUMBER:
@@ -231,7 +231,7 @@ def _plain(value: object, form: re.Pattern[str] | None = None) -> object:
 
 
 def _numbered(known: dict[str, str], original: str, name: Callable[[int], str]) -> str:
-    """Return the pseudonym of an original: the next number for a new one."""
+    """Return the pseudonym of an original; a new original gets the next number."""
     pseudonym = known.get(original)
     if pseudonym is None:
         pseudonym = name(len(known) + 1)

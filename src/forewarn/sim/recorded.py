@@ -1,7 +1,7 @@
-"""What a recording says, made into what an endpoint serves.
+"""Convert a recording to answers of an endpoint.
 
-Bytes in, bytes out: dates that are brought to the present, and documents of older
-api-versions made of a recorded one. Everything else stays as it was recorded.
+Dates are moved to the present, and documents of older api-versions are made from recorded
+ones. All other bytes stay as recorded. Recorded failures are played as faults.
 """
 
 import json
@@ -23,10 +23,10 @@ from forewarn.sim.faults.player import FaultPlan, Player
 from forewarn.sim.recording import Answer, Failed, Failure
 
 NO_TAG = "\n"
-"""The tag of an answer that had none: no header can name it, so none is matched."""
+"""The tag of an answer without a tag: no header can contain it, so nothing matches."""
 
 _NOT_BEFORE = re.compile(rb'(?<!\\)("NotBefore"\s*:\s*")([^"\\]{1,64})(")')
-"""The member as JSON writes it; inside a string its quotes would be escaped."""
+"""The member in JSON. Inside a string, its quotes would be escaped."""
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.\d+)?(Z|\+00:00|)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,32 +34,31 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redating:
-    """Brings dates of then to now.
+    """A conversion of recorded dates to the present.
 
-    A date keeps its distance from the start, divided by the speed as everything
-    else is: so NotBefore is, by a client's own clock, when the recording comes
-    to it.
+    A date keeps its distance from the start, divided by the speed. So NotBefore in the
+    clock of a client is the moment when the replay reaches it.
     """
 
     then: Micros
-    """When the recording began."""
+    """The start of the recording."""
     now: Micros
-    """When the replay began."""
+    """The start of the replay."""
     speed: float = 1.0
 
     def instant(self, instant: Micros) -> Micros:
-        """Return when an instant of the recording is now."""
+        """Return the present instant of a recorded instant."""
         return self.now + round((instant - self.then) / self.speed)
 
     def answer(self, answer: Answer) -> Answer:
-        """Return an answer whose NotBefore are of now; other bytes stay."""
+        """Return an answer with NotBefore in the present; other bytes do not change."""
         body = _NOT_BEFORE.sub(
             lambda found: found[1] + self._date(found[2]) + found[3], answer.body
         )
         return answer if body == answer.body else replace(answer, body=body)
 
     def _date(self, written: bytes) -> bytes:
-        """Return a date in the form in which it was written, or what is no date."""
+        """Return a date in its original form; text that is not a date does not change."""
         try:
             text = written.decode("ascii")
             iso = _ISO.fullmatch(text)
@@ -78,12 +77,12 @@ class Redating:
 
 
 class RecordedDocument(PreparedDocument):
-    """A recorded 200 in the place of a document that is rendered."""
+    """A recorded answer with 200, instead of a rendered document."""
 
     __slots__ = ("_recorded", "_version")
 
     def __init__(self, number: int, recorded: Answer, *, version: ApiVersion) -> None:
-        """Be the `number`th document of a recording that was made with `version`."""
+        """Create the document `number` of a recording with the api-version `version`."""
         super().__init__(number, ())
         self._recorded = recorded
         self._version = version
@@ -100,7 +99,7 @@ class RecordedDocument(PreparedDocument):
         ).response()
 
     def answer(self, version: ApiVersion) -> Response:
-        """Return the answer as it was recorded, or as an older version has it."""
+        """Return the recorded answer, or its form in an older version."""
         answer = self._answers[version.order]
         if answer is None:
             answer = self._answers[version.order] = self._render(version)
@@ -112,7 +111,7 @@ class RecordedDocument(PreparedDocument):
             return answers.error(
                 HTTPStatus.BAD_REQUEST,
                 f"Bad request. This was recorded with api-version {self._version.name}, "
-                "which says less than the one asked for",
+                "which has less information than the requested one",
                 newest=tuple(reversed(known[-3:])),
             )
         if version is self._version:
@@ -122,7 +121,7 @@ class RecordedDocument(PreparedDocument):
 
 
 def as_older(body: bytes, version: ApiVersion) -> bytes:
-    """Return a document as an older version shows it; what is none stays."""
+    """Return a document in an older version; another body does not change."""
     document = _object(body)
     events = document.get("Events")
     if not isinstance(events, list):
@@ -173,7 +172,7 @@ _GARBAGE = Response(
 )
 
 _DOCUMENT_STATUSES = frozenset({HTTPStatus.OK, HTTPStatus.NOT_MODIFIED})
-"""What the endpoint says to who asks properly."""
+"""Statuses of the endpoint for valid requests."""
 
 _FAULTS: Mapping[Failure, Fault] = {
     Failure.REFUSED: Fault(kind="refuse", where=Where.ALL),
@@ -186,21 +185,21 @@ _STATUS = Fault(kind="replace")
 
 
 class RecordedFaults(Player):
-    """Plays what failed in a recording, after what somebody sets by hand."""
+    """A player of recorded failures. Faults that are set explicitly come first."""
 
     recorded: Answer | Failed | None = None
-    """What is answered now in the place of a document; None: nothing fails."""
+    """The current failure or error status; None: no failure."""
     on_first: Callable[[], None] | None = None
-    """Called by the next request, or new connection, before all is decided."""
+    """Called by the next request or connection, before it is handled."""
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nothing is set, and nothing fails by the recording."""
+        """Return whether there are no faults and no recorded failure."""
         is_free = self.recorded is None and self.on_first is None
         return is_free and super().is_idle
 
     def connect(self, vm: str) -> Fault | None:
-        """Return the fault that a new connection meets."""
+        """Return the fault of a new connection."""
         if self.on_first is not None:
             self.on_first()
         set_by_hand = super().connect(vm)
@@ -210,7 +209,7 @@ class RecordedFaults(Player):
         return set_by_hand
 
     def take(self, vm: str, request: Request) -> FaultPlan | None:
-        """Return what befalls a request; None: nothing."""
+        """Return the plan for a request, or None."""
         if self.on_first is not None:
             self.on_first()
         set_by_hand = super().take(vm, request)
@@ -224,7 +223,7 @@ class RecordedFaults(Player):
         if request.method == "GET" and Where.EVENTS.has(request.path):
             return FaultPlan(fault=_STATUS, in_full=True)
         if recorded.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            # A service that is down takes no approvals either.
+            # A service that is down does not take approvals either.
             return FaultPlan(fault=_STATUS, arrives=False)
         return None
 
@@ -235,7 +234,7 @@ class RecordedFaults(Player):
         plan: FaultPlan | None,
         genuine: Response | None,
     ) -> Response | None:
-        """Return what is sent; see Interceptor.answer."""
+        """Return the answer to send; see `Interceptor.answer`."""
         recorded = self.recorded
         if plan is not None and plan.fault is _FAULTS[Failure.STRANGE]:
             return _GARBAGE
@@ -246,6 +245,6 @@ class RecordedFaults(Player):
         ):
             return super().answer(vm, request, plan, genuine)
         if genuine is not None and genuine.status not in _DOCUMENT_STATUSES:
-            # Who asks wrongly is told so.
+            # An invalid request gets its refusal.
             return genuine
         return recorded.response()

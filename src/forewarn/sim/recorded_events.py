@@ -1,8 +1,8 @@
-"""The events that a recording shows, as it shows them, and who approved which.
+"""The events of a recording as it shows them, with the approvals of clients.
 
-A recording goes on as it was, whatever clients do. What they did is noted here, by the
-rules of the wire: an approval counts while the event is shown as Scheduled (clause 3.2).
-Values in, values out; time is an argument.
+Clients cannot change a recording. Their approvals are stored here, by the rules of the
+protocol: an approval counts while the event is shown as Scheduled (clause 3.2). Time is an
+argument.
 """
 
 from collections.abc import Sequence
@@ -26,16 +26,16 @@ _TYPES = {each.value: each for each in EventType}
 
 
 class RecordedEvents:
-    """What has been shown so far. One instance is one time through a recording."""
+    """The events so far, for one replay of a recording."""
 
     def __init__(self, version: ApiVersion) -> None:
-        """Know no event of a recording that was made with `version`."""
+        """Start without events, for a recording with the api-version `version`."""
         self._version = version
         self._events: dict[str, Event] = {}
         self._known: set[str] = set()
 
     def take(self, body: bytes, *, at: Micros) -> None:
-        """Take the document that is shown from `at` on; what is none changes nothing."""
+        """Process the document that is shown from `at` on; other bodies are ignored."""
         try:
             reading = decode(body, underscored=self._version.underscore)
         except UnreadableError:
@@ -44,7 +44,7 @@ class RecordedEvents:
         self._known |= shown.keys()
         for event_id, notice in shown.items():
             event = self._events.get(event_id) or _new(notice, at=at)
-            # A type that nobody knows yet has no place in what is judged.
+            # An event of an unknown type cannot be judged.
             if event is not None:
                 self._events[event_id] = _as_shown(event, notice, at=at)
         for event_id, event in self._events.items():
@@ -52,7 +52,7 @@ class RecordedEvents:
                 self._events[event_id] = _removed(event, at=at)
 
     def approve(self, vm: str, event_ids: Sequence[str], *, at: Micros) -> str | None:
-        """Note an approval of a VM; return why it is refused, or None (3.3)."""
+        """Store an approval of a VM; return the reason of a refusal, or None (3.3)."""
         for event_id in event_ids:
             if event_id not in self._known:
                 return f"EventId {event_id} is not in this VM's document"
@@ -65,17 +65,17 @@ class RecordedEvents:
         return None
 
     def find(self, event_id: str) -> Event | None:
-        """Return an event by its id in upper case, also one that is gone."""
+        """Return an event by its ID in upper case, even if it was removed."""
         return self._events.get(event_id)
 
     @property
     def all(self) -> Sequence[Event]:
-        """Return every event so far, in the order in which they were first shown."""
+        """Return all events so far, in the order of their first appearance."""
         return [*self._events.values()]
 
     @property
     def live(self) -> Sequence[Event]:
-        """Return the events that the present document shows, the oldest first."""
+        """Return the events of the current document, the oldest first."""
         return [event for event in self._events.values() if event.is_live]
 
 
@@ -101,7 +101,7 @@ def _new(notice: Notice, *, at: Micros) -> Event | None:
 
 
 def _as_shown(event: Event, notice: Notice, *, at: Micros) -> Event:
-    """Return an event as its notice has it now."""
+    """Return an event with the values of its notice."""
     has_started = notice.has_started
     return replace(
         event,
@@ -109,7 +109,7 @@ def _as_shown(event: Event, notice: Notice, *, at: Micros) -> Event:
         resources=tuple(
             Resource(vm=name, name=name, fault_domain=0) for name in notice.resources
         ),
-        # One that has started shows none (2.7).
+        # A started event has no NotBefore (2.7).
         not_before=notice.not_before or event.not_before or cut_to_second(at),
         description=notice.description,
         duration_seconds=notice.duration_seconds,
@@ -120,9 +120,10 @@ def _as_shown(event: Event, notice: Notice, *, at: Micros) -> Event:
 
 
 def _removed(event: Event, *, at: Micros) -> Event:
-    """Return an event that the document shows no more.
+    """Return an event that is no longer in the document.
 
-    One that went before its NotBefore, and was never seen Started, was cancelled.
+    If it was removed before its NotBefore and was never shown as Started, it was
+    cancelled.
     """
     is_cancelled = not event.started_at and at < event.not_before
     return replace(

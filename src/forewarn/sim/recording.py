@@ -1,11 +1,11 @@
-"""A recording: what an endpoint answered to one VM over a time, as JSON Lines.
+"""A recording: the answers of an endpoint to one VM over time, as JSON Lines.
 
-The first line says what the file is. Each other line is a moment: a *different*
-answer or failure than before, a sign that it is still the same, or the end. Lines
-are independent, so a file that breaks off lacks only its last one.
+The first line describes the recording. Each other line is a moment: an answer or failure
+that *differs* from the previous one, a note that it is still the same, or the end. Lines
+are independent, so an interrupted file lacks only its last line.
 
-Values and their lines; `recording_reader` reads them back. Nothing here knows a
-file, a socket or what time it is.
+This module has the values and writes their lines. `recording_reader` reads them. It uses
+no file, socket or clock.
 """
 
 import base64
@@ -21,51 +21,51 @@ from forewarn.metadata.http import Response
 
 FORMAT = "forewarn recording"
 FORMAT_VERSION = 1
-"""Rises when an older reader would understand a line wrongly."""
+"""It rises when an older reader would misunderstand a line."""
 
 ANSWERS_REMEMBERED_MAX = 1_000
-"""Answers that a later line may refer to: an endpoint that flaps between a few is
-recorded in short lines. A document has some kilobytes."""
+"""Maximum number of answers that a later line can refer to, some kilobytes each. So an
+endpoint that alternates between a few answers is recorded in short lines."""
 
 BODY_REMEMBERED_MAX = 64 * 1024
-"""Bytes of such an answer's body, so that a hostile endpoint fills no memory."""
+"""Maximum body bytes of such an answer, so that a hostile endpoint cannot fill memory."""
 
 STATUS_MIN = 200
 STATUS_MAX = 599
-"""Final statuses of HTTP: what is beyond them is no answer."""
+"""Maximum final status in HTTP."""
 
 BODILESS = frozenset({204, 304})
-"""Statuses whose answers have no body, and no Content-Length."""
+"""Statuses of answers without a body and without Content-Length."""
 
 
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 class Failure(enum.Enum):
-    """How a poll can fail without an answer."""
+    """The ways in which a poll can fail without an answer."""
 
     REFUSED = "refused"
-    """Nobody listens there."""
+    """The connection was refused."""
     UNREACHABLE = "unreachable"
-    """No way leads there, or the name is not known."""
+    """The host is unreachable, or its name is unknown."""
     RESET = "reset"
     """The connection ended before the answer did."""
     TIMEOUT = "timeout"
-    """No whole answer came in time."""
+    """No complete answer was received in time."""
     STRANGE = "strange"
-    """What came is no answer of HTTP."""
+    """The received bytes are not an HTTP answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer, as far as it is recorded."""
+    """The recorded part of an answer."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
-    """Those of interest, in the order and the case in which they came."""
+    """The recorded headers, in their original order and case."""
     body: bytes
     reason: str = ""
-    """The words after the status; empty: the usual ones."""
+    """The text after the status; empty: the standard one."""
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header, or None."""
@@ -75,10 +75,10 @@ class Answer:
         return None
 
     def response(self) -> Response:
-        """Return it as it is served: equal in every byte to one of our own.
+        """Return the response to serve. For a recording of forewarn, all bytes are equal.
 
-        Content-Length tells the length of the body that is there, wherever it
-        stood; it is added where there was none.
+        Content-Length keeps its place and gets the length of the recorded body. If it is
+        missing, it is added.
         """
         lines = [f"HTTP/1.1 {self.status} {self.reason or usual_reason(self.status)}"]
         has_length = self.status in BODILESS
@@ -100,11 +100,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """A poll that got no answer."""
+    """A poll without an answer."""
 
     failure: Failure
     detail: str = ""
-    """What the system said of it."""
+    """The error of the system."""
 
 
 Outcome: TypeAlias = Answer | Failed
@@ -112,52 +112,52 @@ Outcome: TypeAlias = Answer | Failed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """When an outcome was seen that differs from the one before."""
+    """An outcome that differs from the previous one, with its time."""
 
     at: Micros
-    """Since the recording began, when the outcome was there."""
+    """Time from the start of the recording until the outcome."""
     outcome: Outcome
     took: Micros = 0
-    """From asking until then."""
+    """Time from the request until the outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a recording is of."""
+    """The description of a recording."""
 
     api_version: str
-    """With which the endpoint was asked."""
+    """The api-version of the requests."""
     started: Micros
-    """The instant from which moments are counted."""
+    """The start, from which moments are counted."""
     poll: Micros
-    """Between two polls: how exact the moments are."""
+    """The polling interval, which is the accuracy of moments."""
     endpoint: str = ""
-    """Empty where pseudonyms hide it."""
+    """The URL; empty if pseudonyms hide it."""
     vm: str = ""
-    """What the instance endpoint called the VM; empty: it did not say."""
+    """The name of the VM from the instance endpoint; empty: unknown."""
     tool: str = ""
     pseudonyms: bool = False
-    """Names and ids are not the original ones."""
+    """Whether names and IDs are pseudonyms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A whole recording."""
+    """A complete recording."""
 
     header: Header
     moments: tuple[Moment, ...]
     length: Micros
-    """From the start until the last line."""
+    """Time from the start until the last line."""
     polls: int
-    """How often the endpoint was asked."""
+    """Number of polls."""
     ended: str = ""
-    """Why it ended; empty: it broke off."""
+    """Why it ended; empty: it was interrupted."""
     is_torn: bool = False
-    """Its last line is not whole, and was left out."""
+    """Whether its last line is incomplete and was ignored."""
 
 
 def usual_reason(status: int) -> str:
-    """Return the words that HTTP has for a status, or none."""
+    """Return the standard text of a status, or an empty text."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:
@@ -165,7 +165,7 @@ def usual_reason(status: int) -> str:
 
 
 def told(outcome: Outcome) -> str:
-    """Return in a line, for a person, what came."""
+    """Return an outcome as a line of text."""
     if isinstance(outcome, Failed):
         return ": ".join(filter(None, (outcome.failure.value, outcome.detail)))
     if outcome.status != HTTPStatus.OK:
@@ -178,18 +178,18 @@ def told(outcome: Outcome) -> str:
             for event in cast("list[dict[str, Any]]", document["Events"])
         ]
     except (ValueError, LookupError, TypeError, RecursionError):
-        return f"200, which is no document: {len(outcome.body)} bytes"
+        return f"200, but not a document: {len(outcome.body)} bytes"
     return f"incarnation {incarnation}: {'; '.join(events) or 'no events'}"
 
 
 def is_value(text: str) -> bool:
-    """Tell whether HTTP allows a text as a header's value, or after a status."""
+    """Return whether HTTP allows a text as a header value, or after a status."""
     return _VALUE.fullmatch(text) is not None
 
 
 @dataclass(slots=True)
 class Writer:
-    """Makes the lines of one recording, each with its line feed."""
+    """A writer of the lines of one recording, each with a line feed."""
 
     _numbers: dict[Answer, int] = field(default_factory=dict[Answer, int])
     _last: int = 0
@@ -211,7 +211,7 @@ class Writer:
         )
 
     def moment(self, moment: Moment) -> str:
-        """Return the line of an outcome; one that was there before is referred to."""
+        """Return the line of an outcome; a known answer is only referred to."""
         members: dict[str, Any] = {"at": moment.at}
         if moment.took:
             members["took"] = moment.took
@@ -232,7 +232,7 @@ class Writer:
         return _line({**members, "answer": self._last, **_content(outcome)})
 
     def same(self, at: Micros, polls: int) -> str:
-        """Return the line that says: `polls` more, and all had the same outcome."""
+        """Return the line for `polls` more polls with the same outcome."""
         return _line({"at": at, "same": polls})
 
     def end(self, at: Micros, why: str) -> str:

@@ -1,7 +1,7 @@
-"""Reads a recording: bytes of a file in, a `Recording` or file, line and fault out.
+"""Read a recording: return a `Recording`, or raise an error with file and line.
 
-A last line that is not whole is left out, as a recorder that was killed may leave
-one. Members that are not known are passed over.
+An incomplete last line is ignored, because a killed recorder may leave one. Unknown
+members are ignored.
 """
 
 import base64
@@ -30,22 +30,22 @@ from forewarn.sim.recording import (
 )
 
 DETAIL_MAX = 1_000
-"""Characters of what a system says of a failure."""
+"""Maximum characters of a system error in a failure."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FAILURES = {failure.value: failure for failure in Failure}
 
 
 class RecordingError(ForewarnError):
-    """A file is no recording, or a line of it is wrong."""
+    """A file is not a recording, or has an invalid line."""
 
 
 class _LineError(Exception):
-    """What is wrong with one line, without its place."""
+    """A problem in one line, without its number."""
 
 
 def read_recording(data: bytes, *, name: str) -> Recording:
-    """Return the recording that a file called `name` holds; raises RecordingError."""
+    """Return the recording in the data of the file `name`; raises RecordingError."""
     lines = data.split(b"\n")
     while lines and not lines[-1].strip():
         del lines[-1]
@@ -75,18 +75,18 @@ def read_recording(data: bytes, *, name: str) -> Recording:
 
 
 class _UnreadableError(_LineError):
-    """The line is no JSON object: it may have been torn."""
+    """The line is not a JSON object: it may be incomplete."""
 
 
 def _wrong(name: str, line: int, sentence: str) -> RecordingError:
     return RecordingError(
         f"{name}:{line}: {sentence}",
-        hint="the page 'Recording format' has the form of a file",
+        hint="See the page 'Recording format'.",
     )
 
 
 class _Reader:
-    """What the lines so far have said."""
+    """The values of the lines so far."""
 
     def __init__(self) -> None:
         self.header: Header | None = None
@@ -98,7 +98,7 @@ class _Reader:
         self._answers: dict[int, Answer] = {}
 
     def take(self, line: bytes) -> None:
-        """Read one line more; raises _LineError."""
+        """Read the next line; raises _LineError."""
         members = _Members(line)
         if self.header is None:
             self.header = _header(members)
@@ -111,9 +111,7 @@ class _Reader:
         self.at = at
         if "same" in members:
             if not self.moments:
-                raise _LineError(
-                    "same: there is nothing yet that it could be the same as"
-                )
+                raise _LineError("same: there is no earlier outcome")
             self.polls += members.whole("same")
         elif "end" in members:
             self.ended = members.text("end") or "ended"
@@ -130,7 +128,7 @@ class _Reader:
             failure = _FAILURES.get(written)
             if failure is None:
                 known = ", ".join(_FAILURES)
-                raise _LineError(f"failure: {quoted(written)} is none of {known}")
+                raise _LineError(f"failure: {quoted(written)} is not one of {known}")
             detail = members.text("detail", default="")[:DETAIL_MAX]
             return Failed(failure=failure, detail=detail)
         if "again" in members:
@@ -140,7 +138,7 @@ class _Reader:
                 raise _LineError(f"again: there is no answer {number} above")
             return answer
         if "status" not in members:
-            raise _LineError("it has none of status, again, failure, same and end")
+            raise _LineError("status, again, failure, same or end is missing")
         answer = _answer(members)
         self._answers[members.whole("answer")] = answer
         return answer
@@ -148,15 +146,15 @@ class _Reader:
 
 def _header(members: "_Members") -> Header:
     if members.raw("format") != FORMAT:
-        raise _LineError(f"this is no recording: format is not {FORMAT!r}")
+        raise _LineError(f"this is not a recording: format is not {FORMAT!r}")
     version = members.whole("format_version")
     if version != FORMAT_VERSION:
         raise _LineError(
-            f"format_version: {version} is not {FORMAT_VERSION}, which this forewarn reads"
+            f"format_version: {version} is not supported, only {FORMAT_VERSION}"
         )
     api_version = members.text("api_version")
     if versions.parse(api_version) is None:
-        raise _LineError(f"api_version: {quoted(api_version)} is not known here")
+        raise _LineError(f"api_version: {quoted(api_version)} is unknown")
     try:
         started = parse_instant(members.text("started"))
         poll = parse_duration(members.text("poll"))
@@ -188,10 +186,12 @@ def _answer(members: "_Members") -> Answer:
             ):
                 headers.append((name, value))
             case _:
-                raise _LineError("headers: an entry is not a name and a value of HTTP")
+                raise _LineError(
+                    "headers: an entry is not a valid header name and value"
+                )
     reason = members.text("reason", default="")
     if not is_value(reason):
-        raise _LineError("reason: it has characters that a status line cannot have")
+        raise _LineError("reason: it has characters that a status line must not have")
     return Answer(
         status=status, headers=tuple(headers), body=_body(members), reason=reason
     )
@@ -206,11 +206,11 @@ def _body(members: "_Members") -> bytes:
     try:
         return members.text("text").encode("utf-8")
     except UnicodeEncodeError:
-        raise _LineError("text: it has half a character; use base64") from None
+        raise _LineError("text: it has half of a surrogate pair; use base64") from None
 
 
 class _Members:
-    """The members of one line, with what is wrong with them."""
+    """The members of one line, with checks."""
 
     def __init__(self, line: bytes) -> None:
         try:
@@ -240,7 +240,7 @@ class _Members:
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise _LineError(f"{key}: {_missing(key in self._members)} a whole number")
         if most is not None and value > most:
-            raise _LineError(f"{key}: it is longer than ten years")
+            raise _LineError(f"{key}: it must be at most ten years")
         return value
 
 

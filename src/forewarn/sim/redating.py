@@ -1,10 +1,10 @@
-"""A jump in a simulation that runs by the wall clock.
+"""Jumps in a simulation on the wall clock.
 
-NotBefore must stay true to the clocks of those who read it. So a jump of ten
-minutes leaves the clock alone and brings everything that is pending ten minutes
-nearer: operations, their events, the driver's work, the silence of views. Documents
-that show it change, and so their incarnation rises (clause 2.10).
-A pause is the same in the other direction: what waited is put off by its length.
+NotBefore must agree with the clocks of clients. So a jump of ten minutes does not change
+the clock. It brings everything pending ten minutes nearer: operations, their events, the
+driver's work, and the last-seen times of views. Documents that show a new NotBefore
+change, and their incarnation rises (clause 2.10). A pause is the opposite: everything
+pending is postponed by its length.
 """
 
 from collections import OrderedDict
@@ -19,26 +19,26 @@ from forewarn.store import kinds
 from forewarn.store.port import every
 
 ENDS_MAX = 10_000
-"""Maximum number of operations whose notices are remembered, some 200 bytes each. The
+"""Maximum number of operations whose notice ends are stored, some 200 bytes each. The
 notice of an older operation ends at its NotBefore."""
 
 
 class NoticeEnds:
     """The ends of notices by operation, before they are rounded up to NotBefore.
 
-    NotBefore is a whole second (clause 2.7), up to a second after the end of the notice.
-    Somebody who lets the length of a notice pass at once expects the notice to be over,
-    at whatever part of a second the order was given. It is memory of a simulation only.
+    NotBefore is a full second (clause 2.7), up to a second after the end of the notice. A
+    test that lets the length of a notice pass at once expects the notice to be over,
+    whatever the fraction of a second. These values exist in a simulation only.
     """
 
     def __init__(self) -> None:
-        """Know none."""
+        """Start without any."""
         self._ends: OrderedDict[str, Micros] = OrderedDict()
 
     def not_before(self, operation_id: str, ends: Micros) -> Micros:
-        """Return NotBefore for a notice that ends at `ends`, and remember the end.
+        """Return NotBefore for a notice that ends at `ends`, and store the end.
 
-        The first end stays for as long as NotBefore is the same.
+        The first end is kept while NotBefore is the same.
         """
         not_before = round_up_to_second(ends)
         known = self._ends.get(operation_id)
@@ -49,21 +49,21 @@ class NoticeEnds:
         return not_before
 
     def move(self, operation_id: str, ends: Micros) -> None:
-        """Remember that a notice ends at another instant."""
+        """Store a new end of a notice."""
         self._ends[operation_id] = ends
 
     def of(self, operation: Operation) -> Micros:
-        """Return the end of an operation's notice; NotBefore if no end is known."""
+        """Return the end of an operation's notice, or NotBefore if it is not stored."""
         ends = self._ends.get(operation.operation_id, operation.not_before)
         is_known = round_up_to_second(ends) == operation.not_before
         return ends if is_known else operation.not_before
 
 
 def bring_nearer(work: Work, by: Micros, ends: NoticeEnds) -> None:
-    """Bring everything that is pending nearer by `by`; a negative one puts it off.
+    """Bring everything pending nearer by `by`; a negative value postpones it.
 
-    `ends` has the ends of notices, and is changed as they are: NotBefore is rounded
-    anew from them, since a rest of a second would be lost in each jump.
+    `ends` has the ends of notices and is updated. NotBefore is rounded from them each
+    time, because rounding NotBefore again would lose a fraction of a second per jump.
     """
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS)):
         bring_operation_nearer(work, operation, by, ends=ends.of(operation))
@@ -76,16 +76,16 @@ def bring_nearer(work: Work, by: Micros, ends: NoticeEnds) -> None:
 def bring_operation_nearer(
     work: Work, operation: Operation, by: Micros, *, ends: Micros
 ) -> None:
-    """Bring one operation's next step nearer, and its events' NotBefore with it.
+    """Bring the next step of one operation and the NotBefore of its events nearer.
 
-    `ends` is the end of its notice. Nothing becomes due before this instant: what
-    should have been is due now.
+    `ends` is the end of its notice. Nothing becomes due in the past: it is due now
+    instead.
     """
     waits = operation.state in WAITING_STATES
     not_before = operation.not_before
     if waits:
         nearer = ends - by
-        # What is due now is due at a second that has begun, and need not wait for
+        # If it is due now, use the current full second, so that it does not wait for
         # the next one.
         not_before = (
             round_up_to_second(nearer)

@@ -1,8 +1,8 @@
-"""Serves a recording again: the same answers, at the same times or faster.
+"""Replay a recording: serve the same answers, at the same times or faster.
 
-It is the service's own endpoint and server, so the rules of the wire hold as ever;
-only the documents are the recorded ones, and what failed then fails now. Nothing
-that a client does changes what comes: approvals are answered and noted.
+It uses the endpoint and server of the service, so the rules of the protocol apply. The
+documents and failures are the recorded ones. Clients cannot change the course of a
+recording: approvals are only answered and stored.
 """
 
 import asyncio
@@ -38,21 +38,21 @@ from forewarn.sim.recording import Answer, Failed, Moment, Recording
 from forewarn.sim.recording_reader import RecordingError, read_recording
 
 FILE_BYTES_MAX = 256 << 20
-"""Of a recording: some weeks of a busy endpoint. All of it is held in memory."""
+"""Maximum size of a recording: some weeks of a busy endpoint. It is kept in memory."""
 
 SPEED_MAX = 1_000_000.0
-"""A year in half a minute."""
+"""Maximum speed: a year in half a minute."""
 
 SLEEP_SECONDS_MAX = 1.0
-"""How long the ticker sleeps at most: the machine's clock may be set."""
+"""Maximum sleep of the timer task, because the machine's clock may be set."""
 
 SLOW: Micros = SECOND
-"""A first answer that took longer was held back, and is held back again."""
+"""A first answer that took at least this long was delayed, and is delayed again."""
 
 _VIEW = "recording"
 
 _BLANK = Answer(status=HTTPStatus.OK, headers=(), body=b"")
-"""In the place of a document while there was none yet; nobody is shown it."""
+"""Stands for the document before the first one; no VM sees it."""
 
 
 def load(file: Path) -> Recording:
@@ -60,7 +60,7 @@ def load(file: Path) -> Recording:
     try:
         data = read_file(file, most=FILE_BYTES_MAX)
     except OSError as error:
-        part = "of a long recording, keep its first line and the part that you need"
+        part = "Keep the first line of the recording and the lines that you need."
         raise RecordingError(
             f"{file} cannot be read: {error.strerror}",
             hint=part if error.errno == errno.EFBIG else "",
@@ -69,14 +69,17 @@ def load(file: Path) -> Recording:
 
 
 def vm_names(recording: Recording, vms: int) -> list[str]:
-    """Return the names of VMs that are served: first the one that was recorded."""
+    """Return the names of the served VMs, starting with the recorded VM."""
     own = recording.header.vm
     others = [name for name in fleets.vm_names(vms + 1) if name != own]
     return [own, *others][:vms] if own else others[:vms]
 
 
 class Replay:
-    """One recording on sockets. It is made and used on a running loop."""
+    """A replay on sockets. It is created and used on a running loop.
+
+    It is also the gateway of its endpoint (`ControlGateway`), with nothing to decide.
+    """
 
     def __init__(
         self,
@@ -86,14 +89,14 @@ class Replay:
         speed: float = 1.0,
         exact: bool = False,
     ) -> None:
-        """Be ready; listen nowhere yet.
+        """Prepare the replay, without listening yet.
 
-        Time goes `speed` times as fast. Dates are brought to the present unless
-        the replay is `exact`, whose answers differ only in their Date header.
+        Time passes `speed` times as fast. Dates are moved to the present, unless the
+        replay is `exact`: then its answers differ only in their Date header.
         """
         assert 0 < speed <= SPEED_MAX, speed
         version = versions.parse(recording.header.api_version)
-        assert version is not None, "the reader takes known versions only"
+        assert version is not None, "the reader accepts only known versions"
         self.recording = recording
         self.speed = speed
         self.exact = exact
@@ -101,21 +104,21 @@ class Replay:
         self._clock = clock or SystemClock()
         self._times = tuple(_times(recording.moments))
         first = recording.moments[0]
-        # Of a recording whose beginning was cut off, what is left begins at once.
+        # If the beginning of the recording was removed, the rest starts at once.
         self._offset = max(0, first.at - first.took)
         self._next = 0
         self._redating = self._begun()
         self._paused_at: Micros | None = None
         self._shown: Answer | None = None
-        """The document that is served, as it was recorded."""
+        """The current document, as recorded."""
         self.events = RecordedEvents(version)
-        """What has been shown so far, and approved."""
+        """The events so far, and their approvals."""
         self._documents = _Documents()
         self.endpoint = Endpoint(waits=Waits(), preparer=self._documents)
         self.journal = Journal()
-        """Every request that VMs have sent; approvals too."""
+        """All requests of VMs, including approvals."""
         self.vms: list[str] = []
-        """Those that are served, in the order in which they came."""
+        """The served VMs, in the order in which they were added."""
         self._asked: set[str] = set()
         self._began_at: Micros = 0
         self.journal.on_seen.append(self._note)
@@ -127,7 +130,7 @@ class Replay:
             journal=self.journal,
             inspector=Inspector(
                 route=lambda request: self.endpoint.route(request, signed=False),
-                # Without the VM's own name, nobody knows which events name it.
+                # Without the name of the VM, it is unknown which events name it.
                 event=lambda event_id: (
                     self.events.find(event_id) if recording.header.vm else None
                 ),
@@ -141,30 +144,30 @@ class Replay:
             interceptor=self.front,
         )
         self.ticker: asyncio.Task[None] | None = None
-        """Runs the timers, and ends with the recording; the last answer stays."""
+        """The timer task. It ends with the recording; the last answer stays."""
         self._alarm = asyncio.Event()
         self.on_moment: Callable[[Moment], None] = lambda _moment: None
-        """Told of each moment when it is served."""
+        """Called with each moment when it is served."""
         self.on_begin: Callable[[], None] = lambda: None
-        """Told when the recording begins."""
-        self.start_after: Micros = 0  # how much longer the first answer stands
+        """Called when the recording starts."""
+        self.start_after: Micros = 0  # extra time of the first answer
 
     async def open(self, vm: str, *, host: str = "127.0.0.1", port: int = 0) -> Address:
-        """Listen for a VM; return where. Raises OSError. All VMs are served alike."""
+        """Listen for a VM; return the address. All VMs get equal answers. Raises OSError."""
         self.add(vm)
         return await self.server.serve_guest(vm, host, port)
 
     def add(self, vm: str) -> None:
-        """Know a VM."""
+        """Add a VM."""
         self.vms.append(vm)
         guest = Guest(vm=vm, view_id=_VIEW, vm_id=vm, addresses=(), listen="")
         self.endpoint.publish(Publication(guests=(guest,)))
 
     def start(self, *, wait_seconds: float | None = 0.0) -> None:
-        """Begin the recording, and have it go on by itself.
+        """Start the timer task, which runs the recording.
 
-        It begins with the first request of any VM, or when the wait is over; None is
-        as long as it takes.
+        The recording starts with the first request of any VM, or after the wait. None
+        means an unlimited wait.
         """
         if wait_seconds == 0:
             self.begin()
@@ -174,11 +177,11 @@ class Replay:
         self.ticker = loop.create_task(self._tick(wait_seconds))
 
     def await_first(self) -> None:
-        """Begin with the first request of any VM; `settle` goes on."""
+        """Start with the first request of any VM; `settle` continues."""
         self.faults.on_first = self.begin
 
     def begin(self) -> None:
-        """Begin the recording now, or anew; `settle` goes on."""
+        """Start or restart the recording now; `settle` continues."""
         self._redating = self._begun()
         if self._paused_at is not None:
             self._paused_at = self.now
@@ -197,7 +200,7 @@ class Replay:
         self.on_begin()
 
     async def stop(self, *, grace_seconds: float = 0.0) -> None:
-        """Stop serving; requests under way have the grace."""
+        """Stop serving, after a grace period for current requests."""
         if self.ticker is not None:
             self.ticker.cancel()
             await asyncio.wait([self.ticker])
@@ -205,14 +208,14 @@ class Replay:
 
     @property
     def has_begun(self) -> bool:
-        """Tell whether it waits for no first request."""
+        """Return whether the recording has started."""
         return self.faults.on_first is None and self._next > 0
 
     @property
     def asked(self) -> Collection[str]:
-        """Return the VMs that were answered with their events since it began."""
+        """Return the VMs that were answered with their events since the start."""
         for vm in self.vms:
-            # A poll that repeats the one before is noted by the journal alone.
+            # Only the journal has a poll that repeats the previous one.
             latest = self.journal.latest(vm)
             if latest is not None and latest.at >= self._began_at:
                 self._note(latest)
@@ -220,23 +223,23 @@ class Replay:
 
     @property
     def now(self) -> Micros:
-        """Return the present instant."""
+        """Return the current instant."""
         return self._clock.now()
 
     @property
     def elapsed(self) -> Micros:
-        """Return how much of the recording has passed."""
+        """Return the elapsed time of the recording."""
         now = self.now if self._paused_at is None else self._paused_at
         return self._offset + round((now - self._redating.now) * self.speed)
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the end of the recording has come."""
+        """Return whether the recording has ended."""
         return self.elapsed >= self.recording.length
 
     @property
     def next_at(self) -> Micros | None:
-        """Return when the next moment, or the end, comes; None: all is over."""
+        """Return the time of the next moment or of the end; None: it has ended."""
         if self.is_over:
             return None
         due = self.recording.length
@@ -245,9 +248,9 @@ class Replay:
         return self.now + math.ceil((due - self.elapsed) / self.speed)
 
     def leap(self, by: Micros) -> None:
-        """Let `by` pass at once; it begins the recording, if nobody has asked yet.
+        """Let `by` pass at once. If the recording has not started, start it.
 
-        On the machine's clock, moments come nearer by it, and NotBefore with them.
+        On the machine's clock, moments and NotBefore come nearer by it.
         """
         if not self.has_begun:
             self.begin()
@@ -259,26 +262,26 @@ class Replay:
         self._alarm.set()
 
     def pause(self) -> None:
-        """Have nothing new come until `resume`."""
+        """Pause the recording until `resume`."""
         if self._paused_at is None:
             self._paused_at = self.now
 
     def resume(self) -> None:
-        """Go on: what is to come is put off by as long as the pause took."""
+        """Continue, and postpone all moments by the length of the pause."""
         if self._paused_at is not None:
             paused, self._paused_at = self._paused_at, None
             self._put_off(self.now - paused)
             self._alarm.set()
 
     def _put_off(self, by: Micros) -> None:
-        """Have everything come later by `by`, and tell the present NotBefore anew."""
+        """Postpone everything by `by`, and serve the current document with a new NotBefore."""
         self._redating = replace(self._redating, now=self._redating.now + by)
         if self._shown is not None and by:
             self._show(self._shown, at=self.now)
             self.server.wake()
 
     def settle(self) -> None:
-        """Serve what the present instant has."""
+        """Serve the moment of the current instant."""
         elapsed = self.elapsed
         has_news = False
         while self._next < len(self._times) and (
@@ -310,7 +313,7 @@ class Replay:
                 then = self.recording.header.started + moment.at
                 ready_at = self._redating.instant(then)
             self._shown = outcome
-            # Several may come together after a leap, each at its own time.
+            # After a jump, several moments can come together, each with its own time.
             at = self._redating.instant(self.recording.header.started + moment.at)
             self._show(outcome, at=min(at, self.now), ready_at=ready_at)
 
@@ -341,21 +344,21 @@ class Replay:
             )
         )
 
-    # As the gateway of the endpoint: there is nothing to decide (ControlGateway)
+    # The gateway of the endpoint
 
     async def enable(self, vm: str) -> None:
-        """Do nothing: a recording is always enabled."""
+        """Do nothing: events are always enabled."""
 
     async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
-        """Accept what was shown; it changes nothing that comes (clause 3.2)."""
+        """Accept approvals of events that were shown; nothing else changes (clause 3.2)."""
         return self.events.approve(vm, event_ids, at=self.now)
 
     async def instance(self, vm: str) -> InstanceFacts | None:
-        """Return little more than its name, by which it finds itself in Resources."""
+        """Return little more than the name, by which a client finds itself in Resources."""
         return _facts(vm)
 
     async def own_events(self, vm: str) -> OwnEvents | None:  # noqa: ARG002
-        """Return None, as above."""
+        """Return None: a recording has no event details."""
         return None
 
     async def _tick(self, wait_seconds: float | None) -> None:
@@ -369,14 +372,14 @@ class Replay:
             self.settle()
 
     async def _sleep(self, seconds: float | None) -> None:
-        """Sleep, at most until somebody turns the time; None: until then."""
+        """Sleep until the time is changed, at most for `seconds`; None: no limit."""
         self._alarm.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._alarm.wait(), seconds)
 
 
 class _Documents(Preparer):
-    """Gives the endpoint recorded documents by their number."""
+    """A source of recorded documents for the endpoint, by their number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -384,15 +387,17 @@ class _Documents(Preparer):
         self._count = 0
 
     def put(self, answer: Answer, *, version: versions.ApiVersion) -> int:
-        """Keep what is served next; return its number."""
+        """Store the next document; return its number."""
         self._count += 1
         self._last = RecordedDocument(self._count, answer, version=version)
         return self._count
 
     def prepare(self, snapshot: ViewSnapshot) -> PreparedDocument:
-        """Return the document that `snapshot` is about."""
-        assert self._last is not None, "it was put before it was published"
-        assert self._last.incarnation == snapshot.incarnation, "one at a time"
+        """Return the document of `snapshot`."""
+        assert self._last is not None, "`put` is called before the publication"
+        assert self._last.incarnation == snapshot.incarnation, (
+            "only the latest document is kept"
+        )
         return self._last
 
 
@@ -403,7 +408,7 @@ def _facts(vm: str) -> InstanceFacts | None:
             name="the VM",
         )
     except FleetFileError:
-        # A name that no VM of a fleet can have.
+        # The name is not valid for a VM of a fleet.
         return None
     return InstanceFacts(
         vm=fleet.vms[vm],
@@ -413,10 +418,9 @@ def _facts(vm: str) -> InstanceFacts | None:
 
 
 def _times(moments: Sequence[Moment]) -> list[Micros]:
-    """Return from when each moment is served.
+    """Return the time from which each moment is served.
 
-    A failure began when the request was sent that met it; an answer was there when
-    it came.
+    A failure starts with the request that met it. An answer starts when it was received.
     """
     times: list[Micros] = []
     last = 0

@@ -1,8 +1,8 @@
-"""What is demanded of the clients of a recording, and what was found of them.
+"""Demands on the clients of a replay, and their findings.
 
-A recording says nothing of what a client should do, so no more is demanded by itself
-than that somebody asked: what nobody asked has tested nothing. Whoever wants more
-demands approvals. Values in, findings out.
+A recording does not say what a client should do. So by default the only demand is that a
+client asks, because a replay without a client tests nothing. Approvals can be demanded in
+addition.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,26 +25,26 @@ from forewarn.sim.scenario.verdicts import (
 )
 
 ID_TOLD = 8
-"""Characters of an EventId: the first group, which people tell them apart by."""
+"""Shown characters of an EventId: the first group, which is enough to identify it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What clients of a recording are judged by, at one instant."""
+    """The facts by which clients of a replay are judged, at one instant."""
 
     recording: Recording
     events: Sequence[Event]
-    """Those that were shown, in the order in which they came."""
+    """The events so far, in order."""
     vms: Sequence[str]
-    """Those that are served; the first one is the one that was recorded."""
+    """The served VMs; the first one is the recorded one."""
     asked: Collection[str]
-    """Those that were answered with their events."""
+    """The VMs that were answered with their events."""
     is_over: bool
-    """Nothing more comes, so it must be decided."""
+    """The recording has ended, so everything must be decided."""
 
 
 def findings(facts: Facts, expected: Expected) -> list[Finding]:
-    """Return what is decided of the clients; what is open is left out."""
+    """Return the findings about clients, without undecided ones."""
     if expected is Expected.NONE:
         return []
     first = facts.vms[0]
@@ -62,7 +62,7 @@ def findings(facts: Facts, expected: Expected) -> list[Finding]:
 
 
 def _approvals(facts: Facts, vm: str) -> list[Finding]:
-    # Without the VM's own name, nobody knows which events name it.
+    # Without the name of the VM, it is unknown which events name it.
     is_known = bool(facts.recording.header.vm)
     events = [
         event
@@ -80,7 +80,7 @@ def _approvals(facts: Facts, vm: str) -> list[Finding]:
     if not events:
         sentence = f"the recording shows no event that {vm} could approve"
     elif all(each.outcome is Outcome.SKIPPED for each in found):
-        # Else a recording that ends too early would pass whatever clients do.
+        # Otherwise a recording that ends too early would always pass.
         told = ", ".join(map(_told, events))
         sentence = (
             f"no event could be judged: {told} {'was' if len(events) == 1 else 'were'} "
@@ -100,15 +100,15 @@ def _approval(event: Event, vm: str, *, is_over: bool) -> Verdict | None:
         sentence = f"{told} was still Scheduled at the end of the recording"
         return skipped(sentence) if is_over else None
     ended = event.started_at or event.removed_at
-    what = "Started" if event.started_at else "gone"
+    what = "Started" if event.started_at else "removed"
     return bad(
-        f"{vm} did not approve {told} in the {length(ended - event.created)} until the "
-        f"recording shows it {what}"
+        f"{vm} did not approve {told} in the {length(ended - event.created)} before it "
+        f"was {what}"
     )
 
 
 def _was_scheduled(event: Event) -> bool:
-    """Tell whether there was a time in which an approval counted."""
+    """Return whether there was time for an approval."""
     return not event.started_at or event.started_at > event.created
 
 
@@ -126,9 +126,9 @@ def judge(
     is_over: bool,
     cut: str = "",
 ) -> Result:
-    """Return what was found of the clients of a replay, as of a scenario.
+    """Return the result of a replay, in the form of a scenario.
 
-    `cut`: why it had to end before its end, which is an error.
+    `cut`: why the replay ended early, which is an error.
     """
     facts = Facts(
         recording=replay.recording,
@@ -143,7 +143,7 @@ def judge(
     if not found:
         why = "nothing is expected of clients"
         if expected is not Expected.NONE:
-            why = "the recording was cut short"
+            why = "the recording was interrupted"
         found = [skipped(f"not judged: {why}").about("clients")]
     return Result(
         scenario=Scenario(name=name, file=file, description="", steps=()),

@@ -1,8 +1,7 @@
-"""The simulator's own routes on the operator API: the clock, events by hand, faults.
+"""Routes that the simulator adds to the operator API: clock, events, VMs, faults, journal.
 
-Everything else that can be ordered or seen is ordered and seen at the service's own
-routes, beside these. Each order is one step of the stage, on its loop; nothing here
-decides anything.
+The routes of the service are available too. Each request is one call of the simulated
+server, on its event loop. Nothing is decided here.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,36 +30,36 @@ from forewarn.sim.vms import NewVm, in_order
 from forewarn.store.port import Reader
 
 TERMINATE_NOTICE = 5 * MINUTE
-"""Of a Terminate by hand whose scope says none: the least that can be set (5.7)."""
+"""Notice of an injected Terminate if the scope has none: the minimum (5.7)."""
 
 
 class Simulated(Protocol):
-    """What the routes need: a simulator."""
+    """The interface of a simulator that the routes need."""
 
     @property
     def stage(self) -> SimServer:
-        """Return the present stage."""
+        """Return the current simulated server."""
         ...
 
     def addresses(self) -> Mapping[str, Address]:
-        """Return where each VM is served."""
+        """Return the address of each VM."""
         ...
 
     async def add_vm(self, new: NewVm, *, who: Who) -> Address:
-        """Add a VM to the fleet; return where it is served."""
+        """Add a VM to the fleet; return its address."""
         ...
 
     async def remove_vm(self, name: str, *, who: Who) -> None:
-        """Take a VM out of the fleet."""
+        """Remove a VM from the fleet."""
         ...
 
     async def reset(self) -> None:
-        """Begin again as at the start."""
+        """Restart from the initial state."""
         ...
 
 
 def router(simulator: Simulated) -> APIRouter:
-    """Return the routes that ask and order `simulator`."""
+    """Return the routes for `simulator`."""
     sim = APIRouter(prefix="/sim", tags=["simulator"])
     _clock(sim, simulator)
     _events(sim, simulator)
@@ -70,7 +69,7 @@ def router(simulator: Simulated) -> APIRouter:
 
     @sim.post("/reset", responses=documented(bodies.VmsShape, 400))
     async def reset(body: bodies.Reset, gateway: Desk) -> Response:
-        """Begin again as at the start: fleet, addresses and faults; nothing is kept."""
+        """Restart with the initial fleet, addresses and faults. Nothing else is kept."""
         _ = body, gateway
         await simulator.reset()
         return answer(await _vm_list(simulator))
@@ -81,15 +80,15 @@ def router(simulator: Simulated) -> APIRouter:
 def _clock(sim: APIRouter, simulator: Simulated) -> None:
     @sim.get("/clock", responses=documented(bodies.ClockShape))
     async def clock() -> Response:
-        """Tell the time, whether it stands, and when the next timer goes off."""
+        """Return the time, whether the clock is paused, and the next timer."""
         return answer(_clock_report(simulator.stage))
 
     @sim.post("/clock", responses=documented(bodies.ClockShape, 400))
     async def turn(body: bodies.Clock) -> Response:
-        """Stand still, go on, go to the next timer, or let time pass at once.
+        """Pause, resume, go to the next timer, or let time pass at once.
 
-        The clock stays the machine's: a jump brings everything that is pending
-        nearer, NotBefore too, so that it stays true to the clocks of its readers.
+        A jump does not change the machine's clock. It brings everything pending nearer,
+        including NotBefore, which therefore agrees with the clocks of clients.
         """
         stage, by = simulator.stage, body.length()
         turns: Mapping[str, Callable[[], object]] = {
@@ -119,10 +118,10 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
         responses=documented(shapes.RequestShape, 400, 404, 409, status=201),
     )
     async def stage_event(body: bodies.Event, gateway: Desk) -> Response:
-        """Publish an event by hand, also one that the rules of notice forbid.
+        """Publish an event, even if the rules of notice forbid it.
 
-        It is approved, started and ended as any other. VMs on several hosts or of
-        several scopes make an operation, and an event, for each.
+        It is approved, started and ended like any other event. VMs on several hosts or
+        in several scopes get one operation and one event for each.
         """
         stage = simulator.stage
         notice = await gateway.read(
@@ -142,9 +141,9 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
         responses=documented(shapes.OperationShape, 400, 404, 409),
     )
     async def move(name: str, body: bodies.Move, gateway: Desk) -> Response:
-        """Have an operation go on to a state now, or as far as the guard lets it.
+        """Advance an operation to a state now, or as far as the guard allows.
 
-        An event's id means the operation behind it.
+        The ID of an event selects the operation behind it.
         """
         operation = await gateway.read(lambda reader: _operation_of(reader, name))
         simulator.stage.move(operation, bodies.STOPS[body.to])
@@ -158,14 +157,15 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
 
     @sim.get("/approvals", responses=documented(bodies.ApprovalsShape))
     async def approvals() -> Response:
-        """Tell whose approvals are kept back."""
+        """List the VMs whose approvals are withheld."""
         return answer(_approvals(simulator.stage, ()))
 
     @sim.post("/approvals", responses=documented(bodies.ApprovalsShape, 400, 404))
     async def hold(body: bodies.Approvals, gateway: Desk) -> Response:
-        """Keep back what VMs approve, or let it go.
+        """Withhold the approvals of VMs, or release them.
 
-        A VM is answered as ever and cannot tell; nothing follows before the release.
+        A VM gets the usual answer and cannot see the difference. Nothing starts before
+        the release.
         """
         stage = simulator.stage
         await gateway.read(lambda reader: [_there(reader, vm) for vm in body.vms])
@@ -194,8 +194,8 @@ def _operation_of(reader: Reader, name: str) -> str:
         return event.operation
     if reader.get(Operation, name) is None:
         raise NotFoundError(
-            f"there is no operation or event {name!r}",
-            hint="`forewarn operations --all` lists them",
+            f"operation or event {name!r} does not exist",
+            hint="Run `forewarn operations --all` to list the operations.",
         )
     return name
 
@@ -204,15 +204,15 @@ def _there(reader: Reader, vm: str) -> None:
     found = reader.get(Vm, vm)
     if found is None or found.state is VmState.DELETED:
         raise NotFoundError(
-            f"there is no vm {vm!r}",
-            hint="names are case-sensitive; `forewarn sim vm list` lists them",
+            f"VM {vm!r} does not exist",
+            hint="Run `forewarn sim vm list` to list the VMs; names are case-sensitive.",
         )
 
 
 def _vms(sim: APIRouter, simulator: Simulated) -> None:
     @sim.get("/vms", responses=documented(bodies.VmsShape))
     async def vms() -> Response:
-        """List the VMs with the address that each is served at."""
+        """List the VMs with their addresses."""
         return answer(await _vm_list(simulator))
 
     @sim.post(
@@ -221,7 +221,7 @@ def _vms(sim: APIRouter, simulator: Simulated) -> None:
         responses=documented(bodies.VmShape, 400, 409, status=201),
     )
     async def add(body: bodies.Vm, actor: Actor) -> Response:
-        """Add a VM to the fleet, at an address of its own."""
+        """Add a VM to the fleet, with a new address."""
         await simulator.add_vm(body.new(), who=Who(actor=actor, reason=body.reason))
         listed = await _vm_list(simulator)
         [report] = [each for each in listed["vms"] if each["vm"] == body.name]
@@ -229,7 +229,7 @@ def _vms(sim: APIRouter, simulator: Simulated) -> None:
 
     @sim.delete("/vms/{name}", responses=documented(bodies.VmsShape, 404, 409))
     async def remove(name: str, actor: Actor) -> Response:
-        """Take a VM out of the fleet; it leaves its events, and its address goes."""
+        """Remove a VM, its events and its address."""
         await simulator.remove_vm(name, who=Who(actor=actor))
         return answer(await _vm_list(simulator))
 
@@ -255,12 +255,12 @@ async def _vm_list(simulator: Simulated) -> dict[str, Any]:
 def _faults(sim: APIRouter, simulator: Simulated) -> None:
     @sim.get("/faults", responses=documented(bodies.FaultsShape))
     async def faults() -> Response:
-        """List the faults that are set, in the order in which they are asked."""
+        """List the faults, in the order in which they are applied."""
         return answer(_fault_list(simulator.stage))
 
     @sim.post("/faults", responses=documented(bodies.FaultsShape, 400, 404, 409))
     async def set_faults(body: bodies.Faults, gateway: Desk) -> Response:
-        """Have answers go wrong from now on, after what is set already."""
+        """Add faults, after those that are set already."""
         await gateway.read(lambda reader: [_there(reader, vm) for vm in body.vms])
         stage = simulator.stage
         try:
@@ -271,7 +271,7 @@ def _faults(sim: APIRouter, simulator: Simulated) -> None:
 
     @sim.post("/faults/clear", responses=documented(bodies.FaultsShape, 400, 404))
     async def clear(body: bodies.ClearFaults) -> Response:
-        """Have answers be good again."""
+        """Clear faults."""
         stage = simulator.stage
         for vm in body.vms or [""]:
             stage.faults.clear(vm)
@@ -298,7 +298,7 @@ def _journal(sim: APIRouter, simulator: Simulated) -> None:
     async def journal(
         query: Annotated[bodies.JournalQuery, Query()], gateway: Desk
     ) -> Response:
-        """List the requests that were seen, the oldest first, with their answers."""
+        """List the requests in the journal, the oldest first, with their answers."""
         kept = simulator.stage.journal
         found = kept.find(
             vm=query.vm or None,
@@ -308,7 +308,7 @@ def _journal(sim: APIRouter, simulator: Simulated) -> None:
             deviating=query.deviating,
         )
         if query.vm and not found and not query.after:
-            # One that has left may have asked before.
+            # A VM that was removed may have sent requests before.
             await gateway.read(lambda reader: _there(reader, query.vm))
         page = found[: query.limit]
         rest = page[-1].number if len(found) > query.limit else kept.last

@@ -1,9 +1,9 @@
-"""A stage: an engine that VMs reach through sockets, on one event loop.
+"""A simulated server: an engine that VMs reach through sockets, on one event loop.
 
-Every VM has a listener of its own, so a program finds "its" VM by the address that
-it is given. The clock is the machine's, and then timers run by themselves; or it is
-virtual, and then time passes when `advance` says so. Many stages share one loop;
-nothing is global. A stage prints nothing and reads no settings.
+Each VM has its own listener, so its address identifies it. With the machine's clock,
+timers run by themselves. With a virtual clock, time passes only when `advance` is
+called. Many servers can share one loop, and there is no global state. A server prints
+nothing and reads no settings.
 """
 
 import asyncio
@@ -41,65 +41,65 @@ from forewarn.store import kinds
 T = TypeVar("T")
 
 LEAPS_MAX = 10_000
-"""Leaps of the machine's clock that are remembered: no test makes as many between an
-event and its approval."""
+"""Maximum number of remembered jumps on the machine's clock: more than any test makes
+between an event and its approval."""
 
 TICK_SECONDS_MAX = 1.0
-"""How long the ticker sleeps at most: the machine's clock may be set."""
+"""Maximum sleep of the timer task, because the machine's clock may be set."""
 
 HOST = "127.0.0.1"
-"""Where VMs are served unless somebody says otherwise: nobody else reaches it."""
+"""Default address of VMs; other machines cannot reach it."""
 
 SIMULATOR = Who(actor=service_part("simulator"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floors:
-    """The shortest times that a speed makes of longer ones; 0: it divides them all.
+    """Minimum times after division by the speed; 0: no minimum.
 
     A client that polls once a second is correct, and no speed makes it faster. A virtual
-    clock waits for its clients, so it needs no floors, and a service divides exactly.
+    clock waits for its clients, so it needs no minimums, and a service divides exactly.
     """
 
     notice: Micros = 0
-    """Of a notice, from the order to NotBefore."""
+    """Minimum notice, from the request to NotBefore."""
     impact: Micros = 0
-    """Of an impact, during which an event is shown as Started."""
+    """Minimum impact, during which an event is shown as Started."""
 
     def lengthen(self) -> Micros:
-        """Return by how much the two may make one operation longer at most."""
+        """Return the maximum time by which the minimums extend one operation."""
         return self.notice + self.impact
 
 
 NONE = Floors()
 
 CLIENTS = Floors(notice=5 * SECOND, impact=2 * SECOND)
-"""What a client that polls once a second can meet. Notice: 1 s until a poll shows the
-event, 3 s to prepare, and 1 s for the answer to a poll and the approval to arrive.
-Impact: at least one poll falls into it, also if the one before was late by a second."""
+"""Minimum times for a client that polls once a second. Notice: 1 s until a poll shows the
+event, 3 s to prepare, and 1 s for a poll and the approval. Impact: long enough for one
+poll, even if the previous poll was a second late."""
 
 
 class Actor(Protocol):
-    """Who lives on a virtual clock: a client, or a scenario."""
+    """A client or scenario on a virtual clock."""
 
     def next_at(self) -> Micros | None:
-        """Return when it wants to act; None: when something has happened."""
+        """Return when it wants to act; None: only after a change."""
         ...
 
     def act(self) -> None:
-        """Do what is to be done now."""
+        """Act now, if something is due."""
         ...
 
 
 class SimServer:
-    """An engine on sockets. It is made and used on a running loop."""
+    """An engine on sockets. It is created and used on a running loop."""
 
     def __init__(
         self, engine: Engine, driver: SimulatedDriver, *, floors: Floors = NONE
     ) -> None:
-        """Serve `engine`, whose driver is `driver`; listen nowhere yet.
+        """Serve `engine`, whose driver is `driver`, without listening yet.
 
-        `floors` bounded what the speed divided in both of them.
+        `floors` are the minimum times of both.
         """
         self.engine = engine
         self.driver = driver
@@ -107,11 +107,11 @@ class SimServer:
         self.withheld = Withheld()
         self.watchers = Watchers()
         self.journal = Journal()
-        """Every request that VMs have sent."""
+        """Every request of the VMs."""
         self.faults = Player(
             now=lambda: self.reckoned, vms=engine.endpoint.directory.by_vm.keys()
         )
-        """What goes wrong between them and the endpoint."""
+        """The faults between VMs and the endpoint."""
         self.front = Front(
             faults=self.faults,
             journal=self.journal,
@@ -139,30 +139,30 @@ class SimServer:
         self._paused_at: Micros | None = None
         self._leapt: Micros = 0
         self._leaps: deque[tuple[Micros, Micros]] = deque(maxlen=LEAPS_MAX)
-        """When time was let pass on the machine's clock, and by how much."""
+        """Instants and lengths of the jumps on the machine's clock."""
         self._alarm = asyncio.Event()
         self.ticker: asyncio.Task[None] | None = None
-        """What runs the timers: before `end`, it ends only by a fault of ours."""
+        """The timer task. Before `end`, it ends only because of a bug in forewarn."""
         self.actors: list[Actor] = []
-        """They act whenever time passes by order."""
+        """They act after each advance of the clock."""
         self.publications = 0
-        """How often documents were published: no event begins or ends without."""
+        """Number of publications. Every start and end of an event is published."""
         self.on_publish: Callable[[Publication], None] = lambda _publication: None
-        """Told of every publication after it is served: a live view, a recorder."""
+        """Called with every publication after it is served: a live view, a recorder."""
 
     # Listening
 
     async def open(self, vm: str, *, host: str = HOST, port: int = 0) -> Address:
-        """Listen for a VM; return where. Raises OSError."""
+        """Listen for a VM; return the address. Raises OSError."""
         return await self.server.serve_guest(vm, host, port)
 
     def begin(self) -> None:
-        """Have timers run by themselves: for the machine's clock."""
-        assert not isinstance(self.engine.clock, VirtualClock), "time is turned by hand"
+        """Start the timer task, on the machine's clock."""
+        assert not isinstance(self.engine.clock, VirtualClock), "the clock is virtual"
         self.ticker = asyncio.get_running_loop().create_task(self._tick())
 
     async def end(self, *, grace_seconds: float = 0.0) -> None:
-        """Stop serving; requests under way have the grace."""
+        """Stop serving, after a grace period for current requests."""
         if self.ticker is not None:
             self.ticker.cancel()
             await asyncio.wait([self.ticker])
@@ -173,51 +173,51 @@ class SimServer:
     # Time
 
     def wake(self) -> None:
-        """Look at timers and held answers now: something has changed."""
+        """Recheck timers and delayed answers after a change."""
         self._alarm.set()
         self.server.wake()
 
     @property
     def is_paused(self) -> bool:
-        """Tell whether model time stands still by order."""
+        """Return whether model time is paused."""
         return self._paused_at is not None
 
     @property
     def reckoned(self) -> Micros:
-        """Return the present instant with all jumps and pauses reckoned in.
+        """Return the current instant, corrected by all jumps and pauses.
 
-        What counts time from a beginning counts by this: NotBefore never does.
+        Durations since a start are measured with this instant; NotBefore is not.
         """
         paused = self._paused_at
         return (self.engine.now if paused is None else paused) + self._leapt
 
     def leapt(self, begin: Micros, end: Micros) -> Micros:
-        """Return how much time was let pass between two instants of the engine.
+        """Return the total length of the jumps between two instants of the engine.
 
-        A virtual clock has it in its instants; the machine's has not.
+        It is 0 on a virtual clock, whose instants include the jumps.
         """
         return sum(by for at, by in self._leaps if begin < at <= end)
 
     def pause(self) -> None:
-        """Have nothing fall due until `resume`; requests are answered as ever."""
+        """Fire no timers until `resume`. Requests are still answered."""
         if self._paused_at is None:
             self._paused_at = self.engine.now
 
     def resume(self) -> None:
-        """Go on: what is pending is put off by as long as the pause took."""
+        """Continue, and postpone everything pending by the length of the pause."""
         if self._paused_at is not None:
             paused, self._paused_at = self._paused_at, None
             self._bring_nearer(paused - self.engine.now)
 
     def advance(self, by: Micros) -> None:
-        """Let `by` pass at once: what takes as long as that, or less, is over then.
+        """Let the duration `by` pass at once.
 
-        On a virtual clock it passes. On the machine's, everything that is pending
-        comes nearer by it, timer by timer, in the order in which it would have come.
+        A virtual clock advances by it. On the machine's clock, everything pending comes
+        nearer by it, and the timers fire in their order.
 
-        A notice that is over has its NotBefore up to a second later. Nobody waits for
-        that rest of a second: a virtual clock passes it in addition to `by`, and on
-        the machine's clock NotBefore comes nearer by it.
+        When a notice ends, its NotBefore may be up to a second later. This rest is
+        skipped: a virtual clock advances by it in addition to `by`, and on the machine's
+        clock NotBefore comes nearer by it.
         """
         self._pass(0)
         self._act()
@@ -234,14 +234,14 @@ class SimServer:
         self.wake()
 
     def turn(self, by: Micros) -> None:
-        """Let exactly `by` pass on a virtual clock, whatever ends meanwhile."""
-        assert isinstance(self.engine, World), "the machine's clock goes by itself"
+        """Let exactly `by` pass on a virtual clock."""
+        assert isinstance(self.engine, World), "the clock is not virtual"
         self.engine.advance(by)
         self._act()
         self.wake()
 
     def _pass(self, by: Micros) -> None:
-        """Let `by` pass, and what remains until the NotBefore of ended notices."""
+        """Let `by` pass, and the rest until the NotBefore of ended notices."""
         engine = self.engine
         if not isinstance(engine, World):
             if by:
@@ -255,13 +255,13 @@ class SimServer:
             engine.advance_to(second)
 
     def _next_end(self) -> Micros | None:
-        """Return when the next timer ends, a notice at its end and not at NotBefore."""
+        """Return when the next timer fires. A notice counts at its end, not at NotBefore."""
         due = self.engine.plane.next_due()
         ends = [] if due is None else self._notice_ends(round_up_to_second(due))
         return min(self._instants(due, *ends), default=None)
 
     def _instants(self, *due: Micros | None) -> list[Micros]:
-        """Return those that there are of some instants and those of actors."""
+        """Return the given instants and those of actors, without None."""
         wanted = [*due, *(actor.next_at() for actor in self.actors)]
         return [at for at in wanted if at is not None]
 
@@ -270,7 +270,7 @@ class SimServer:
             actor.act()
 
     def _notice_ends(self, until: Micros) -> list[Micros]:
-        """Return the ends of the notices whose NotBefore is at or before `until`."""
+        """Return the ends of notices whose NotBefore is at or before `until`."""
         due = self.engine.read(
             lambda reader: reader.due(kinds.OPERATIONS_DUE, until, limit=ENDS_MAX)
         )
@@ -281,7 +281,7 @@ class SimServer:
         ]
 
     def step(self) -> Micros:
-        """Jump to the next timer; return how far it was, 0 where there is none."""
+        """Jump to the next timer; return the distance, or 0 if there is no timer."""
         due = min(self._instants(self.engine.plane.next_due()), default=None)
         if due is None:
             return 0
@@ -301,14 +301,14 @@ class SimServer:
     # Events
 
     def stage(self, wanted: Staged) -> Request:
-        """Publish an event by hand; see `staged`."""
+        """Publish an event; see `staged.stage`."""
         return self._order(lambda work: staged.stage(work, wanted))
 
     def move(self, operation_id: str, stop: Stop) -> Operation:
-        """Have an operation go on to `stop` now; see `staged.move`.
+        """Advance an operation to `stop` now; see `staged.move`.
 
-        Where the guard holds it, it goes as far as it may: the operation that is
-        returned tells how far.
+        If the guard holds the operation, it advances as far as allowed. The returned
+        operation shows its state.
         """
         engine = self.engine
         moved = self._order(lambda work: staged.move(work, operation_id, stop))
@@ -325,18 +325,18 @@ class SimServer:
         return moved
 
     def release(self, vm: str) -> list[str]:
-        """Let go what was withheld of a VM; return the refusals."""
+        """Release the withheld approvals of a VM; return the refusals."""
         approvals = self.withheld.release(vm)
         engine = self.engine
         refusals = engine.plane.approve(approvals, now=engine.now) if approvals else ()
         self.wake()
         return [refusal for refusal in refusals if refusal is not None]
 
-    # Inside
+    # Helpers
 
     def _operation(self, operation_id: str) -> Operation:
         found = self.engine.read(lambda reader: reader.get(Operation, operation_id))
-        assert found is not None, "operations of a simulation are kept"
+        assert found is not None, "a simulation keeps its operations"
         return found
 
     def _order(self, decide: Callable[[Work], T]) -> T:
@@ -367,4 +367,4 @@ class SimServer:
 
 
 _FAR: Micros = 1 << 60
-"""More than any time that a driver takes: its work is over at once."""
+"""Longer than any work of a driver, so that its work ends at once."""

@@ -1,9 +1,9 @@
-"""A simulator: a stage on the machine's clock, its addresses, and the operator API.
+"""A simulator: a simulated server on the machine's clock, addresses, and an operator API.
 
-It begins again as often as it is told, with the same fleet or another one, and the
-n-th VM is always at the same address. A VM that joins the fleet in whatever way gets an
-address; one that was deleted keeps it, as it may come back. Nothing is global, nothing
-is printed: whoever runs it subscribes to what it hears.
+A simulator can restart any number of times, with the same fleet or another one, and the
+n-th VM always has the same address. Every VM that joins the fleet gets an address. A
+deleted VM keeps its address, because a VM of this name may be added again. There is no
+global state and no output: the caller subscribes to the callbacks.
 """
 
 import asyncio
@@ -32,35 +32,38 @@ from forewarn.sim.sim_server import SimServer
 from forewarn.sim.vms import NewVm
 
 SPEED = 60.0
-"""Unless somebody says otherwise: a quarter of an hour's notice is a quarter of a
-minute's, and a reboot takes a second."""
+"""Default speed: a notice of 15 minutes takes 15 seconds, and a reboot one second."""
 
 RETENTION = "1h"
-"""What has ended is kept for so long, that a simulation may run for ever."""
+"""How long ended operations are kept, so that memory stays bounded."""
 
 
 def usual_setup(vms: int | None = None, *, speed: float = SPEED) -> Setup:
-    """Return the fleet of a simulation that names none, at this speed."""
+    """Return the setup of a simulation with the default fleet, at this speed."""
     return Setup(fleet=fleets.fleet_text(vms or fleets.VMS), speed=speed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How a world begins."""
+    """The initial state of a world: fleet, settings, profile and faults.
+
+    The reader of the service's settings reads them, so a simulation accepts the same
+    values as `forewarn serve`.
+    """
 
     setup: Setup = field(default_factory=usual_setup)
-    """Its settings have their way before the profile's."""
+    """Its settings override those of the profile."""
     profile: Profile = Profile.LENIENT
     faults: tuple[Playbook, ...] = ()
-    """What is wrong with answers from the beginning."""
+    """Faults of answers from the start."""
     first: tuple[str, ...] = ()
-    """VMs that are at the first addresses, in this order; the others follow."""
+    """VMs at the first addresses, in this order; the other VMs follow."""
 
     def staged(self, clock: Clock) -> SimServer:
-        """Return a stage that begins so; it listens nowhere, and nothing runs yet.
+        """Return a simulated server in this state. It does not listen or run yet.
 
-        Raises SettingsError, FleetFileError, RefusedError, and FaultFileError where
-        a fault names no VM.
+        Raises SettingsError, FleetFileError, RefusedError, and FaultFileError if a
+        fault names an unknown VM.
         """
         setup = self.setup
         settings = {
@@ -74,27 +77,27 @@ class Terms:
 
 
 GRACE_SECONDS = 0.5
-"""For requests under way when a world ends: they take milliseconds, but for those
-that a fault holds up."""
+"""Grace period for current requests when a world ends. They take milliseconds, unless a
+fault delays them."""
 
-_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - to know it, not to bind
-"""Who listens there has the port at every address of the machine."""
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+"""A listener at one of these has the port at every address of the machine."""
 
 
 class Simulator:
-    """One simulated world after the other, at the same addresses.
+    """A sequence of simulated worlds at the same addresses.
 
-    It is made, used and stopped on one event loop.
+    It is created, used and stopped on one event loop.
     """
 
     def __init__(self, terms: Terms, addresses: Addresses, *, places: int = 0) -> None:
-        """Be ready to begin; raises SettingsError, FleetFileError, RefusedError.
+        """Prepare the first world; raises SettingsError, FleetFileError, RefusedError.
 
-        As many addresses as `places` says are bound at the start, for later worlds
-        that have more VMs.
+        At least `places` addresses are bound at the start, for later worlds with more
+        VMs.
         """
         self.terms = terms
-        """How the present world began, and `reset` begins again."""
+        """The initial state of the current world, which `reset` restores."""
         self._addresses = addresses
         self._clock = SystemClock()
         self._positions = Positions(
@@ -104,34 +107,34 @@ class Simulator:
         )
         self._places = places
         self._told: dict[str, Address] = {}
-        """Where each VM of this world was told to be."""
+        """The reported address of each VM of this world."""
         self._changing = asyncio.Lock()
         self._has_news = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._admin: AdminServer | None = None
         self._app: Any = None
         self.on_publish: list[Callable[[Publication], None]] = []
-        """Told of every publication after it is served."""
+        """Called with every publication after it is served."""
         self.on_stage: list[Callable[[SimServer], None]] = []
-        """Told of each new stage before anything is served from it."""
+        """Called with each new simulated server before it serves requests."""
         self.on_served: list[Callable[[str, Address], None]] = []
-        """Told where a VM is served: each one of a new world, and each that joins; and
-        which positions of a new world have no VM (`places.is_vacant`)."""
+        """Called with the name and address of each VM of a new world, of each VM that joins,
+        and of each position of a new world without a VM (`is_vacant`)."""
         self.playing = ""
-        """The scenarios that are played now, by name."""
+        """The names of the running scenarios."""
         self.stage = self._staged(terms)
 
-    # Beginning and ending
+    # Start and stop
 
     async def start(self) -> None:
-        """Listen for VMs and operators; raises StartError, and nothing is left."""
+        """Listen for VMs and operators; raises StartError after cleaning up."""
         try:
             front = self.stage.front
             front.is_starting = True
             wanted = await self._reserve(self.stage, self.terms)
             names = self._positions.begin(wanted)
             await asyncio.sleep(0)
-            # Who has connected meanwhile has come to a position, and not to its VM.
+            # Connections from the meantime belong to a position, not yet to its VM.
             server = self.stage.server
             server.hand_over(server, names)
             _raise_first(await self._serve())
@@ -144,7 +147,7 @@ class Simulator:
         self._keeper = asyncio.create_task(self._keep())
 
     async def stop(self) -> None:
-        """End everything; may be called at any time."""
+        """Stop everything. Can be called at any time."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
@@ -156,22 +159,22 @@ class Simulator:
         await self.stage.end(grace_seconds=GRACE_SECONDS)
 
     async def reset(self) -> None:
-        """Begin again as at the start: same fleet, same addresses, nothing else.
+        """Restart with the initial fleet and the same addresses.
 
-        Raises RefusedError in the middle of a scenario, whose world it is.
+        Raises RefusedError while a scenario runs.
         """
         if self.playing:
             raise RefusedError(
-                f"{self.playing} is being played",
-                hint="wait for its end, or end the simulation and start it anew",
+                f"the scenario {self.playing} is running",
+                hint="Wait for its end, or stop the simulation and start it again.",
             )
         await self.begin_with(self.terms)
 
     async def begin_with(self, terms: Terms) -> None:
-        """Begin anew with other terms; the n-th VM is where the n-th was before.
+        """Start a new world; the n-th VM has the address of the n-th VM before.
 
-        Raises SettingsError, FleetFileError, RefusedError, and StartError where there
-        is no address for another VM: then nothing is changed.
+        Raises SettingsError, FleetFileError, RefusedError, and StartError if there is
+        no address for another VM. Then nothing is changed.
         """
         async with self._changing:
             stage = self._staged(terms)
@@ -181,11 +184,11 @@ class Simulator:
                 await stage.end()
                 raise
             old, self.terms, self.stage = self.stage, terms, stage
-            # Who connects from now on reaches the new world.
+            # New connections reach the new world from now on.
             names = self._positions.begin(wanted)
             old.on_publish = lambda _publication: None
             failed = await self._serve()
-            # So that the old server knows of a connection that was just taken.
+            # The old server must know a connection that was just accepted.
             await asyncio.sleep(0)
             old.server.hand_over(stage.server, names)
             await old.end(grace_seconds=GRACE_SECONDS)
@@ -198,7 +201,7 @@ class Simulator:
         return stage
 
     async def _reserve(self, stage: SimServer, terms: Terms) -> list[str]:
-        """Have a position for each VM that needs one; return those VMs in order.
+        """Bind a position for each VM that needs one; return these VMs in order.
 
         Raises StartError, RefusedError.
         """
@@ -210,7 +213,7 @@ class Simulator:
         return wanted
 
     async def _serve(self) -> dict[str, ForewarnError]:
-        """Serve the present world; return why some of its VMs are not served."""
+        """Serve the current world; return the errors of VMs that are not served."""
         stage = self.stage
         if self._app is not None:
             self._app.state.gateway = stage.gateway
@@ -249,19 +252,19 @@ class Simulator:
                     raise not_there(at, error, way="--admin") from error
                 port += 1
 
-    # What it is
+    # State
 
     @property
     def admin_address(self) -> Address | None:
-        """Return where operators are served; None: nowhere."""
+        """Return the address of the operator API, or None."""
         return self._admin.listener.address if self._admin is not None else None
 
     def addresses(self) -> Mapping[str, Address]:
-        """Return where each VM is served."""
+        """Return the address of each VM."""
         return self._positions.addresses()
 
     async def wait_broken(self) -> BaseException:
-        """Return what ended the timers, should that ever happen."""
+        """Wait until the timers fail, which is a bug in forewarn; return the exception."""
         while True:
             stage = self.stage
             ticker = stage.ticker
@@ -273,19 +276,19 @@ class Simulator:
             async with self._changing:
                 pass
 
-    # VMs that come and go
+    # Adding and removing VMs
 
     async def add_vm(self, new: NewVm, *, who: Who) -> Address:
-        """Add a VM to the fleet; return where it is served.
+        """Add a VM to the fleet; return its address.
 
-        Raises RefusedError, BadRequestError, and StartError where nothing can listen:
-        then it was not added.
+        Raises RefusedError, BadRequestError, and StartError if its address cannot be
+        bound. Then the VM was not added.
         """
         name = new.name
         async with self._changing:
             was_there = self._positions.has(name)
             try:
-                # It listens before it is there, so that none is there that cannot.
+                # Listen before adding the VM, so that every VM in the fleet is reachable.
                 await self._positions.place(name)
                 await self.stage.gateway.order(who, lambda work: vms.add(work, new))
             except ForewarnError:
@@ -297,13 +300,13 @@ class Simulator:
         return self.addresses()[name]
 
     async def remove_vm(self, name: str, *, who: Who) -> None:
-        """Take a VM out of the fleet, and its listener away; raises NotFoundError."""
+        """Remove a VM and its listener; raises NotFoundError."""
         async with self._changing:
             await self.stage.gateway.order(who, lambda work: vms.remove(work, name))
             await self._listen()
 
     async def settled(self) -> None:
-        """Return when every VM that the fleet has now was given its address."""
+        """Wait until every VM of the current fleet has its address."""
         while self._has_news.is_set() or self._changing.locked():
             async with self._changing:
                 pass
@@ -321,19 +324,19 @@ class Simulator:
             told(publication)
 
     async def _keep(self) -> None:
-        """Follow a fleet that others change: by a file, by a verb."""
+        """Follow changes of the fleet by files and verbs."""
         while True:
             await self._has_news.wait()
             async with self._changing:
-                # Whoever changed the fleet has been answered already: the list of
-                # VMs shows which of them has no address.
+                # The caller who changed the fleet already has an answer: the list of
+                # VMs shows the VMs without an address.
                 with contextlib.suppress(ForewarnError):
                     await self._listen()
 
     async def _listen(self) -> dict[str, ForewarnError]:
-        """Serve each VM of the fleet; return why some are not served.
+        """Serve each VM of the fleet; return the errors of VMs that are not served.
 
-        Tell where each is that was elsewhere before, or nowhere.
+        Report each new or changed address.
         """
         self._has_news.clear()
         wanted = await self.stage.gateway.read(vms.listeners)
@@ -349,7 +352,7 @@ class Simulator:
             told(name, address)
 
     def _is_ours(self, address: Address) -> bool:
-        """Tell whether operators are served at an address, or are to be."""
+        """Return whether an address is that of the operator API, now or later."""
         wanted = None if self._addresses.admin_may_move else self._addresses.admin
         ours = self.admin_address or wanted
         if ours is None or not ours[1] or address[1] != ours[1]:
@@ -358,6 +361,6 @@ class Simulator:
 
 
 def _raise_first(failed: Mapping[str, ForewarnError]) -> None:
-    """Raise why the first of these VMs is not served, if there is one."""
+    """Raise the error of the first VM that is not served, if there is one."""
     for why in failed.values():
         raise why

@@ -1,10 +1,10 @@
-"""Events that somebody stages by hand: any type, for the VMs that are named.
+"""Inject events of any type for given VMs.
 
-An operator's verbs keep the rules of notice; who tests a program also wants what
-the rules forbid but the world has shown: notice shorter than documented, a Freeze
-that is first seen Started, a Reboot with a duration. A staged event is admitted,
-approved, started and ended by the same decisions as any other; only what it says
-of itself is free. Moving it on is an input to them, never a write beside them.
+The verbs of operators follow the rules of notice. Testers also need events that the
+rules forbid but real platforms have shown: a notice shorter than documented, a Freeze
+that is first seen as Started, a Reboot with a duration. An injected event is admitted,
+approved, started and ended by the same decisions as any other event. Only its visible
+values are free. Moving it is an input to these decisions and never a separate write.
 """
 
 import enum
@@ -43,28 +43,28 @@ VERBS: Mapping[tuple[EventType, EventSource], tuple[Verb, Action]] = {
     (EventType.PREEMPT, EventSource.PLATFORM): (Verb.EVICT, Action.DELETE),
     (EventType.TERMINATE, EventSource.USER): (Verb.TERMINATE, Action.DELETE),
 }
-"""What is behind an event of a type and source; no others exist (table 5.9)."""
+"""The verb and action behind each event type and source (table 5.9)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """An event as somebody wants it."""
+    """The values of an injected event."""
 
     event_type: EventType
     vms: tuple[str, ...]
     source: EventSource
     notice: Micros
-    """From now until NotBefore; 0: Started at once."""
+    """Time until NotBefore; 0: Started at once."""
     duration_seconds: int | None = None
     description: str | None = None
     migrates: bool = False
-    """A Freeze is a live migration: the VMs end on other hosts, where there is room."""
+    """A Freeze is a live migration: the VMs move to other hosts with capacity."""
     routine: bool = False
-    """The fault-domain guard may hold it, as it may hold an operator's maintenance."""
+    """The fault-domain guard may hold the event, like an operator's maintenance."""
 
 
 class Stop(enum.Enum):
-    """Where a staged event may be moved to."""
+    """The state to which an operation can be moved."""
 
     STARTED = "Started"
     RECOVERING = "Recovering"
@@ -74,24 +74,24 @@ class Stop(enum.Enum):
 
 
 def stage(work: Work, wanted: Staged) -> Request:
-    """Order the event: one operation, and so one event, for each host and scope.
+    """Inject an event: one operation and one event for each host and scope.
 
-    Refused: no VM, one twice or unknown; a type that its source never has; a live
-    migration that is no Freeze.
+    Refuses no VM, repeated or unknown VMs, a type that never comes from the source, and a
+    live migration that is not a Freeze.
     """
     check_targets(wanted.vms, "vm")
     kind = VERBS.get((wanted.event_type, wanted.source))
     if kind is None:
         raise RefusedError(
             f"a {wanted.event_type.value} never comes from {wanted.source.value}",
-            hint="table 5.9 of the page 'Protocol' lists what there is",
+            hint="See table 5.9 of the page 'Protocol' for valid combinations.",
         )
     verb, action = kind
     if wanted.migrates:
         if action is not Action.FREEZE:
             raise RefusedError(
-                f"a {wanted.event_type.value} is no live migration",
-                hint="only a Freeze is: leave the migration out",
+                f"a {wanted.event_type.value} cannot be a live migration",
+                hint="Use a Freeze, or remove the migration.",
             )
         action = Action.LIVE_MIGRATE
     groups: dict[tuple[str, str], list[Vm]] = {}
@@ -99,12 +99,12 @@ def stage(work: Work, wanted: Staged) -> Request:
         vm = work.vm(name)
         if not admission.is_announced(verb, work.scope(vm.scope), vm):
             raise RefusedError(
-                f"vm {name} is told of no {wanted.event_type.value}",
-                hint=f"set terminate_notice of scope {vm.scope}",
+                f"VM {name} is not notified of a {wanted.event_type.value}",
+                hint=f"Set `terminate_notice` of scope {vm.scope}.",
             )
         groups.setdefault((vm.host, vm.scope), []).append(vm)
     request = admission.open_request(work, verb)
-    # Without notice it is due at a second that has begun: it starts at once.
+    # Without notice, NotBefore is the current full second, so it starts at once.
     not_before = work.now + (wanted.notice or -(work.now % SECOND))
     drafts = [
         _draft(wanted, verb, action, vms, not_before=not_before)
@@ -142,10 +142,10 @@ def _draft(
 
 
 def move(work: Work, name: str, stop: Stop) -> Operation:
-    """Have an operation go on to `stop` now: what it waits for is due at once.
+    """Advance an operation to `stop` now: everything it waits for becomes due.
 
-    The driver's work is hastened by the caller, who holds the driver. Refused:
-    backwards, past the end, or a cancel after Started.
+    The caller, who has the driver, shortens the driver's work. Refuses a move backwards,
+    a move of an ended operation, and a cancel after Started.
     """
     operation = work.operation(name)
     if stop is Stop.CANCELLED:
@@ -153,12 +153,13 @@ def move(work: Work, name: str, stop: Stop) -> Operation:
         return work.operation(name)
     if stop is Stop.STARTED and operation.state not in WAITING_STATES:
         raise RefusedError(
-            f"{name} is {operation.state.value}: it has started, and does not go back",
-            hint="stage another event",
+            f"{name} is {operation.state.value}: a started operation cannot go back",
+            hint="Publish another event with `forewarn sim event`.",
         )
     if operation.ended_at:
         raise RefusedError(
-            f"{name} is {operation.state.value} already", hint="stage another event"
+            f"{name} is already {operation.state.value}",
+            hint="Publish another event with `forewarn sim event`.",
         )
     work.lock_scopes(operation.scopes)
     far = max(operation.not_before, operation.due_at)
@@ -169,7 +170,7 @@ def move(work: Work, name: str, stop: Stop) -> Operation:
 
 
 def is_at(operation: Operation, stop: Stop) -> bool:
-    """Tell whether the operation has come to `stop`, or beyond."""
+    """Return whether the operation has reached `stop`, or a later state."""
     has_ended = bool(operation.ended_at)
     return {
         Stop.STARTED: operation.state not in WAITING_STATES,

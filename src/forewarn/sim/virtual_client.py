@@ -1,7 +1,7 @@
-"""The program in a VM on a virtual clock, without a socket.
+"""A client in a VM on a virtual clock, without a socket.
 
-What it asks is in the stage's journal, as the requests of programs on sockets are, so a
-scenario judges it as any other.
+The journal has its requests like those of programs on sockets, so a scenario can judge
+it like any other client.
 """
 
 import json
@@ -24,11 +24,11 @@ _GET = Request(
 
 
 class VirtualClient:
-    """The program in one VM."""
+    """The client in one VM."""
 
     def __init__(self, stage: SimServer, name: str) -> None:
-        """Run in the VM `name` of a stage whose clock is virtual."""
-        assert isinstance(stage.engine, World), "the clock is the machine's"
+        """Run in the VM `name` of a simulated server with a virtual clock."""
+        assert isinstance(stage.engine, World), "the clock is not virtual"
         self.name = name
         self._stage = stage
         self._world = stage.engine
@@ -37,7 +37,7 @@ class VirtualClient:
         )
 
     def get(self) -> Response:
-        """Ask for the document, and wait for the answer as long as it is held back."""
+        """Get the document; if the answer is delayed, advance the clock until it comes."""
         world, again = self._world, False
         while True:
             answer = world.endpoint.handle(
@@ -57,7 +57,7 @@ class VirtualClient:
                 world.plane.enable(self.name, now=world.now)
 
     def approve(self, *event_ids: str) -> str:
-        """Approve events; return why they were refused, or nothing."""
+        """Approve events; return the reason of a refusal, or an empty text."""
         approving = self._gateway.approve(self.name, list(event_ids))
         refusal = ""
         try:

@@ -1,7 +1,7 @@
-"""VMs that join and leave a simulated fleet, as changes of its file.
+"""Add and remove VMs of a simulated fleet, as changes of its file.
 
-What is, is written as a fleet file; a VM is put in or taken out; and the file is
-applied, as an operator would. So what is wrong is found where all fleets are read.
+The current fleet is written as a fleet file, a VM is added or removed, and the file is
+applied as an operator would apply it. So the reader of fleet files finds all problems.
 """
 
 from collections import Counter
@@ -25,66 +25,66 @@ from forewarn.store.port import Reader, every
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewVm:
-    """A VM that joins; what is empty is chosen."""
+    """A VM to add. Defaults are chosen for empty values."""
 
     name: str
     host: str = ""
-    """Empty: a new host of its own."""
+    """Empty: a new host."""
     scope: str = ""
-    """Empty: that of the fleet's first VM, or a standalone one in an empty fleet."""
+    """Empty: the scope of the first VM, or a standalone scope in an empty fleet."""
     standalone: bool = False
-    """In a scope of its own, whatever `scope` the others have."""
+    """Use a separate scope, and ignore `scope`."""
     fault_domain: int | None = None
-    """None: the one with the fewest VMs of the scope."""
+    """None: the fault domain with the fewest VMs of the scope."""
     spot: bool = False
 
 
 def in_order(reader: Reader) -> list[Vm]:
-    """Return every VM, also deleted ones, as people count: web_2 before web_10."""
+    """Return every VM, including deleted ones, in natural order: web_2 before web_10."""
     return sorted(every(reader, kinds.ALL_VMS), key=lambda vm: counted(vm.name))
 
 
 def fleet_now(reader: Reader) -> str:
-    """Return the fleet as it is, as a file has it."""
+    """Return the current fleet as a fleet file."""
     return fleet_text.write(_tables(reader))
 
 
 def listeners(reader: Reader) -> Mapping[str, str]:
-    """Return every VM, in order, with the listener that its file names."""
+    """Return every VM, in order, with the listener in its fleet file."""
     return {vm.name: vm.listen for vm in in_order(reader)}
 
 
 def add(work: Work, new: NewVm) -> None:
     """Add a VM; raises RefusedError and BadRequestError."""
     if wrong := name_fault(new.name):
-        raise BadRequestError(wrong, hint="choose another name")
+        raise BadRequestError(wrong, hint="Choose another name.")
     known = work.tx.get(Vm, new.name)
     if known is not None:
         if known.state is not VmState.DELETED:
             raise RefusedError(
-                f"there is a vm {new.name!r} already", hint="choose another name"
+                f"VM {new.name!r} already exists", hint="Choose another name."
             )
-        # Nobody comes back from the dead: it goes, and another of its name comes.
+        # A deleted VM does not come back: remove it, then add a new VM of this name.
         _apply(work, _tables(work.tx))
     try:
         _apply(work, _with(_tables(work.tx), new))
     except FleetFileError as error:
-        # Nobody wrote that file: what is wrong is told without its lines.
+        # The file was generated, so its line numbers would mean nothing to the caller.
         sentences = dict.fromkeys(each.message for each in error.problems)
         raise BadRequestError(
             "; ".join(sentences),
-            hint="`forewarn fleet show --all` lists hosts and scopes",
+            hint="Run `forewarn fleet show --all` to list hosts and scopes.",
         ) from error
 
 
 def remove(work: Work, name: str) -> None:
-    """Take a VM out; raises NotFoundError and RefusedError."""
+    """Remove a VM; raises NotFoundError and RefusedError."""
     if work.tx.get(Vm, name) is None:
         raise NotFoundError(
-            f"there is no vm {name!r}", hint="`forewarn sim vm` lists them"
+            f"VM {name!r} does not exist", hint="Run `forewarn sim vm` to list the VMs."
         )
     tables = _tables(work.tx)
-    # One that was deleted is in no file any more.
+    # A deleted VM is no longer in the file.
     tables["vm"].pop(name, None)
     _apply(work, tables)
 

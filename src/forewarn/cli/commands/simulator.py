@@ -1,22 +1,22 @@
-"""The commands of the simulator: to run it, and to turn it while it runs."""
+"""The commands of the simulator: to run it, and to control it while it runs."""
 
 from forewarn.cli.command_table import CLIENT, JSON, Command, Option
 
-GROUP = {"sim": "turn a running simulator: its clock, events, faults, VMs"}
+GROUP = {"sim": "control a running simulator: its clock, events, faults, VMs"}
 
 _VMS = Option(name="vm", metavar="VM", many=True, help="Names of VMs in the fleet.")
 
 SIMULATE = Command(
     path=("simulate",),
-    summary="serve simulated VMs, and play scenarios to them",
-    text="Serve the metadata endpoint of a few VMs, each at its own address, with no "
-    "configuration, and play scenarios to them: one after the other, or at once where "
-    "a + stands between them. Each begins when a VM has asked for its events. It ends when "
-    "the last is over; the status is 1 if an expectation was not met, or if --profile "
-    "strict has found a deviation. Without a scenario it serves, and waits for orders: "
-    "all commands of the service work, and those of `forewarn sim`. A variable such as "
-    "FOREWARN_SIMULATE_SPEED stands for the option --speed, where that is not given; "
-    "FOREWARN_SIMULATE_SCENARIO for the words.",
+    summary="serve simulated VMs and play scenarios",
+    text="Serve the metadata endpoints of a few VMs, each at its own address, without "
+    "configuration, and play scenarios: one after the other, or at the same time with a + "
+    "between them. Each scenario starts when a VM has asked for its events. The command "
+    "ends after the last scenario. The status is 1 if an expectation was not met, or if "
+    "--profile strict has found a deviation. Without a scenario, the command serves until "
+    "it is stopped. All commands of the service and of `forewarn sim` work. A variable "
+    "such as FOREWARN_SIMULATE_SPEED sets the option --speed, if it is not given. "
+    "FOREWARN_SIMULATE_SCENARIO sets the scenarios.",
     run="forewarn.cli.simulate:simulate",
     options=(
         Option(
@@ -24,137 +24,140 @@ SIMULATE = Command(
             metavar="SCENARIO|FILE",
             many=True,
             is_optional=True,
-            help="Names of scenarios (--list), or files of one's own.",
+            help="Names of scenarios (see --list), or scenario files.",
         ),
         Option(
             name="--list",
             is_flag=True,
-            help="List the scenarios with their timelines, and end.",
+            help="List the scenarios with their timelines, and exit.",
         ),
         Option(
             name="--show",
             metavar="NAME",
-            help="Print a scenario's file, to be copied and changed, and end.",
+            help="Print the file of a scenario, to copy and change, and exit.",
         ),
         Option(
             name="--vms",
             metavar="N",
-            help="VMs of the usual fleet; 3 unless a scenario wants more. One that brings "
-            "its own fleet keeps it.",
+            help="Number of VMs in the default fleet. Default: 3, or more if a scenario "
+            "needs more. A scenario with its own fleet ignores it.",
         ),
         Option(
             name="--name",
             metavar="VM",
             repeated=True,
-            help="The name of the VM that the scenario is about, at the first address; "
-            "given again, that of the second, and so on. With --fleet: which of its VMs.",
+            help="Name of the VM that the scenario is about, at the first address. A "
+            "second --name names the second VM, and so on. With --fleet: a VM of the fleet.",
         ),
         Option(
             name="--fleet",
             metavar="FILE",
-            help="A fleet file, instead of the usual fleet or that of a scenario. VMs "
-            "of it play the roles of a scenario: those of its names, if they can, or "
-            "the first that can. Where there is none, nothing is begun.",
+            help="Fleet file, instead of the default fleet or that of a scenario. Its VMs "
+            "take the roles of a scenario: those with the same names if suitable, "
+            "otherwise the first suitable VMs. Without suitable VMs, nothing starts.",
         ),
         Option(
             name="--listen",
             metavar="ADDRESS",
-            help="Where VMs are served: HOST:PORT of the first, the others at the next "
-            "ports, or a network such as 127.0.1.0/24:80, an address for each. "
-            "127.0.0.1:8301 if it is not given, and then ports that are taken are "
-            "passed over.",
+            help="Addresses of VMs: HOST:PORT of the first VM, with the next ports for the "
+            "others, or a network such as 127.0.1.0/24:80, with an address for each. "
+            "Default: 127.0.0.1:8301, and ports in use are skipped.",
         ),
         Option(
             name="--admin",
             metavar="ADDRESS",
-            help="Where operators are served; 127.0.0.1:8200 if it is not given, or "
-            "the next port that is free.",
+            help="Address of the operator API. Default: 127.0.0.1:8200, or the next free "
+            "port.",
         ),
         Option(
             name="--speed",
             metavar="N",
-            help="What divides every notice, impact and recovery; NotBefore stays true "
-            "to the clock. If it is not given, 60: a minute takes a second; or what "
-            "a scenario's file says, or its name, as the names of Microsoft's mock do; 1 "
-            "for a recording. No notice becomes shorter than 5 s, no impact than 2 s.",
+            help="Divide every notice, impact and recovery by N. NotBefore agrees with the "
+            "clock. Default: the speed of the scenario's alias or file, or 60 (a minute "
+            "takes a second); 1 for a recording. Longer notices stay at least 5 s long, "
+            "longer impacts at least 2 s.",
         ),
         Option(
             name="--profile",
             choices=("real", "strict", "lenient"),
-            help="real: slow to begin, and 429 above 5 requests a second. strict: each "
-            "deviation of a client is told, and the status is 1 then. lenient, if it "
-            "is not given: neither.",
+            help="real: slow start, and 429 above 5 requests a second. strict: report each "
+            "deviation of a client, and exit with status 1. lenient (default): "
+            "neither.",
         ),
         Option(
             name="--replay",
             metavar="FILE",
-            help="Serve a recording of `forewarn record`, to one VM or --vms, instead of "
-            "a fleet. It begins with the first request.",
+            help="Serve a recording of `forewarn record` to one VM, or to --vms VMs, instead "
+            "of a fleet. It starts with the first request.",
         ),
         Option(
             name="--exact",
             is_flag=True,
-            help="With --replay: leave dates as they were recorded, so that a recording "
-            "of forewarn is replayed byte for byte, except for the Date header. "
-            "Without it, NotBefore is brought to the present.",
+            help="With --replay: do not change dates, so that a recording of forewarn is "
+            "replayed byte for byte, except for the Date header. Otherwise NotBefore is "
+            "moved to the present.",
         ),
         Option(
             name="--faults",
             metavar="FILE",
-            help="Faults of answers from the beginning, as the page 'Faults' has them.",
+            help="Faults file, for faults from the start. See the page 'Faults'.",
         ),
         Option(
-            name="--loop", is_flag=True, help="Begin again after the last, for ever."
+            name="--loop",
+            is_flag=True,
+            help="Start again after the last scenario, without end.",
         ),
         Option(
-            name="--stay", is_flag=True, help="Go on serving when the last is over."
+            name="--stay", is_flag=True, help="Keep serving after the last scenario."
         ),
         Option(
             name="--expect",
             choices=("scenario", "asked", "approved", "none"),
-            help="How much is demanded of your program. scenario, if it is not given: "
-            "what the scenario says. asked: only that it asks for its events. approved: "
-            "that it asks, and approves each event that names its VM before NotBefore. "
-            "none: nothing is judged, and the output says so. A scenario that no client "
-            "asked has never passed. Of a --replay, scenario is asked.",
+            help="Demands on your program. scenario (default): those of the scenario. asked: "
+            "it asks for its events. approved: it asks, and approves each event that "
+            "names its VM before NotBefore. none: nothing is judged, and the output says "
+            "so. A scenario never passes if no client asks. With --replay, scenario means "
+            "asked.",
         ),
         Option(
             name="--wait",
             metavar="DURATION",
-            help="How long a scenario waits for a VM to ask for its events; 1m if it is "
-            "not given, 0s begins at once.",
+            help="Maximum time that a scenario waits for a VM to ask for its events. 0s "
+            "starts at once. Default: 1m.",
         ),
         Option(
             name="--start-after",
             metavar="DURATION",
-            help="How long a scenario waits after that, before its first step, such as "
-            "10s, by the clock, whatever the speed. Also for a --replay.",
+            help="Time that a scenario then waits before its first step, such as 10s, in "
+            "real time at any speed. Also valid with --replay.",
         ),
         Option(
             name="--timeout",
             metavar="DURATION",
-            help="How long a scenario or a --replay may take from its beginning, by the "
-            "clock. One that is not over by then fails, and says what it waited for. "
-            "Without it, a scenario takes as long as it takes.",
+            help="Maximum duration of a scenario or a --replay from its start, in real time. "
+            "If it takes longer, it fails and reports what it waited for. Default: no "
+            "limit.",
         ),
         Option(
             name="--link-local",
             is_flag=True,
-            help="Serve the first VM at 169.254.169.254:80 of this machine, for as long "
-            "as it runs. Needs root.",
+            help="Serve the first VM at 169.254.169.254:80 of this machine while the command "
+            "runs. Needs root.",
         ),
         Option(
             name="--netns",
             metavar="NAME",
-            help="Run all of it inside this network namespace. Needs root.",
+            help="Run inside this network namespace. Needs root.",
         ),
         Option(
-            name="--junit", metavar="FILE", help="Write the results as JUnit XML too."
+            name="--junit",
+            metavar="FILE",
+            help="Write the results as JUnit XML to a file.",
         ),
         Option(
             name="--plain",
             is_flag=True,
-            help="Lines, one for each thing that happens, also on a terminal.",
+            help="Print lines, even on a terminal.",
         ),
         JSON,
     ),
@@ -171,23 +174,23 @@ SIMULATE = Command(
 _MORE = (
     Command(
         path=("sim", "clock"),
-        summary="tell the time, or turn it",
-        text="Tell the time of a running simulator, let it stand still or go on, go to "
-        "the next timer, or let time pass at once. The clock itself stays true: a jump "
-        "brings everything that is pending nearer, NotBefore too.",
+        summary="show or change the time",
+        text="Show the time of a running simulator, pause or resume it, go to the next "
+        "timer, or let time pass at once. A jump does not change the clock: it brings "
+        "everything pending nearer, including NotBefore.",
         run="forewarn.cli.sim:clock",
         options=(
             Option(
                 name="do",
                 choices=("pause", "resume", "step", "jump"),
                 is_optional=True,
-                help="What it shall do; nothing: only tell.",
+                help="The change. Default: only show the time.",
             ),
             Option(
                 name="by",
                 metavar="DURATION",
                 is_optional=True,
-                help="With `jump`: how far, by the clock, whatever the speed.",
+                help="With `jump`: the length, in real time at any speed.",
             ),
             *CLIENT,
         ),
@@ -195,9 +198,9 @@ _MORE = (
     ),
     Command(
         path=("sim", "event"),
-        summary="publish an event by hand",
-        text="Publish an event for VMs, also one that the rules of notice forbid. It "
-        "is approved, started and ended as any other.",
+        summary="publish an event",
+        text="Publish an event for VMs, even if the rules of notice forbid it. It is "
+        "approved, started and ended like any other event.",
         run="forewarn.cli.sim:event",
         options=(
             Option(
@@ -209,24 +212,24 @@ _MORE = (
             Option(
                 name="--notice",
                 metavar="DURATION",
-                help="From now until NotBefore, by the clock, whatever the speed; 0s is "
-                "Started at once. Else what the type has, divided by the speed.",
+                help="Time until NotBefore, in real time at any speed; 0s is Started at "
+                "once. Default: the notice of the type, divided by the speed.",
             ),
             Option(
                 name="--source",
                 choices=("Platform", "User"),
-                help="EventSource; User for Terminate, Platform for all others.",
+                help="EventSource. Default: User for Terminate, Platform for all others.",
             ),
             Option(
                 name="--duration",
                 metavar="DURATION",
-                help="DurationInSeconds, as 5s, or whole seconds without a unit.",
+                help="DurationInSeconds, such as 5s, or whole seconds without a unit.",
             ),
             Option(
                 name="--description",
                 metavar="TEXT",
                 may_be_empty=True,
-                help="Description, instead of the usual one.",
+                help="Description, instead of the default one.",
             ),
             Option(
                 name="--migrate",
@@ -242,16 +245,16 @@ _MORE = (
     ),
     Command(
         path=("sim", "move"),
-        summary="have an operation go on now",
-        text="Have an operation, or the one behind an event, go on to a state now, or "
-        "as far as the guard of fault domains lets it.",
+        summary="advance an operation to a given state now",
+        text="Advance an operation, or the operation behind an event, to a state now, or "
+        "as far as the fault-domain guard allows.",
         run="forewarn.cli.sim:move",
         options=(
-            Option(name="operation", metavar="OPERATION|EVENT_ID", help="Which it is."),
+            Option(name="operation", metavar="OPERATION|EVENT_ID", help="ID of it."),
             Option(
                 name="to",
                 choices=("started", "recovering", "removed", "cancelled"),
-                help="Started; its impact over; its events gone; or cancelled.",
+                help="Started, impact over, events removed, or cancelled.",
             ),
             *CLIENT,
         ),
@@ -259,48 +262,52 @@ _MORE = (
     ),
     Command(
         path=("sim", "withhold"),
-        summary="keep back what VMs approve",
-        text="Keep back what VMs approve from now on, as if another tenant had yet to "
-        "approve. They are answered as ever.",
+        summary="withhold approvals of VMs",
+        text="Withhold the approvals of VMs from now on, as if another tenant had not "
+        "approved yet. The VMs get the usual answers.",
         run="forewarn.cli.sim:withhold",
         options=(_VMS, *CLIENT),
         examples=("forewarn sim withhold web_0",),
     ),
     Command(
         path=("sim", "release"),
-        summary="let go what was kept back",
-        text="Let go what VMs have approved while it was kept back.",
+        summary="release withheld approvals",
+        text="Release the approvals of VMs that were withheld.",
         run="forewarn.cli.sim:release",
         options=(_VMS, *CLIENT),
         examples=("forewarn sim release web_0",),
     ),
     Command(
         path=("sim", "vm"),
-        summary="list VMs with their addresses, add one, remove one",
-        text="List the VMs with the address that each is served at, add one, or remove "
-        "one. A VM that was deleted by an event may be added again.",
+        summary="list VMs with their addresses, add or remove one",
+        text="List the VMs with their addresses, add a VM, or remove one. A VM that an "
+        "event deleted can be added again.",
         run="forewarn.cli.sim:vm",
         options=(
             Option(
                 name="do",
                 choices=("list", "add", "remove"),
                 is_optional=True,
-                help="What is done; list if it is not given.",
+                help="The action. Default: list.",
             ),
-            Option(name="name", metavar="VM", is_optional=True, help="Which VM."),
-            Option(name="--host", metavar="HOST", help="Else a new host of its own."),
-            Option(name="--scope", metavar="SCOPE", help="Else that of the first VM."),
+            Option(name="name", metavar="VM", is_optional=True, help="Name of the VM."),
+            Option(name="--host", metavar="HOST", help="Host. Default: a new host."),
+            Option(
+                name="--scope",
+                metavar="SCOPE",
+                help="Scope. Default: the scope of the first VM.",
+            ),
             Option(
                 name="--standalone",
                 is_flag=True,
-                help="In a scope of its own: it sees its own events only.",
+                help="Use a separate scope: the VM sees only its own events.",
             ),
             Option(
                 name="--fault-domain",
                 metavar="N",
-                help="Else the one with the fewest VMs.",
+                help="Fault domain. Default: the one with the fewest VMs.",
             ),
-            Option(name="--spot", is_flag=True, help="It may be evicted."),
+            Option(name="--spot", is_flag=True, help="The VM can be evicted."),
             *CLIENT,
         ),
         examples=(
@@ -311,9 +318,9 @@ _MORE = (
     ),
     Command(
         path=("sim", "fault"),
-        summary="have answers to a VM go wrong",
-        text="Have the answers to a VM go wrong from now on, list the faults that are "
-        "set, or clear them. The page 'Faults' lists what there is.",
+        summary="set faults of answers to a VM",
+        text="Set faults of the answers to a VM, list the faults, or clear them. The page "
+        "'Faults' describes them.",
         run="forewarn.cli.sim:fault",
         options=(
             Option(
@@ -321,18 +328,17 @@ _MORE = (
                 metavar="VM FAULT",
                 many=True,
                 is_optional=True,
-                help="The VM, and a fault or a playbook; nothing: list what is set.",
+                help="The VM, and a fault or a playbook. Default: list the faults.",
             ),
             Option(
                 name="--all",
                 is_flag=True,
-                help="Every VM: no name stands before the fault.",
+                help="Apply the fault to every VM; give no name before it.",
             ),
             Option(
                 name="--clear",
                 is_flag=True,
-                help="Have the answers to the named VMs be good again; to all if none "
-                "is named.",
+                help="Clear the faults of the named VMs, or of all VMs if none is named.",
             ),
             *CLIENT,
         ),
@@ -345,24 +351,23 @@ _MORE = (
     Command(
         path=("sim", "journal"),
         summary="list the requests that VMs have sent",
-        text="List the requests that VMs have sent, with what they were answered.",
+        text="List the requests that VMs have sent, with the answers.",
         run="forewarn.cli.sim:journal",
         options=(
-            Option(name="--vm", metavar="VM", help="Only this VM's."),
-            Option(name="--method", choices=("GET", "POST"), help="Only this verb."),
+            Option(name="--vm", metavar="VM", help="Only requests of this VM."),
+            Option(name="--method", choices=("GET", "POST"), help="Only this method."),
             Option(
                 name="--event", metavar="EVENT_ID", help="Only approvals of this event."
             ),
             Option(
                 name="--deviating",
                 is_flag=True,
-                help="Only what deviates from the protocol.",
+                help="Only requests that deviate from the protocol.",
             ),
             Option(
                 name="--follow",
                 is_flag=True,
-                help="Go on, and print each that comes; with --json one document a "
-                "line.",
+                help="Keep printing new requests; with --json, one document per line.",
             ),
             *CLIENT,
         ),
@@ -373,9 +378,9 @@ _MORE = (
     ),
     Command(
         path=("sim", "reset"),
-        summary="begin the simulation again",
-        text="Begin again as at the start: same fleet, same addresses, same faults; no "
-        "events, and an empty journal.",
+        summary="restart the simulation",
+        text="Restart with the initial fleet, addresses and faults, without events, and "
+        "with an empty journal.",
         run="forewarn.cli.sim:reset",
         options=CLIENT,
         examples=("forewarn sim reset",),

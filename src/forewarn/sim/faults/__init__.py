@@ -1,1 +1,1 @@
-"""What goes wrong between a VM and its endpoint, as values, and who plays it."""
+"""Faults between a VM and its endpoint, as values, and their player."""

@@ -1,6 +1,6 @@
-"""Faulty answers, made of the genuine one: answers in, answers out, nothing else.
+"""Make faulty answers from the genuine one.
 
-What needs a document leaves any other answer as it is: a refusal stays a refusal.
+Faults of the document change documents only: a refusal stays a refusal.
 """
 
 import json
@@ -30,7 +30,7 @@ SENTENCES: Mapping[int, str] = {
     500: "Internal server error",
     503: "Service unavailable",
 }
-"""What the body of a status says."""
+"""The messages of error statuses."""
 
 _FIXED: Mapping[str, tuple[str, bytes]] = {
     "empty": (JSON_TYPE, b""),
@@ -39,7 +39,7 @@ _FIXED: Mapping[str, tuple[str, bytes]] = {
 }
 
 _MARK = "\ufffc"
-"""Where a line is broken inside a string."""
+"""Marks the place of a line break inside a string."""
 
 Document = dict[str, Any]
 
@@ -47,10 +47,10 @@ Document = dict[str, Any]
 def spoil(
     fault: Fault, genuine: Response | None, *, earlier: Sequence[Response] = ()
 ) -> Response:
-    """Return the answer that a fault of status, answer or document gives.
+    """Return the answer for a fault of the status, the answer or the document.
 
-    `genuine` is None where the endpoint was not asked; `earlier` are other
-    documents that this VM was served, the newest last.
+    `genuine` is None if the request did not reach the endpoint. `earlier` has previous
+    documents of this VM, the newest last.
     """
     if fault.kind == "replace":
         return _replaced(fault.replacement)
@@ -61,7 +61,7 @@ def spoil(
             return genuine
         content_type, body = _FIXED[fault.kind]
         return build(_OK, body, content_type=content_type)
-    assert genuine is not None, "a document is made of a genuine one"
+    assert genuine is not None, "a faulty document needs a genuine one"
     if fault.kind == "stuck":
         return earlier[0] if earlier and genuine.status == _OK else genuine
     answer = _taken_apart(genuine)
@@ -102,7 +102,7 @@ def _taken_apart(response: Response) -> Answer:
 
 
 def _document(answer: Answer) -> Document | None:
-    """Return the document that an answer is; None where it is another answer."""
+    """Return the document in an answer, or None for another answer."""
     try:
         value = json.loads(answer.body)
     except ValueError:
@@ -128,7 +128,7 @@ def _changed(fault: Fault, answer: Answer, document: Document) -> Answer:
 
 
 def _with_header(answer: Answer, name: str, value: str) -> Answer:
-    """Return the answer with another value of a header that it has."""
+    """Return the answer with a new value of an existing header."""
     headers = [
         (n, value if n.lower() == name.lower() else v) for n, v in answer.headers
     ]
@@ -136,7 +136,7 @@ def _with_header(answer: Answer, name: str, value: str) -> Answer:
 
 
 def _newline(document: Document, _fault: Fault) -> None:
-    """Break the line inside a string: of each event, or of one that is added."""
+    """Put a line break into a string of each event, or into an added string."""
     for event in document["Events"]:
         event["Description" if event.get("Description") else "ResourceType"] += _MARK
     if not document["Events"]:
@@ -163,4 +163,4 @@ _CHANGES: Mapping[str, Callable[[Document, Fault], object]] = {
     ),
     "iso-dates": _iso,
 }
-"""What is done to a document before it is written again."""
+"""The change of a document for each kind of fault."""

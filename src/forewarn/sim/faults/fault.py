@@ -1,4 +1,4 @@
-"""A fault and a playbook, as values: what goes wrong, with what, how often, when."""
+"""A fault and a playbook as values."""
 
 import enum
 from dataclasses import dataclass, field
@@ -8,27 +8,27 @@ from forewarn.metadata.http import Request
 from forewarn.sim.faults.kinds import FAULTS, Approval, Group, Kind
 
 TIMES_MAX = 1_000_000
-"""More requests than anybody counts; leave the number out for "until cleared"."""
+"""Maximum count of a fault. Without a count, a fault lasts until it is cleared."""
 
 STEPS_MAX = 1_000
-"""Steps of a playbook: more are a program, not a list."""
+"""Maximum number of steps in a playbook, so that a list stays small."""
 
 BODY_MAX = 1 << 20
-"""Bytes of an answer of one's own: sixteen times the largest useful document."""
+"""Maximum bytes of a replacement body: sixteen times the largest useful document."""
 
 _EVENTS = "/metadata/scheduledevents"
 _INSTANCE = "/metadata/instance"
 
 
 class Where(enum.Enum):
-    """Which paths a fault is for."""
+    """The paths that a fault applies to."""
 
     EVENTS = "events"
     INSTANCE = "instance"
     ALL = "all"
 
     def has(self, path: str) -> bool:
-        """Tell whether a request's path is one of these."""
+        """Return whether the fault applies to a path."""
         if self is Where.ALL:
             return True
         below = path.lower()
@@ -39,7 +39,7 @@ class Where(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """An answer of somebody's own."""
+    """A replacement answer."""
 
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
@@ -49,58 +49,58 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something that goes wrong with the next requests that it fits."""
+    """A fault of the next requests that match it."""
 
     kind: str
-    """A name in FAULTS."""
+    """A name in `FAULTS`."""
     times: int | None = None
-    """How many requests it hits; None: all, until it is cleared or over."""
+    """Number of requests that it hits; None: all, until it is cleared or over."""
     methods: frozenset[str] = frozenset()
-    """Empty: those that the kind hits."""
+    """Methods of requests; empty: the default of the kind."""
     where: Where = Where.EVENTS
     approval: Approval | None = None
-    """What becomes of an approval; None: as usual for the kind."""
+    """Effect on an approval; None: the default of the kind."""
     flapping: bool = False
-    """Every other request is answered as ever; the first is hit."""
+    """Hit every other request, starting with the first."""
     after: Micros = 0
-    """Model time from when it is set, or its turn comes, until it begins."""
+    """Model time from setting it, or from its turn in a playbook, until it starts."""
     lasts: Micros | None = None
-    """Model time until it is over by itself."""
+    """Model time until it ends by itself."""
     delay: Micros = 0
-    """Of `delay`. It is real time, as all that a client waits for."""
+    """Delay of `delay`, in real time like everything that a client waits for."""
     size: int | None = None
-    """Of `reset`, the bytes before it; of `slow`, those that go together."""
+    """Bytes before a `reset`, or bytes per chunk of `slow`."""
     pause: Micros = 0
-    """Of `slow`: between two parts, in real time."""
+    """Real time between two chunks of `slow`."""
     count: int = 1
-    """Of `stale`, how many documents back; of `incarnation-reset`, the number."""
+    """Number of documents back (`stale`), or the incarnation (`incarnation-reset`)."""
     retry_after: int | None = None
-    """Seconds; None: as usual for the kind."""
+    """Seconds of Retry-After; None: the default of the kind."""
     replacement: Replacement = field(default_factory=Replacement)
-    """Of `replace`."""
+    """The answer of `replace`."""
 
     def __post_init__(self) -> None:
-        """Hold a program to what a text is held to."""
+        """Check the kind, as the parser does for text."""
         assert self.kind in FAULTS, self.kind
 
     @property
     def what(self) -> Kind:
-        """Return the row of its kind."""
+        """Return its kind."""
         return FAULTS[self.kind]
 
     @property
     def arrives(self) -> bool:
-        """Tell whether the endpoint gets a request that is hit."""
+        """Return whether a request that it hits reaches the endpoint."""
         usual = self.what.approvals[0] if self.what.approvals else Approval.TAKEN
         return (self.approval or usual) is Approval.TAKEN
 
     @property
     def needs_document(self) -> bool:
-        """Tell whether it is made of the genuine answer, which must be in full."""
+        """Return whether it needs the full genuine answer."""
         return self.what.group in {Group.BODY, Group.DOCUMENT}
 
     def fits(self, request: Request | None) -> bool:
-        """Tell whether it may hit this request; None is a connection's beginning."""
+        """Return whether it may hit this request; None is a new connection."""
         if request is None:
             return self.kind == "refuse"
         methods = self.methods or self.what.methods
@@ -109,13 +109,13 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Playbook:
-    """Faults, one after the other; each VM goes through them by itself."""
+    """A sequence of faults; each VM has its own position in it."""
 
     steps: tuple[Fault, ...]
     vms: tuple[str, ...] = ()
     """Empty: every VM."""
     loops: bool = False
-    """Begin again after the last; else everything is well from then on."""
+    """Start again after the last fault; if False, there are no more faults then."""
     file: str = field(default="", compare=False)
-    """Where its VMs are named, for messages; empty: in no file."""
+    """The file that names its VMs, for messages; empty: no file."""
     line: int = field(default=0, compare=False)

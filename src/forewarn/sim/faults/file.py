@@ -1,8 +1,8 @@
-"""Faults in a file: TOML with a `[[fault]]` table for each.
+"""The reader of faults files: TOML with a `[[fault]]` table for each fault.
 
-A table has the words of one line (`fault = "500 x2"`), or its keys one by one
-(`kind = "500"`, `times = 2`), or a list of lines (`playbook = [...]`); and for whom.
-All that is wrong is told together, with line and key.
+A table has one line (`fault = "500 x2"`), separate keys (`kind = "500"`, `times = 2`), or a
+list of lines (`playbook = [...]`), and optionally VMs. All problems are reported together,
+with line and key.
 """
 
 import re
@@ -26,12 +26,12 @@ _VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
 _STATUSES = frozenset(each.value for each in HTTPStatus if each >= HTTPStatus.OK)
 
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
-"""Headers that say where an answer ends: these are the server's own."""
+"""Headers that determine the end of an answer: the server sets them."""
 
 
 def _status(_option: Option, value: object) -> int:
     if value not in _STATUSES:
-        raise ValueError("must be a status of HTTP, from 200 on")
+        raise ValueError("must be an HTTP status of at least 200")
     return cast("int", value)
 
 
@@ -42,7 +42,7 @@ def _headers(_option: Option, value: object) -> tuple[tuple[str, str], ...]:
         if not _TOKEN.fullmatch(name) or name.lower() in _FRAMING:
             raise ValueError(f"{quoted(name)} cannot be set")
         if not isinstance(text, str) or not _VALUE.fullmatch(text):
-            raise ValueError(f"{quoted(name)} must be plain text")
+            raise ValueError(f"{quoted(name)} must be printable ASCII text")
     return tuple(cast("dict[str, str]", value).items())
 
 
@@ -54,7 +54,7 @@ def _body(_option: Option, value: object) -> bytes:
 
 def _content_type(_option: Option, value: object) -> str:
     if not isinstance(value, str) or not _VALUE.fullmatch(value):
-        raise ValueError("must be plain text")
+        raise ValueError("must be printable ASCII text")
     return value
 
 
@@ -64,11 +64,11 @@ _REPLACE: Mapping[str, Option] = {
     "body": Option(form=Form(told="a text", read=_body)),
     "content_type": Option(form=Form(told="a text", read=_content_type)),
 }
-"""The keys of `kind = "replace"`: the answer."""
+"""The keys of `kind = "replace"`, which describe the answer."""
 
 
 def _text(value: object) -> str:
-    """Return a value as a line has it."""
+    """Return a value as it is written in a line."""
     if not isinstance(value, str | int):
         raise ValueError("must be text or a whole number")  # noqa: TRY004
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -82,7 +82,7 @@ def _kind(_option: Option, value: object) -> str:
 
 
 def _written(option: Option) -> Option:
-    """Return an option of a line as a file has it: a number, or what the line has."""
+    """Return an option of a line for a file, where it may also be a number."""
 
     def read(_option: Option, value: object) -> Any:
         return from_text(option, _text(value))
@@ -101,7 +101,7 @@ _FORMS: Mapping[str, Mapping[str, Option]] = {
     },
     "kind": {"kind": Option(form=Form(told="a kind of fault", read=_kind)), **_SHARED},
 }
-"""The keys of each way to write a fault, by the key that tells which it is."""
+"""The keys of each form of a fault, by the key that identifies the form."""
 
 _KINDS: Mapping[str, Mapping[str, Option]] = {
     kind.name: {
@@ -115,10 +115,10 @@ _KINDS: Mapping[str, Mapping[str, Option]] = {
 
 
 def read_faults(text: str, *, name: str) -> tuple[Playbook, ...]:
-    """Return what a file plays; `name` is the file's, for messages.
+    """Return the playbooks of a file; `name` is its name for messages.
 
-    Raises FaultFileError with all problems. Which VMs there are only the player
-    knows: see `Player.play_file`.
+    Raises FaultFileError with all problems. Only the player knows which VMs exist: see
+    `Player.play_file`.
     """
     tables = Tables(name)
     root = {"fault": Option(form=Forms.TABLES)}
@@ -138,7 +138,7 @@ def read_faults(text: str, *, name: str) -> tuple[Playbook, ...]:
 def _playbook(
     tables: Tables, where: str, entry: Mapping[str, object]
 ) -> Playbook | None:
-    """Return what one table plays; None, and problems, where it cannot be used."""
+    """Return the playbook of one table; None after reporting problems."""
     told = len(tables.problems)
     ways = [way for way in _FORMS if way in entry]
     if len(ways) != 1:
@@ -153,7 +153,7 @@ def _playbook(
     [way] = ways
     options, way_shown = _FORMS[way], f"`{way}`"
     if way == "kind":
-        # Whose keys they are is known first.
+        # The kind determines the valid keys.
         kind = tables.take(where, {way: entry[way]}, options).get(way)
         if kind is None:
             return None
@@ -175,7 +175,7 @@ def _playbook(
             fault = replace(fault, replacement=Replacement(**own))
             playbook = Playbook(steps=(fault,), vms=vms)
     except FaultError as error:
-        # Of a line, the key at fault is inside its text.
+        # In a line, the invalid key is inside the text.
         key = error.key if way == "kind" else way
         tables.blame(f"{where}.{key}", error.message)
         return None

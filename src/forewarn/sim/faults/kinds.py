@@ -1,7 +1,7 @@
-"""The kinds of fault: one row each, with what it takes and whom it hits.
+"""The kinds of faults, with their arguments and the requests that they hit.
 
-`docs/reference/faults.md` and the help are made from this table. How a kind is carried out
-is in `bodies` (what the answer says) and `player` (how it goes out).
+The tests write `docs/reference/faults.md` from this table. `bodies` makes the faulty
+answers, and `player` applies the faults of the connection.
 """
 
 import enum
@@ -15,7 +15,7 @@ READS = frozenset({GET})
 
 
 class Group(enum.Enum):
-    """What of an exchange is at fault."""
+    """The faulty component of an exchange."""
 
     NONE = "nothing"
     WIRE = "the connection"
@@ -25,43 +25,43 @@ class Group(enum.Enum):
 
 
 class Approval(enum.Enum):
-    """What becomes of an approval whose request is hit."""
+    """The effect of a fault on an approval."""
 
     LOST = "lost"
-    """It never arrives: nothing was approved."""
+    """It never arrives: nothing is approved."""
     TAKEN = "taken"
-    """It counts; only its answer suffers."""
+    """It counts, and only its answer is faulty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """What a kind is told beside its name."""
+    """The argument of a kind."""
 
     key: str
-    """In a file; on one line it stands after the name."""
+    """The key in a file. In a line, the value follows the name."""
     example: str
     required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A way of going wrong."""
+    """A kind of fault."""
 
     name: str
     group: Group
     sentence: str
-    """What the VM sees."""
+    """The effect that the VM sees."""
     argument: Argument | None = None
     methods: frozenset[str] = ANY
-    """Which requests it hits unless told otherwise."""
+    """The methods of requests that it hits by default."""
     approvals: tuple[Approval, ...] = ()
-    """What may become of an approval, the usual first; none: it cannot be hit."""
+    """Possible effects on an approval, the default first; empty: it hits no approval."""
     retry_after: int | None = None
-    """Seconds for Retry-After unless told otherwise; -1: only if told."""
+    """Default seconds of Retry-After; -1: no header by default."""
 
     @property
     def reads_only(self) -> bool:
-        """Tell whether it makes no sense for an approval."""
+        """Return whether it cannot hit an approval."""
         return not self.approvals
 
 
@@ -104,85 +104,83 @@ _KINDS = (
     Kind(
         name="ok",
         group=Group.NONE,
-        sentence="The genuine answer: a step of a playbook that does no harm.",
+        sentence="The genuine answer: a step of a playbook without a fault.",
         approvals=_TAKEN,
     ),
     Kind(
         name="delay",
         group=Group.WIRE,
-        sentence="The answer is made at once and goes out so much later.",
+        sentence="The answer is made at once and sent after the delay.",
         argument=Argument(key="by", example="3s", required=True),
         approvals=_TAKEN,
     ),
     Kind(
         name="timeout",
         group=Group.WIRE,
-        sentence="No answer ever comes, and the connection stays.",
+        sentence="No answer is sent, and the connection stays open.",
         approvals=_BOTH,
     ),
     Kind(
         name="refuse",
         group=Group.WIRE,
-        sentence="A new connection is reset at once; an open one, at its next request.",
+        sentence="A new connection is reset at once, an open one at its next request.",
         approvals=(Approval.LOST,),
     ),
     Kind(
         name="reset",
         group=Group.WIRE,
-        sentence="The connection is reset in the middle of the answer, or after so "
-        "many bytes of it.",
+        sentence="The connection is reset in the middle of the answer, or after this "
+        "number of bytes.",
         argument=Argument(key="bytes", example="20"),
         approvals=_TAKEN_FIRST,
     ),
     Kind(
         name="slow",
         group=Group.WIRE,
-        sentence="The answer drips: so many bytes in each second, or other time.",
+        sentence="The answer is sent slowly: this number of bytes per unit of time.",
         argument=Argument(key="rate", example="10/s", required=True),
         approvals=_TAKEN,
     ),
-    _status(400, "Bad request, whatever was asked."),
-    _status(404, "Not found, as if there were no such endpoint."),
-    _status(410, "Gone: the real service says so while it is being updated."),
+    _status(400, "Bad request, for any request."),
+    _status(404, "Not found, as if the endpoint did not exist."),
+    _status(410, "Gone: Azure answers this during an update of the service."),
     _status(429, "Too many requests, with Retry-After.", retry_after=5),
     _status(500, "Internal server error."),
-    _status(503, "Service unavailable, with Retry-After if told.", retry_after=-1),
+    _status(503, "Service unavailable, with Retry-After if given.", retry_after=-1),
     Kind(
         name="replace",
         group=Group.STATUS,
-        sentence="An answer of your own: status, headers, body and its type "
+        sentence="A custom answer: status, headers, body and content type "
         "(in a file only).",
         approvals=_BOTH,
     ),
     _body("empty", "200 with an empty body."),
     _body("text", "200 with a sentence as text/plain."),
-    _body("html", "200 with a page in HTML, as from a proxy that asks to log in."),
-    _document("mistyped", "The document, but called text/plain."),
-    _document("broken", "The first half of the document: JSON that does not end."),
-    _document("newline", "A raw line break inside a string: JSON forbids it."),
+    _body("html", "200 with an HTML page, as from a proxy that requires a login."),
+    _document("mistyped", "The document with the content type text/plain."),
+    _document("broken", "The first half of the document, which is incomplete JSON."),
+    _document("newline", "A raw line break inside a string, which JSON forbids."),
     _document("no-events", "The document without the member Events."),
     _document("null-events", "The document with null for Events."),
     _document("duplicate-events", "Each event is listed twice."),
     _document("reordered-events", "The events in the opposite order."),
     _document(
         "stale",
-        "The document that this VM was given before the present one, or so many "
-        "before: the incarnation falls. One that was given no other gets the present.",
+        "The previous document of this VM, or an older one: the incarnation falls. "
+        "A VM without an older document gets the current one.",
         Argument(key="back", example="2"),
     ),
-    _document(
-        "stuck", "What was served when the fault began, whatever has changed since."
-    ),
+    _document("stuck", "The document from the start of the fault, even after changes."),
     _document(
         "incarnation-reset",
-        "DocumentIncarnation is 1 again, or as told, and nothing else has changed.",
+        "DocumentIncarnation is 1 again, or the given number, without other changes.",
         Argument(key="incarnation", example="7"),
     ),
-    _document("iso-dates", "NotBefore in ISO 8601 and not as RFC 1123 has it."),
+    _document("iso-dates", "NotBefore in ISO 8601 format instead of RFC 1123."),
 )
 
 FAULTS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
-"""Every kind by its name, in the order in which documents list them."""
+"""All kinds by name, in the order of the documentation."""
 
 ALIASES: Mapping[str, str] = {
     "good": "ok",
@@ -195,4 +193,4 @@ ALIASES: Mapping[str, str] = {
     "duplicated-events": "duplicate-events",
     "reorder-events": "reordered-events",
 }
-"""Other words for a kind, as people write them."""
+"""Other names of kinds."""

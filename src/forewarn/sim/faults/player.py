@@ -1,8 +1,8 @@
-"""Plays faults for one stage: which one befalls the next request of which VM.
+"""The player of faults for one simulated server.
 
-There is no chance in it: the same requests meet the same faults. Each VM goes
-through a playbook by itself, so what one does never changes what another meets.
-It is used on the stage's loop.
+It decides which fault hits the next request of a VM. There is no randomness: the same
+requests get the same faults. Each VM has its own position in a playbook, so the requests
+of one VM never change the faults of another. It is used on the event loop of the server.
 """
 
 from collections import Counter
@@ -19,44 +19,44 @@ from forewarn.sim.faults.errors import FaultFileError
 from forewarn.sim.faults.fault import Fault, Playbook, Where
 
 RULES_MAX = 1_000
-"""Playbooks at once: each request asks them in turn."""
+"""Maximum number of playbooks, because each request checks them in order."""
 
 OVER_KEPT = 20
-"""Playbooks at which those that are over are let go; until then they are listed."""
+"""Number of playbooks from which ended ones are removed; fewer stay in the list."""
 
 SERVED_MAX = 1_000
-"""Kinds of request (VM and query) whose documents are remembered; a program sends
-one or two."""
+"""Maximum number of request kinds (VM and query) with stored documents. A program has one
+or two."""
 
 _WHOLE = 1 << 62
-"""More bytes than an answer has: so the cut is in its middle."""
+"""More bytes than any answer, so that the cut is in its middle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultPlan(Plan):
-    """A plan, and the fault that it carries out."""
+    """A plan with its fault."""
 
     fault: Fault
     is_new: bool = False
-    """It is the first request that this turn of the fault hits."""
+    """Whether this is the first hit in this turn of the fault."""
 
 
 @dataclass(slots=True)
 class _Position:
-    """How far one VM is in a playbook."""
+    """The position of one VM in a playbook."""
 
     began: Micros
-    """When the turn of the present step came."""
+    """The start of the current step."""
     step: int = 0
     played: int = 0
-    """Requests that the present step hit."""
+    """Number of hits of the current step."""
     skips: bool = False
-    """Flapping: the next request is answered as ever."""
+    """Flapping: the next request is not hit."""
 
 
 @dataclass(slots=True)
 class Rule:
-    """A playbook that is set."""
+    """A playbook with the positions of VMs."""
 
     name: str
     playbook: Playbook
@@ -65,16 +65,16 @@ class Rule:
     """VMs for which it was cleared."""
     positions: dict[str, _Position] = field(default_factory=dict[str, _Position])
     played: int = 0
-    """Requests that it hit so far."""
+    """Number of hits so far."""
 
     @property
     def steps(self) -> list[str]:
-        """Return its faults, each as one writes it."""
+        """Return its faults in their syntax."""
         return [syntax.words(step) for step in self.playbook.steps]
 
     @property
     def is_over(self) -> bool:
-        """Tell whether every VM that it names has gone through it."""
+        """Return whether every VM that it names has finished it."""
         ends, vms = len(self.playbook.steps), self.playbook.vms
         return (
             bool(vms)
@@ -85,14 +85,14 @@ class Rule:
         )
 
     def concerns(self, vm: str) -> bool:
-        """Tell whether it is for a VM."""
+        """Return whether it applies to a VM."""
         vms = self.playbook.vms
         return vm not in self.spared and (not vms or vm in vms)
 
     def meets(
         self, vm: str, request: Request | None, now: Micros
     ) -> tuple[Fault, bool] | None:
-        """Return the fault that hits a request, and whether it is its first."""
+        """Return the fault that hits a request, and whether it is its first hit."""
         position = self.positions.get(vm)
         if position is None:
             position = self.positions[vm] = _Position(began=self.since)
@@ -113,7 +113,7 @@ class Rule:
         return fault, is_first
 
     def _turn(self, position: _Position, now: Micros) -> Fault | None:
-        """Return the step whose turn it is; steps that are over are passed by."""
+        """Return the current step, after skipping ended ones."""
         steps = self.playbook.steps
         for _ in range(len(steps) + 1):
             if position.step == len(steps):
@@ -127,7 +127,7 @@ class Rule:
             if now < over:
                 return fault
             _go_on(position, over)
-        # The clock jumped over whole rounds: which turn it is says nobody.
+        # The clock jumped over complete rounds: restart the playbook.
         position.began, position.step = now, 0
         return steps[0] if self.playbook.loops else None
 
@@ -140,38 +140,38 @@ def _go_on(position: _Position, now: Micros) -> None:
 
 
 class Player:
-    """The faults of one stage."""
+    """The faults of one simulated server."""
 
     def __init__(
         self, *, now: Callable[[], Micros], vms: Collection[str] | None = None
     ) -> None:
-        """Play nothing yet; `now` is the model time.
+        """Start without faults; `now` returns the model time.
 
-        With `vms`, which may change, only those can be named.
+        If `vms` is given, faults can only name these VMs. It may change.
         """
         self._now = now
         self._vms = vms
         self._rules: list[Rule] = []
         self._named = 0
         self._served: dict[tuple[str, str], list[Response]] = {}
-        """The last few documents of each VM and query, the present one last."""
+        """The latest documents of each VM and query, the current one last."""
         self._stuck: dict[tuple[str, str], Response] = {}
         self.played: Counter[tuple[str, str]] = Counter()
-        """How often a VM met a kind of fault."""
+        """Number of hits by VM and kind of fault."""
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nothing is set."""
+        """Return whether there are no faults."""
         return not self._rules
 
     # Setting
 
     def set(self, vm: str, what: str | Fault | Playbook) -> str:
-        """Play this, and nothing else, for a VM; empty: for all. Return its name.
+        """Replace the faults of a VM; empty: of all VMs. Return the name of the playbook.
 
-        `what` is a line such as `500 x2` or `500, timeout, ok`: one fault alone lasts
-        until it is cleared, if it does not say otherwise. Raises FaultError, and
-        NotFoundError for a VM that is not there; then what was set stays.
+        `what` is a line such as `500 x2` or `500, timeout, ok`. A single fault without a
+        count or a duration lasts until it is cleared. Raises FaultError, and
+        NotFoundError for an unknown VM; then the faults do not change.
         """
         if isinstance(what, str):
             what = syntax.parse_playbook(what)
@@ -181,10 +181,10 @@ class Player:
         return self.play(replace(what, vms=(vm,) if vm else ()))
 
     def play(self, what: Playbook | Sequence[str], *, loops: bool = False) -> str:
-        """Play from now on, after what is set already; return a name for it.
+        """Add a playbook after the existing ones; return its name.
 
-        Lines, as the steps of a playbook, are for every VM. Of several playbooks
-        that fit a request, the first that was set has its way. Raises as `set`.
+        A list of lines is a playbook for every VM. If several playbooks match a request,
+        the first one is used. Raises the errors of `set`.
         """
         if not isinstance(what, Playbook):
             lines = [what] if isinstance(what, str) else what
@@ -194,7 +194,7 @@ class Player:
             self._rules = [rule for rule in self._rules if not rule.is_over]
         if len(self._rules) >= RULES_MAX:
             raise RefusedError(
-                f"{RULES_MAX} playbooks are set already", hint="clear some of them"
+                f"there are already {RULES_MAX} playbooks", hint="Clear some of them."
             )
         self._named += 1
         name = f"fault-{self._named}"
@@ -202,10 +202,10 @@ class Player:
         return name
 
     def play_file(self, playbooks: Iterable[Playbook]) -> None:
-        """Play what a file says, after what is set already.
+        """Add the playbooks of a file after the existing ones.
 
-        Raises FaultFileError with the place of each VM that is not there; then
-        nothing is played. Raises RefusedError as `play`.
+        Raises FaultFileError with the place of each unknown VM; then nothing is added.
+        Raises RefusedError like `play`.
         """
         found = tuple(playbooks)
         problems = [
@@ -220,7 +220,7 @@ class Player:
             self.play(playbook)
 
     def clear(self, vm: str = "") -> None:
-        """Play nothing more for a VM; empty: for all. Raises NotFoundError."""
+        """Clear the faults of a VM; empty: of all VMs. Raises NotFoundError."""
         if not vm:
             self._rules = []
             self._stuck.clear()
@@ -237,11 +237,11 @@ class Player:
             del self._stuck[key]
 
     def listing(self) -> tuple[Rule, ...]:
-        """Return what is set, in the order in which it is asked."""
+        """Return the playbooks, in the order in which they are checked."""
         return tuple(self._rules)
 
     def counts(self, vm: str = "") -> dict[str, int]:
-        """Return how often each kind of fault was played; empty: for all VMs."""
+        """Return the number of hits by kind, for a VM; empty: for all VMs."""
         found: Counter[str] = Counter()
         for (name, kind), times in self.played.items():
             if not vm or name == vm:
@@ -251,12 +251,12 @@ class Player:
     # Playing
 
     def connect(self, vm: str) -> Fault | None:
-        """Return the fault that a new connection meets: only `refuse` does."""
+        """Return the fault of a new connection, which can only be `refuse`."""
         found = self._meet(vm, None) if self._rules else None
         return None if found is None else found[0]
 
     def take(self, vm: str, request: Request) -> FaultPlan | None:
-        """Return what befalls a request; None: nothing."""
+        """Return the plan for a request, or None."""
         found = self._meet(vm, request) if self._rules and vm else None
         return None if found is None else _plan(*found)
 
@@ -267,7 +267,7 @@ class Player:
         plan: FaultPlan | None,
         genuine: Response | None,
     ) -> Response | None:
-        """Return what is sent; see Interceptor.answer."""
+        """Return the answer to send; see `Interceptor.answer`."""
         known: Sequence[Response] = ()
         if (
             genuine is not None
@@ -298,7 +298,7 @@ class Player:
                 return bodies.spoil(fault, genuine)
 
     def _remember(self, key: tuple[str, str], document: Response) -> None:
-        """Remember a genuine document; one that is served again is the same."""
+        """Store a genuine document, unless it equals the last one."""
         if key not in self._served and len(self._served) >= SERVED_MAX:
             del self._served[next(iter(self._served))]
         known = self._served.setdefault(key, [])
@@ -322,10 +322,10 @@ class Player:
     def _check(self, vms: Iterable[str]) -> None:
         for vm in vms:
             if wrong := self._missing(vm):
-                raise NotFoundError(wrong, hint="faults name VMs as the fleet does")
+                raise NotFoundError(wrong, hint="Use the name of a VM in the fleet.")
 
     def _missing(self, vm: str) -> str:
-        """Return that a VM is not there, as a sentence; empty: it is."""
+        """Return the message for an unknown VM; empty: the VM exists."""
         known = self._vms
         if known is None or vm in known:
             return ""

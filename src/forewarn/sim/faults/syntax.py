@@ -1,7 +1,7 @@
-"""Faults on one line: `500 x2`, `delay 3s`, `429 retry-after 5`, `500, ok, loop`.
+"""The syntax of faults in one line: `500 x2`, `delay 3s`, `429 retry-after 5`, `500, ok, loop`.
 
-A line is read into the keys of the file form, so that both have one meaning:
-`fault_of` makes the fault of keys and values.
+A line is parsed into the keys of a faults file, so both have the same meaning. `fault_of`
+makes a fault from keys and values.
 """
 
 import re
@@ -30,24 +30,24 @@ from forewarn.sim.faults.kinds import (
 )
 
 Fields: TypeAlias = dict[str, Any]
-"""Fields of a Fault, by name."""
+"""Values of a fault, by key."""
 
 DELAY_MAX = 3600 * SECOND
-"""Of one answer: longer than any client waits; `timeout` is meant."""
+"""Maximum delay of an answer, longer than any client waits. Use `timeout` instead."""
 
 SIZE_MAX = 1 << 20
-"""Bytes: more than any answer has."""
+"""Maximum number of bytes: more than any answer has."""
 
 BACK_MAX = 8
-"""Documents of a VM that are remembered for `stale`."""
+"""Maximum number of older documents of a VM, for `stale`."""
 
 COUNT_MAX = 1_000_000_000
-"""Greatest incarnation: within what every client reads as an integer."""
+"""Maximum incarnation: every client can read it as an integer."""
 
 RETRY_AFTER_MAX = 86_400
-"""Seconds: a day, beyond any notice."""
+"""Maximum seconds of Retry-After: a day, beyond any notice."""
 
-FORM = "write KIND [ARGUMENT] [xN] [get|post|any] [lost|taken] …, such as '500 x2'"
+FORM = "use KIND [ARGUMENT] [xN] [get|post|any] [lost|taken] …, such as '500 x2'"
 
 _TIMES = re.compile(r"x([0-9]+)")
 _RATE = re.compile(r"([0-9]+)/(.*)")
@@ -60,7 +60,7 @@ _FLAGS: Mapping[str, tuple[str, str]] = {
     "taken": ("approval", "taken"),
     "flapping": ("flapping", "true"),
 }
-"""Words that say all by themselves: the key and the value that they mean."""
+"""Keywords without a value: the key and value of each."""
 
 _PAIRS: Mapping[str, str] = {
     "retry-after": "retry_after",
@@ -68,7 +68,7 @@ _PAIRS: Mapping[str, str] = {
     "for": "for",
     "on": "on",
 }
-"""Words that are followed by what they are about, and the key that they mean."""
+"""Keywords with a value: the key of each."""
 
 METHODS: Mapping[str, frozenset[str]] = {
     "get": frozenset({GET}),
@@ -78,31 +78,31 @@ METHODS: Mapping[str, frozenset[str]] = {
 
 
 def parse_fault(text: str, *, once: bool = False) -> Fault:
-    """Return the fault that one line writes; raises FaultError.
+    """Parse one fault; raises FaultError.
 
-    `once` is for a step of a playbook: it hits one request unless it says how many,
-    or for how long.
+    With `once`, for a step of a playbook, it hits one request unless it has a count or a
+    duration.
     """
     given = _read(text)
     if given["kind"] == "replace":
         raise FaultError(
-            '"replace" is for a file of faults, where it says what is answered',
+            '"replace" is only valid in a faults file, which has the answer',
             key="kind",
         )
     try:
         return _build(given, once=once)
     except FaultError as error:
-        # A file names the key at fault; a line has words, and is told as a whole.
+        # For a file, the key identifies the place. For a line, show the whole line.
         raise FaultError(
             f"{quoted(text)}: {error.key} {error.message}", key=error.key
         ) from None
 
 
 def parse_playbook(text: str, *, vms: Sequence[str] = ()) -> Playbook:
-    """Return the playbook that one line writes; raises FaultError.
+    """Parse a playbook in one line; raises FaultError.
 
-    One fault lasts until it is cleared; steps between commas hit one request each,
-    and `loop` as the last begins again.
+    A single fault lasts until it is cleared. Steps separated by commas hit one request
+    each. `loop` as the last step restarts the playbook.
     """
     steps = [part.strip() for part in text.split(",")]
     loops = len(steps) > 1 and steps[-1] == "loop"
@@ -112,11 +112,13 @@ def parse_playbook(text: str, *, vms: Sequence[str] = ()) -> Playbook:
 def playbook(
     texts: Sequence[str], *, vms: Sequence[str] = (), loops: bool = False
 ) -> Playbook:
-    """Return the playbook with these steps; raises FaultError."""
+    """Return a playbook with these steps; raises FaultError."""
     if not texts:
-        raise FaultError("a playbook has at least one step", key="playbook")
+        raise FaultError("a playbook must have at least one step", key="playbook")
     if len(texts) > STEPS_MAX:
-        raise FaultError(f"a playbook has at most {STEPS_MAX} steps", key="playbook")
+        raise FaultError(
+            f"a playbook must have at most {STEPS_MAX} steps", key="playbook"
+        )
     several = len(texts) > 1 or loops
     return Playbook(
         steps=tuple(parse_fault(text, once=several) for text in texts),
@@ -126,7 +128,7 @@ def playbook(
 
 
 def _read(text: str) -> dict[str, str]:
-    """Return the keys and texts that a line means; raises FaultError."""
+    """Split a line into keys and texts; raises FaultError."""
     words = text.split()
     if not words:
         raise FaultError(f"a fault is missing: {FORM}", key="kind")
@@ -147,22 +149,22 @@ def _read(text: str) -> dict[str, str]:
         else:
             near = did_you_mean(word, [*_FLAGS, *_PAIRS])
             raise FaultError(
-                f"{quoted(word)} does not belong in a fault of kind {kind.name}{near}: "
+                f"{quoted(word)} is not valid in a fault of kind {kind.name}{near}: "
                 f"{FORM}",
                 key="kind",
             )
         if key in given:
-            raise FaultError(f"{quoted(word)} says {key} a second time", key=key)
+            raise FaultError(f"{quoted(word)} sets {key} a second time", key=key)
         given[key] = value
     return given
 
 
 def find(name: str) -> Kind:
-    """Return the kind with this name, or another word for it; raises FaultError."""
+    """Return the kind with this name or alias; raises FaultError."""
     kind = FAULTS.get(ALIASES.get(name, name))
     if kind is None:
         near = did_you_mean(name, [*FAULTS, *ALIASES])
-        raise FaultError(f"{quoted(name)} is no kind of fault{near}", key="kind")
+        raise FaultError(f"{quoted(name)} is not a kind of fault{near}", key="kind")
     return kind
 
 
@@ -172,7 +174,7 @@ def _build(given: Mapping[str, str], *, once: bool) -> Fault:
     for key, text in given.items():
         if key not in options:
             near, kind = did_you_mean(key, options), quoted(given["kind"])
-            raise FaultError(f"does not belong to {kind}{near}", key=key)
+            raise FaultError(f"is not valid for {kind}{near}", key=key)
         try:
             values[key] = from_text(options[key], text)
         except ValueError as error:
@@ -181,12 +183,12 @@ def _build(given: Mapping[str, str], *, once: bool) -> Fault:
 
 
 def fault_of(values: Mapping[str, Any], *, once: bool = False) -> Fault:
-    """Return the fault of these keys and values; raises FaultError with the key."""
+    """Return the fault with these keys and values; raises FaultError with the key."""
     kind = find(values["kind"])
     argument = kind.argument
     if argument and argument.required and argument.key not in values:
         example = f"{kind.name} {argument.example}"
-        raise FaultError(f"is missing: write {example}", key=argument.key)
+        raise FaultError(f"is missing: use {example}", key=argument.key)
     methods = METHODS[values["method"]] if "method" in values else frozenset[str]()
     if kind.reads_only and POST in methods:
         sentence = f"{quoted(kind.name)} is for GET only: a POST has no document"
@@ -215,7 +217,7 @@ def fault_of(values: Mapping[str, Any], *, once: bool = False) -> Fault:
 
 
 def options_of(kind: Kind) -> dict[str, Option]:
-    """Return the keys that a fault of this kind may have, beside `kind`."""
+    """Return the keys of a fault of this kind, except `kind`."""
     keys = ["times", "method", "on", "flapping", "after", "for"]
     if kind.argument is not None:
         keys.insert(0, kind.argument.key)
@@ -227,8 +229,8 @@ def options_of(kind: Kind) -> dict[str, Option]:
 
 
 def words(fault: Fault) -> str:
-    """Return the line that `parse_fault` reads back; a replacement, which it does not
-    read, is only named.
+    """Return a line that `parse_fault` can read. A replacement, which it cannot read, is
+    only named.
     """
     kind = fault.what
     said = [kind.name]
@@ -265,14 +267,14 @@ def _argument(kind: Kind, fault: Fault) -> list[str]:
 def _span(_option: Option, value: object) -> Micros:
     span = parse_duration(str(value))
     if not span:
-        raise ValueError("must be longer than nothing")
+        raise ValueError("must be longer than 0")
     return span
 
 
 def _short(option: Option, value: object) -> Micros:
     span = _span(option, value)
     if span > DELAY_MAX:
-        raise ValueError("must be an hour at most; timeout never answers")
+        raise ValueError("must be at most an hour; use `timeout` for no answer")
     return span
 
 
@@ -280,9 +282,9 @@ def _rate(option: Option, value: object) -> tuple[int, Micros]:
     found = _RATE.fullmatch(str(value))
     if found is None:
         text = quoted(str(value))
-        raise ValueError(f"must be bytes for a time, such as 10/s, not {text}")
+        raise ValueError(f"must be bytes per time, such as 10/s, not {text}")
     unit = found[2]
-    # `10/s` is what people write for `10/1s`.
+    # `10/s` means `10/1s`.
     is_whole = unit[:1].isdigit() or unit[:1] == "P"
     return from_text(_SIZE, found[1]), _short(option, unit if is_whole else f"1{unit}")
 
@@ -293,7 +295,7 @@ _SIZE = Option(form=Forms.COUNT, least=1, most=SIZE_MAX)
 KEYS: Mapping[str, Option] = {
     "by": Option(form=Form(told="a duration", read=_short)),
     "bytes": Option(form=Forms.COUNT, most=SIZE_MAX),
-    "rate": Option(form=Form(told="bytes for a time", read=_rate)),
+    "rate": Option(form=Form(told="bytes per time", read=_rate)),
     "back": Option(form=Forms.COUNT, least=1, most=BACK_MAX),
     "incarnation": Option(form=Forms.COUNT, most=COUNT_MAX),
     "times": Option(form=Forms.COUNT, least=1, most=TIMES_MAX),
@@ -305,4 +307,4 @@ KEYS: Mapping[str, Option] = {
     "for": _SPAN,
     "retry_after": Option(form=Forms.COUNT, most=RETRY_AFTER_MAX),
 }
-"""The keys that a fault may have, beside its kind."""
+"""The keys of a fault, except `kind`."""

@@ -1,1 +1,1 @@
-"""Scenarios: what happens to a fleet, step by step, as a file that anybody can write."""
+"""Scenarios: events and operations on a fleet, step by step, from a file."""

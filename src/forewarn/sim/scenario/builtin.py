@@ -1,6 +1,6 @@
-"""The scenarios that come with forewarn, by name and alias.
+"""The built-in scenarios, by name and alias.
 
-They are files like anybody's: `text` returns one to be copied and changed.
+They are normal scenario files: `text` returns one, to copy and change.
 """
 
 import functools
@@ -18,7 +18,7 @@ _FOLDER = files("forewarn.sim") / "scenarios"
 
 @functools.cache
 def scenarios() -> tuple[Scenario, ...]:
-    """Return all of them, in the order of their names."""
+    """Return all built-in scenarios, sorted by name."""
     found = [
         read_scenario(file.read_text(encoding="utf-8"), file=file.name)
         for file in _FOLDER.iterdir()
@@ -28,10 +28,10 @@ def scenarios() -> tuple[Scenario, ...]:
 
 
 def find(name: str) -> Scenario:
-    """Return the scenario of a name or alias, whatever its case.
+    """Return the scenario with a name or alias, ignoring case.
 
-    An alias may bring a speed. One that differs from a name only in its spelling
-    is meant when it is spelt so. Raises NotFoundError.
+    An alias may set the speed. An exact match wins over one with another spelling. Raises
+    NotFoundError.
     """
     for spelt in (str, str.casefold, _plain):
         wanted = spelt(name)
@@ -44,13 +44,14 @@ def find(name: str) -> Scenario:
                     return replace(scenario, name=named, speed=alias.speed)
     meant = did_you_mean(_plain(name), map(_plain, _names()))
     raise NotFoundError(
-        f"there is no scenario {quoted(name)}{meant}",
-        hint="`forewarn simulate --list` shows them; a file is named with its suffix",
+        f"scenario {quoted(name)} does not exist{meant}",
+        hint="Run `forewarn simulate --list` to list scenarios. The name of a file needs "
+        "its suffix.",
     )
 
 
 def text(name: str) -> str:
-    """Return the file of a scenario, to be copied and changed; raises NotFoundError."""
+    """Return the file of a scenario, to copy and change; raises NotFoundError."""
     return (_FOLDER / find(name).file).read_text(encoding="utf-8")
 
 
@@ -61,7 +62,7 @@ def _names() -> Iterator[str]:
 
 
 def names() -> Sequence[str]:
-    """Return the names without aliases, sorted: for completion and lists."""
+    """Return the sorted names without aliases, for completion and lists."""
     return [scenario.name for scenario in scenarios()]
 
 

@@ -1,9 +1,8 @@
-"""Who plays a scenario on another fleet, or under other names. Pure.
+"""Assign the roles of a scenario to VMs of another fleet, or rename its VMs. Pure.
 
-The VMs and hosts that a scenario names are roles. What each role needs follows from the
-fleet that the scenario has by itself, and from what is done to it: a VM that is evicted
-is a Spot VM, two VMs that are on one host there are on one host anywhere, and a host is
-the host of the VMs that are on it.
+The VMs and hosts that a scenario names are roles. The needs of a role follow from the
+scenario's own fleet and from its steps: a VM that is evicted must be a Spot VM, VMs that
+share a host must share a host, and a named host stands for the host of its VMs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,15 +29,15 @@ from forewarn.sim.scenario.model import (
 )
 
 TRIED_MAX = 200_000
-"""VMs that are looked at for one cast, a microsecond each: of a fleet in which nothing
-fits, this is soon known."""
+"""Maximum number of VMs that are tried for one scenario, a microsecond each. So a search
+in an unsuitable fleet ends quickly."""
 
 
 # Names
 
 
 def renamed(scenario: Scenario, names: Mapping[str, str]) -> Scenario:
-    """Return the scenario with other names of VMs and hosts."""
+    """Return the scenario with new names of VMs and hosts."""
 
     def of(name: str) -> str:
         return names.get(name, name)
@@ -93,13 +92,13 @@ def _names_in(act: Act) -> tuple[str, ...]:
 
 
 def names_in(scenario: Scenario) -> set[str]:
-    """Return the VMs and hosts that a scenario names."""
+    """Return the names of VMs and hosts in a scenario."""
     named = {each.vm for each in scenario.clients}
     return named.union(*(_names_in(step.act) for step in scenario.steps))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse a name that is given twice."""
+    """Refuse duplicate names."""
     for name in names:
         if names.count(name) > 1:
             raise RefusedError(f"the name {name!r} is given twice")
@@ -108,10 +107,11 @@ def check_names(names: Sequence[str]) -> None:
 def named_text(
     text: str, names: Sequence[str], *, first: Sequence[str] = ()
 ) -> tuple[str, dict[str, str]]:
-    """Return a fleet file whose first VMs have these names, and what became of each.
+    """Give new names to the first VMs of a fleet file; return it with a map of all names.
 
-    The VMs that are `first` come first, the others as people count: `web_2` before `web_10`. The others keep their
-    names, or take one that has become free. Names for which there is no VM are left.
+    The VMs in `first` come first, then the others in natural order. Other VMs keep their
+    names. If a new name is already in use, its VM takes a name that has become free.
+    Surplus names are ignored.
     """
     tables = fleet_text.read(text)
     others = [name for name in tables["vm"] if name not in first]
@@ -131,9 +131,9 @@ def named_text(
 def with_names(
     scenario: Scenario, names: Sequence[str], *, vms: int | None = None
 ) -> Scenario:
-    """Return the scenario on its own fleet, with these names of the VMs it is about.
+    """Return the scenario on its own fleet, with new names of the VMs it is about.
 
-    What is left of the names is for other VMs. `vms`: how many the usual fleet has.
+    Further names are for other VMs. `vms` is the number of VMs in the default fleet.
     """
     text = fleets.usual_text(scenario.fleet, vms=vms)
     first = [role.vm.name for role in roles_of(scenario)]
@@ -146,33 +146,33 @@ def with_names(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """A VM of a scenario, and what it needs."""
+    """A VM of a scenario, and its needs."""
 
     vm: Vm
-    """As the scenario's own fleet has it."""
+    """The VM in the scenario's own fleet."""
     needs: tuple[str, ...] = ()
-    """Keys of _NEEDS."""
+    """Keys of `_NEEDS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What a VM needs for a verb."""
+    """A need of a VM for a verb."""
 
     must: str
     key: str
-    """Of a fleet file: what gives it."""
+    """The setting in a fleet file."""
     has: Callable[[Scope, Vm], bool]
 
 
 _NEEDS: Mapping[str, _Need] = {
     "evict": _Need("be a Spot VM", "`spot = true`", lambda _scope, vm: vm.spot),
     "terminate": _Need(
-        "be told of its deletion, and be no Spot VM",
+        "be notified of its deletion, and not be a Spot VM",
         "`terminate_notice` in its scope",
         lambda scope, vm: scope.terminate_notice is not None and not vm.spot,
     ),
     "upgrade-os": _Need(
-        "be told of OS upgrades",
+        "be notified of OS upgrades",
         "`os_image_notice` in its scope, and a size that keeps memory",
         lambda scope, vm: scope.os_image_notice is not None and vm.memory_preserving,
     ),
@@ -196,9 +196,9 @@ def _has(fleet: WantedFleet, vm: Vm, need: str) -> bool:
 
 
 def roles_of(scenario: Scenario) -> list[Role]:
-    """Return the VMs that a scenario is about, in the order in which it names them.
+    """Return the VMs that a scenario names, in order.
 
-    The clients come first. A host that is named stands for the first VM on it.
+    The clients come first. A named host stands for the first VM on it.
     """
     own = fleets.wanted(scenario.fleet)
     named = [each.vm for each in scenario.clients if each.vm != OTHERS]
@@ -231,16 +231,16 @@ def roles_of(scenario: Scenario) -> list[Role]:
 
 @dataclass(slots=True)
 class _Search:
-    """A search for VMs of a fleet that can play the roles together."""
+    """A search for VMs of a fleet that can take all roles."""
 
     fleet: WantedFleet
     roles: Sequence[Role]
     names: Sequence[str]
-    """By hand: who plays the first roles."""
+    """The given VMs of the first roles."""
     order: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Whom to look at first, by name; the others as people count."""
+    """Names of VMs to try first; the others follow in natural order."""
     deepest: int = 0
-    """The role that nobody could play, of those that were tried."""
+    """The last role that no VM could take."""
     tried: int = 0
     on_host: dict[str, list[Vm]] = field(default_factory=dict[str, list[Vm]])
 
@@ -253,7 +253,7 @@ class _Search:
             self.on_host.setdefault(vm.host, []).append(vm)
 
     def casts(self, chosen: tuple[Vm, ...] = ()) -> Iterator[tuple[Vm, ...]]:
-        """Yield who plays the roles, the likeliest first."""
+        """Yield the VMs for all roles, the best choice first."""
         place = len(chosen)
         if place == len(self.roles):
             yield chosen
@@ -304,18 +304,18 @@ def casts(
     names: Sequence[str] = (),
     order: Iterable[str] = (),
 ) -> Iterator[Scenario]:
-    """Yield the scenario as VMs of another fleet can play it, the likeliest first.
+    """Yield the scenario with VMs of another fleet, the best choice first.
 
-    Names that the fleet has are meant as they are, if they have what their roles need.
-    `names`: the VMs that play the first roles. `order`: the VMs that are looked at
-    first. Raises RefusedError if there is no way.
+    VMs with the names of roles take these roles if they meet the needs. `names` are the
+    VMs of the first roles. `order` are the VMs to try first. Raises RefusedError if the
+    fleet has no suitable VMs.
     """
     fleet = read_fleet(text, name="the fleet")
     for name in names:
         if name not in fleet.vms:
             raise RefusedError(
-                f"there is no VM {name!r} in the fleet{did_you_mean(name, fleet.vms)}",
-                hint="with a fleet, --name says which of its VMs the scenario is about",
+                f"VM {name!r} is not in the fleet{did_you_mean(name, fleet.vms)}",
+                hint="With a fleet, use --name for a VM of this fleet.",
             )
     roles = roles_of(scenario)
     places = {name: place for place, name in enumerate(order)}
@@ -332,7 +332,7 @@ def casts(
 
 
 def _nobody(scenario: Scenario, search: _Search) -> RefusedError:
-    """Return why nobody can play a role."""
+    """Return the error for a role that no VM can take."""
     place = search.deepest
     role = search.roles[place]
     where: dict[str, list[str]] = {}
@@ -344,9 +344,9 @@ def _nobody(scenario: Scenario, search: _Search) -> RefusedError:
         where.setdefault(within, []).append(mate.name)
     words = [_NEEDS[need].must for need in role.needs]
     words += [f"{how} {listed(mates)}" for how, mates in where.items()]
-    said = "no VM of it can be"
+    said = "no VM can be"
     if place < len(search.names):
-        said = f"the VM {search.names[place]} cannot be"
+        said = f"VM {search.names[place]} cannot be"
     must = f", which must {listed(words)}" if words else ""
     vms = search.fleet.vms.values()
     lacking = [
@@ -354,9 +354,9 @@ def _nobody(scenario: Scenario, search: _Search) -> RefusedError:
         for need in role.needs
         if not any(_has(search.fleet, vm, need) for vm in vms)
     ]
-    ways = f"give a VM {listed(lacking)}, or " if lacking else ""
+    ways = f"Give a VM {listed(lacking)}, or remove" if lacking else "Remove"
     return RefusedError(
         f"{scenario.name} cannot be played on this fleet: {said} {role.vm.name}{must}",
-        hint=f"{ways}leave the fleet out; `forewarn simulate --show "
-        f"{scenario.name}` prints what the scenario does",
+        hint=f"{ways} the fleet. Run `forewarn simulate --show {scenario.name}` to see "
+        "what the scenario needs.",
     )

@@ -1,7 +1,7 @@
-"""What the programs in VMs have done since a moment, as a stage has seen it.
+"""A log of the actions of clients, for the judgement of a scenario.
 
-The journal keeps a bounded number of requests, and a poller soon fills it; what a
-scenario is judged by is noted here when it happens.
+The journal is bounded, and pollers fill it quickly. So the facts for the judgement are
+stored here when they happen.
 """
 
 from collections import defaultdict, deque
@@ -15,43 +15,43 @@ from forewarn.sim.journal import Journal, Seen
 from forewarn.sim.sim_server import SimServer
 
 NOTED_MAX = 10_000
-"""Polls, and approvals, that are kept of a VM. Polls are judged many times a second,
-so that older ones count no more."""
+"""Maximum number of stored polls, and of approvals, of a VM. Polls are judged many times a
+second, so older ones no longer count."""
 
 
 _HARMLESS = frozenset({"", "ok", "delay", "slow"})
-"""Faults with which an answer arrives as it was, if late."""
+"""Faults that do not change an answer, only its time."""
 
 
 class Approval(NamedTuple):
-    """An approval that the endpoint took."""
+    """An approval that the endpoint accepted."""
 
     event_id: str
     at: Micros
     in_time: bool
-    """It came before NotBefore, and before the event started."""
+    """Whether it came before NotBefore and before the start of the event."""
 
 
 @dataclass(slots=True)
 class Deeds:
-    """What the program in one VM has done."""
+    """The actions of the program in one VM."""
 
     asked_first: Micros = 0
-    """When it was first answered with its events; 0: never."""
+    """Time of the first answer with its events; 0: never."""
     asked_last: Micros = 0
     polls: deque[Micros] = field(default_factory=lambda: deque(maxlen=NOTED_MAX))
-    """When it was given its document as it is, in order. A document that was given
-    several times over the same connection may be noted only once."""
+    """Times when it received its genuine document, in order. Repetitions over the same
+    connection may be stored only once."""
     approvals: deque[Approval] = field(default_factory=lambda: deque(maxlen=NOTED_MAX))
     turned_away: Seen | None = None
-    """The last request that was not answered with events or an approval."""
+    """The last request that was answered without events or an approval."""
 
 
 class ClientLog:
-    """Notes what clients do, until it is closed. Used on the stage's loop."""
+    """A log of clients, until it is closed. Used on the event loop of the server."""
 
     def __init__(self, stage: SimServer, *, since: Micros = 0) -> None:
-        """Note what clients of `stage` do, also what they have done since an instant."""
+        """Log the actions of clients of `stage`, including those since `since`."""
         self._stage = stage
         self._journal = stage.journal
         self._since = since
@@ -61,21 +61,21 @@ class ClientLog:
         self._journal.on_seen.append(self._note)
 
     def close(self) -> None:
-        """Note nothing any more."""
+        """Stop logging."""
         self._journal.on_seen.remove(self._note)
 
     def of(self, vm: str) -> Deeds:
-        """Return what the program in a VM has done."""
+        """Return the actions of the program in a VM."""
         latest = self._journal.latest(vm)
         if latest is not None and latest.is_answered_poll and latest.at >= self._since:
-            # A poll that repeats the one before is noted by the journal alone.
+            # Only the journal has a poll that repeats the previous one.
             deeds = self._deeds[vm]
             deeds.asked_first = deeds.asked_first or latest.at
             deeds.asked_last = max(deeds.asked_last, latest.at)
         return self._deeds.get(vm) or Deeds()
 
     def has_asked(self, vm: str) -> bool:
-        """Tell whether the program in a VM was answered with its events."""
+        """Return whether the program in a VM was answered with its events."""
         return bool(self.of(vm).asked_first)
 
     def asking(self) -> Sequence[str]:
@@ -98,7 +98,7 @@ class ClientLog:
 
     def _approval(self, event_id: str, at: Micros) -> Approval:
         event = self._stage.engine.read(lambda reader: reader.get(Event, event_id))
-        # It may have started already, by this very approval.
+        # This approval may already have started the event.
         return Approval(
             event_id=event_id,
             at=at,
@@ -109,19 +109,19 @@ class ClientLog:
 
 
 class Witness:
-    """Tells from a journal what VMs asked."""
+    """The polls and deviations of VMs, from a journal."""
 
     def __init__(self, journal: Journal) -> None:
-        """Read `journal`, whenever somebody asks."""
+        """Read `journal` at each call."""
         self._journal = journal
 
     def polls(self, vm: str, *, since: Micros) -> Sequence[Micros]:
-        """Return when the VM was given its document as it is, in order."""
+        """Return the times when the VM received its genuine document, in order."""
         found = self._journal.find(vm=vm, method="GET", from_time=since)
         return [seen.at for seen in found if was_given(seen)]
 
     def deviations(self, vm: str, *, since: Micros) -> Sequence[str]:
-        """Return what the VM did against the protocol; empty: any VM."""
+        """Return the deviations of a VM; empty: of any VM."""
         return [
             f"{seen.vm or seen.address}: {each}"
             for seen in self._journal.find(
@@ -132,5 +132,5 @@ class Witness:
 
 
 def was_given(seen: Seen) -> bool:
-    """Tell whether a VM was given its document as it is."""
+    """Return whether a VM received its genuine document."""
     return seen.is_answered_poll and seen.fault.partition(" ")[0] in _HARMLESS

@@ -1,8 +1,8 @@
-"""What is demanded of a client for a whole scenario: whether it is met, and why not.
+"""Verdicts on the demands on a client for a whole scenario.
 
-Values in, a verdict out. A verdict says which VM and event it is about, what was
-expected, and what was seen and when. What was given no chance to go wrong is not
-judged: a client that was shown no event of others has ignored none.
+A verdict names the VM and the event, the expectation, and what was seen at which time. A
+demand that could not fail is not judged: for example, a client that saw no event of other
+VMs cannot ignore one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +19,12 @@ from forewarn.sim.scenario.model import OTHERS, Client, Demand, Expected
 from forewarn.sim.scenario.verdicts import Verdict, bad, good, length, skipped
 
 _NOT_TO_BE_APPROVED = frozenset({DOWN_ALREADY, POLICY, NO_NOTICE})
-"""Who approves instead of a client, whatever the client does."""
+"""Actors that approve an event without any client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """An event of a scenario, with the name of the step that made it."""
+    """An event of a scenario, with the name of the step that created it."""
 
     name: str
     event: Event
@@ -35,7 +35,7 @@ class Named:
 
     @property
     def exactly(self) -> str:
-        """Return it for a failure, so that it is found elsewhere, by its EventId."""
+        """Return it for a failure, with its EventId so that it can be found elsewhere."""
         return f"{self.name} ({self._about}, EventId {self.event.event_id})"
 
     @property
@@ -46,30 +46,30 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a client is judged by, at one instant."""
+    """The facts by which a client is judged, at one instant."""
 
     client: Client
     events: Sequence[Named]
-    """All of the scenario, in the order of their beginnings."""
+    """All events of the scenario, in order."""
     deeds_of: Callable[[str], Deeds]
-    """What the program in a VM has done."""
+    """Returns the actions of the program in a VM."""
     view: View | None
-    """Of the client's VM; None: there is none any more."""
+    """The view of the client's VM; None: it no longer exists."""
     is_deleted: bool
-    """The client's VM is gone."""
+    """Whether the client's VM is deleted."""
     is_over: bool
-    """Nothing more comes, so it must be decided."""
+    """Whether the scenario has ended, so that everything must be decided."""
     is_explicit: bool = True
-    """The scenario's own words demand it, so there must be an event to meet it with."""
+    """Whether the scenario itself has the demand, so that there must be a matching event."""
 
     @property
     def deeds(self) -> Deeds:
-        """Return what the client has done."""
+        """Return the actions of the client."""
         return self.deeds_of(self.client.vm)
 
     @property
     def own(self) -> Sequence[Named]:
-        """Return the events that name the client's VM and that it is judged by."""
+        """Return the events that name the client's VM and by which it is judged."""
         since = self.deeds.asked_first if self.client.is_optional else 0
         return [
             each
@@ -79,7 +79,7 @@ class Facts:
 
 
 def demanded(client: Client, expected: Expected) -> tuple[Demand, ...]:
-    """Return what is demanded of a client."""
+    """Return the demands on a client."""
     of_scenario = {
         Demand.ASKS: True,
         Demand.APPROVES: client.approves,
@@ -96,19 +96,19 @@ def demanded(client: Client, expected: Expected) -> tuple[Demand, ...]:
 
 
 def told(demand: Demand, client: Client) -> str:
-    """Return what is demanded in words."""
+    """Return a demand as text."""
     return f"client {client.vm} {_words(demand, client)}"
 
 
 def summary(client: Client) -> str:
-    """Return everything that a scenario demands of a client, in a sentence.
+    """Return all demands of a scenario on a client as a sentence.
 
     `web_0 asks for its events, approves each event that names it before NotBefore`.
     """
     parts = [_words(each, client) for each in demanded(client, Expected.SCENARIO)]
     who = "each other VM" if client.vm == OTHERS else client.vm
     return f"{who}{', if it asks,' if client.is_optional else ''} " + ", ".join(
-        # That it asks goes without saying where it need not.
+        # Omit that it asks if it does not have to.
         parts[1:] if client.is_optional and len(parts) > 1 else parts
     )
 
@@ -128,9 +128,9 @@ _WORDS: Mapping[Demand, str] = {
 
 
 def judge(demand: Demand, facts: Facts) -> Verdict | None:
-    """Return how a demand is decided, or None while it is open."""
+    """Return the verdict on a demand, or None while it is undecided."""
     if demand is not Demand.ASKS and not facts.deeds.asked_first:
-        # That it has not asked is told by itself.
+        # A separate verdict reports that it has not asked.
         return skipped(f"{facts.client.vm} did not ask") if facts.is_over else None
     return _JUDGES[demand](facts)
 
@@ -138,12 +138,12 @@ def judge(demand: Demand, facts: Facts) -> Verdict | None:
 def _asks(facts: Facts) -> Verdict | None:
     vm, first = facts.client.vm, facts.deeds.asked_first
     if first:
-        return good(f"{vm} asked first at {format_to_the_millisecond(first)}")
+        return good(f"{vm} first asked at {format_to_the_millisecond(first)}")
     return bad(f"{vm} did not ask") if facts.is_over else None
 
 
 def turned_away(deeds: Deeds) -> str:
-    """Return which request was not answered with events; empty: there was none."""
+    """Describe the last request that was not answered with events; empty: none."""
     seen = deeds.turned_away
     if seen is None:
         return ""
@@ -185,22 +185,22 @@ def _approves(facts: Facts) -> Verdict | None:
 
 
 def _came_late(facts: Facts) -> Verdict | None:
-    """Return that an optional client asked first when its events had been made.
+    """Return a verdict if an optional client asked only after its events were created.
 
-    Whoever begins with the others, a moment after the first of them, is not to blame.
-    None: it did not.
+    A client that starts with the others, a moment after the first one, is not judged.
+    Return None otherwise.
     """
     missed = [each for each in facts.events if each.event.names(facts.client.vm)]
     if facts.own or not missed:
         return None
     vm, first = facts.client.vm, format_to_the_millisecond(facts.deeds.asked_first)
-    return skipped(f"{vm} asked first at {first}, after {missed[-1]} had been made")
+    return skipped(f"{vm} first asked at {first}, after {missed[-1]} was created")
 
 
 def _is_to_be_approved(event: Event) -> bool:
-    """Tell whether the event waited for an approval, or would have had a client asked.
+    """Return whether the event waits for an approval, or would wait if a client had asked.
 
-    What begins without notice, or is approved by a policy, waits for nobody.
+    An event without notice, or one that a policy approves, does not wait.
     """
     if event.approver in _NOT_TO_BE_APPROVED:
         return False
@@ -208,11 +208,11 @@ def _is_to_be_approved(event: Event) -> bool:
 
 
 def _in_time(facts: Facts, event: Event) -> tuple[Micros, str] | None:
-    """Return when and by whom the event was first approved, if it was in time.
+    """Return the time and VM of the first approval of an event that was in time.
 
-    One approval is enough for an event (3.4), by any VM that it names. One that is
-    withheld changes nothing of the event; one that has just been taken may have let it
-    start before the journal knows of the request.
+    One approval by any VM that the event names is enough (3.4). A withheld approval does
+    not change the event. A new approval may start the event before the request is in the
+    journal.
     """
     found = [
         (each.at, resource.vm)
@@ -228,7 +228,7 @@ def _in_time(facts: Facts, event: Event) -> tuple[Micros, str] | None:
 
 
 def _unapproved(facts: Facts, named: Named) -> str:
-    """Return that an event was not approved in time: expected, and seen."""
+    """Describe that an event was not approved in time."""
     vm, event = facts.client.vm, named.event
     if why := why_at_once(event, named.name):
         return f"{vm} could not approve {named.exactly}: {why}"
@@ -246,7 +246,7 @@ def _unapproved(facts: Facts, named: Named) -> str:
 
 
 def _last_seen(facts: Facts, event: Event) -> str:
-    """Return what the client was last seen to do."""
+    """Describe the last action of the client."""
     deeds = facts.deeds
     late = next(
         (each.at for each in deeds.approvals if each.event_id == event.event_id), 0
@@ -284,19 +284,19 @@ def _ignores_others(facts: Facts) -> Verdict | None:
 
 
 def _was_shown(facts: Facts, event: Event) -> bool:
-    """Tell whether the client was given an event that does not name its VM."""
+    """Return whether the client was shown an event that does not name its VM."""
     if facts.view is None or not sees(facts.view, event):
         return False
     return _first_poll(facts.deeds, event.created, event.removed_at) != 0
 
 
-# What it is shown, and whether it comes back
+# Polls
 
 
 def _first_poll(deeds: Deeds, begin: Micros, end: Micros) -> Micros:
-    """Return when the client was first given its document in a time; 0: never.
+    """Return when the client first received its document in an interval; 0: never.
 
-    `end` 0: until now.
+    If `end` is 0, the interval ends now.
     """
     polls = (at for at in deeds.polls if at >= begin and (not end or at < end))
     return next(polls, 0)
@@ -328,7 +328,7 @@ def _sees(facts: Facts) -> Verdict | None:
 def _comes_back(facts: Facts) -> Verdict | None:
     vm, deeds = facts.client.vm, facts.deeds
     if not facts.is_over:
-        # Another event may follow, after which it has to come back too.
+        # Another event may follow, after which it has to ask again too.
         return None
     if not facts.own:
         none = f"no event named {vm}; expected that it asks again after one"
@@ -342,10 +342,10 @@ def _comes_back(facts: Facts) -> Verdict | None:
     last = max(facts.own, key=lambda each: each.event.removed_at)
     gone = last.event.removed_at
     if deeds.asked_last >= gone:
-        return good(f"{vm} asked again after {last} was gone")
+        return good(f"{vm} asked again after {last} was removed")
     deleted = ", and was deleted" if facts.is_deleted else ""
     return bad(
-        f"{vm} did not ask again after {last.exactly} was gone at {format_to_the_millisecond(gone)}: "
+        f"{vm} did not ask again after {last.exactly} was removed at {format_to_the_millisecond(gone)}: "
         f"expected it within {length(facts.client.comes_back)}; it asked last at "
         f"{format_to_the_millisecond(deeds.asked_last)}{deleted}"
     )
@@ -360,13 +360,13 @@ _JUDGES: Mapping[Demand, Callable[[Facts], Verdict | None]] = {
 }
 
 PATIENCE: Micros = 5 * MINUTE
-"""How long after its beginning an event on a virtual clock is waited for closely: a
-client that polls once a second of the machine's time has six chances, and a week's
-notice does not take hours."""
+"""How long after its start an event on a virtual clock is watched in small steps. A client
+that polls once a second of real time has six chances, and a notice of a week does not take
+hours."""
 
 
 def may_act(demand: Demand, facts: Facts, *, now: Micros) -> bool:
-    """Tell whether a client may meet a demand at this very time."""
+    """Return whether a client may meet a demand at this moment."""
     deeds = facts.deeds
     if not deeds.asked_first:
         return False
@@ -381,7 +381,7 @@ def may_act(demand: Demand, facts: Facts, *, now: Micros) -> bool:
 
 
 def comes_back_yet(demand: Demand, facts: Facts) -> bool:
-    """Tell whether a client has yet to come back, all its events being gone."""
+    """Return whether all events of a client are removed and it has not asked again."""
     return (
         demand is Demand.COMES_BACK
         and bool(facts.own)

@@ -1,4 +1,4 @@
-"""Steps of a scenario in words, one line each."""
+"""Text about steps, events and operations of a scenario."""
 
 from collections.abc import Iterable
 
@@ -34,7 +34,7 @@ from forewarn.wording import operators
 
 
 def telling(step: Step) -> str:
-    """Return what a step does: `maintain h0 (freeze), called e1`."""
+    """Return a step as text: `maintain h0 (freeze), called e1`."""
     told = _told(step.act)
     return f"{told}, called {step.name}" if step.name else told
 
@@ -81,20 +81,20 @@ def _told_of_expectation(wanted: Expectation) -> str:
 
 
 def why_at_once(event: Event, name: str) -> str:
-    """Return why an event called `name` waited for no approval; empty: it waited."""
+    """Return why the event `name` did not wait for an approval; empty: it waited."""
     vms = listed([resource.vm for resource in event.resources])
     if event.approver is None:
         return ""
     return {
-        NOBODY_LISTENS: f"{vms} had not asked for events, so {name} went at once (7.4)",
-        DOWN_ALREADY: f"{vms} did not run, so {name} went at once (5.3)",
+        NOBODY_LISTENS: f"{vms} had not asked for events, so {name} started at once (7.4)",
+        DOWN_ALREADY: f"{vms} did not run, so {name} started at once (5.3)",
         POLICY: f"the policy of scope {event.scope} approved {name} (5.3)",
-        NO_NOTICE: f"{name} is a failure, which waits for no approval (5.5)",
+        NO_NOTICE: f"{name} is a failure, which does not wait for an approval (5.5)",
     }.get(event.approver, "")
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number of things: `1 failure`, `2 failures`."""
+    """Return a number with a noun: `1 failure`, `2 failures`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
@@ -127,17 +127,17 @@ def unfinished(
 
 
 def hindered(reader: Reader, operations: Iterable[Operation]) -> str:
-    """Return what keeps the first operation from its start that has not ended.
+    """Return why the first operation that has not ended cannot start.
 
-    Empty: all of them have ended.
+    Empty: all operations have ended.
     """
     for operation in filter(_goes_on, operations):
         blockers = obstacles.why_not_start(reader, operation)
         why = "; ".join(operators.reasons(blockers))
-        return f"{operators.task(operation)}: {why or 'it does not come to its end'}"
+        return f"{operators.task(operation)}: {why or 'it does not end'}"
     return ""
 
 
 def _goes_on(operation: Operation) -> bool:
-    """Tell whether it has to end by itself: a failure lasts until it is restored."""
+    """Return whether it must still end by itself. A failure lasts until a restore."""
     return operation.state not in ENDED_STATES and operation.verb is not Verb.FAIL

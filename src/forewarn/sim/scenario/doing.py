@@ -1,7 +1,7 @@
-"""What the steps of a scenario do: each is an order, or a hand at the stage.
+"""Run the actions of steps on a simulated server.
 
-Nothing is decided here. Orders are the verbs of the service, events are staged and
-moved by the stage, approvals and disabling are those of the control plane.
+Nothing is decided here. Requests use the verbs of the service, the simulated server injects
+and moves events, and the control plane approves and disables.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,10 +42,10 @@ ACTOR = "scenario"
 
 
 class Hand:
-    """Does what steps say, on one stage; remembers which request has which name."""
+    """Runs actions on one simulated server, and keeps the names of requests."""
 
     def __init__(self, stage: SimServer, *, reason: str) -> None:
-        """Act on `stage`; `reason` stands in the trail."""
+        """Act on `stage`; `reason` is stored in the history."""
         self._stage = stage
         self._engine = stage.engine
         self._reason = reason
@@ -55,19 +55,19 @@ class Hand:
 
     @property
     def now(self) -> Micros:
-        """Return the present instant."""
+        """Return the current instant."""
         return self._engine.now
 
     def scaled(self, duration: Micros) -> Micros:
-        """Return how long a duration of the file takes at this speed."""
+        """Return a duration of the file at the current speed."""
         return self._engine.policy.sped_up(duration)
 
     def notice(self, duration: Micros) -> Micros:
-        """Return how long a notice of the file is at this speed."""
+        """Return a notice of the file at the current speed."""
         return self._engine.policy.notice_of(duration)
 
     def do(self, act: Act, *, name: str) -> None:
-        """Do it; what it makes is called `name`. Raises ForewarnError."""
+        """Run an action; its request gets the name `name`. Raises ForewarnError."""
         match act:
             case Order():
                 self._requests[name] = self._order(act)
@@ -92,21 +92,21 @@ class Hand:
             case _:
                 assert_never(act)
 
-    # What was made
+    # Created operations and events
 
     def operations(self, name: str) -> list[Operation]:
-        """Return the operations of what a step made, in order."""
+        """Return the operations of a step, in order."""
         request = self._requests.get(name, "")
         return self._engine.read(
             lambda reader: list(every(reader, kinds.OPERATIONS_OF_REQUEST, request))
         )
 
     def all_operations(self) -> list[Operation]:
-        """Return the operations of everything that was made."""
+        """Return the operations of all steps."""
         return [each for name in self._requests for each in self.operations(name)]
 
     def events(self, name: str) -> list[Event]:
-        """Return the events of what a step made, in order."""
+        """Return the events of a step, in order."""
 
         def ask(reader: Reader) -> list[Event]:
             return [
@@ -120,14 +120,14 @@ class Hand:
         return self._engine.read(ask)
 
     def named_events(self) -> list[Named]:
-        """Return the events of everything that was made, with the names of steps.
+        """Return the events of all steps, with the names of the steps.
 
-        They are as documents last showed them: an approval that changes nothing else
-        may be missing.
+        They have the state of the last publication: an approval without other changes may
+        be missing.
         """
         published = self._stage.publications, len(self._requests)
         if published != self._read_at:
-            # A look comes fifty times a second, and there may be a thousand events.
+            # This is called fifty times a second, and there may be a thousand events.
             self._read_at = published
             self._named = [
                 Named(name=name, event=event)
@@ -141,7 +141,7 @@ class Hand:
     def _request(self, name: str) -> str:
         found = self._requests.get(name)
         if found is None:
-            raise RefusedError(f"{name} was not made")
+            raise RefusedError(f"{name} was not created")
         return found
 
     def _decide(self, decide: Callable[[Work], object]) -> object:
@@ -150,7 +150,7 @@ class Hand:
         return made
 
     def _order(self, order: Order) -> str:
-        """Give an order; return the ID of its request, or "" if it makes none."""
+        """Make a request; return its ID, or "" if there is none."""
         made = self._decide(deciding(order, self.notice))
         return made if isinstance(made, str) else ""
 
@@ -188,7 +188,7 @@ class Hand:
         self._decide(decide)
 
     def _disable(self, vms: Sequence[str]) -> None:
-        # Requests of this very instant come before the silence.
+        # Process requests of this instant before disabling.
         self._engine.settle()
 
         def decide(work: Work) -> None:
@@ -205,7 +205,7 @@ class Hand:
 def deciding(
     order: Order, notice_of: Callable[[Micros], Micros]
 ) -> Callable[[Work], object]:
-    """Return the decision of an order whose notices pass as `notice_of` says."""
+    """Return the decision of a request; `notice_of` converts its notices."""
     entry = VERBS[order.verb]
 
     def decide(work: Work) -> object:

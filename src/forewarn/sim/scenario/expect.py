@@ -1,8 +1,8 @@
-"""Expectations of a scenario: whether they are met, and the sentence that says so.
+"""Verdicts on the expectations of steps.
 
-What counts is what is durable or was observed: the rows of events and VMs, and the
-requests that were answered. An expectation is decided as soon as nothing can change
-it any more: who has not approved an event that has started will not approve it.
+Only durable or observed facts count: the records of events and VMs, and the answered
+requests. An expectation is decided as soon as nothing can change it. For example, a
+started event can no longer be approved.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,25 +23,25 @@ from forewarn.store.port import Reader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What an expectation is judged by, at one instant."""
+    """The facts by which an expectation is judged, at one instant."""
 
     now: Micros
     since: Micros
-    """From when on requests count for it."""
+    """Requests from this time on count for the expectation."""
     start: Micros
-    """From when on requests count for the scenario: clients ask before it begins."""
+    """Requests from this time on count for the scenario; clients ask before it starts."""
     begin: Micros
-    """When the scenario began."""
+    """The start of the scenario."""
     events: Sequence[Event]
-    """Of the step that it is about."""
+    """The events of the step."""
     reader: Reader
     witness: Witness
     is_over: bool
-    """The time is up, so it must be decided."""
+    """Whether the time is over, so that it must be decided."""
 
 
 def judge(wanted: Expectation, facts: Facts) -> Verdict | None:
-    """Return how the expectation is decided, or None while it is open."""
+    """Return the verdict on the expectation, or None while it is undecided."""
     if wanted.event and not facts.events:
         return bad(f"{wanted.event} has no event")
     return _JUDGES[wanted.wanted](wanted, facts)
@@ -60,7 +60,7 @@ def _approved(wanted: Expectation, facts: Facts) -> Verdict | None:
         return good(_who_approved(wanted.event, facts.events))
     if all(event.awaits_approval for event in open_events) and not facts.is_over:
         return None
-    return bad(_unapproved("nobody", wanted, open_events))
+    return bad(_unapproved("no client", wanted, open_events))
 
 
 def _approved_by(wanted: Expectation, facts: Facts) -> Verdict | None:
@@ -92,7 +92,9 @@ def _not_approved(wanted: Expectation, facts: Facts) -> Verdict | None:
         return bad(f"{told}; expected {'that it would not' if wanted.vms else 'none'}")
     if any(event.awaits_approval for event in facts.events) and not facts.is_over:
         return None
-    who = f"{listed(wanted.vms)} did not approve" if wanted.vms else "nobody approved"
+    who = (
+        f"{listed(wanted.vms)} did not approve" if wanted.vms else "no client approved"
+    )
     return good(f"{who} {wanted.event}")
 
 
@@ -114,9 +116,9 @@ def _unapproved(who: str, wanted: Expectation, events: Sequence[Event]) -> str:
     name = wanted.event
     ended = next((event for event in events if not event.awaits_approval), None)
     if ended is None:
-        verb = "approved" if who == "nobody" else "did not approve"
+        verb = "approved" if who == "no client" else "did not approve"
         return f"{who} {verb} {name} {_within(wanted)}"
-    had = "had" if who == "nobody" else "had not"
+    had = "had" if who == "no client" else "had not"
     if ended.started_at:
         after = length(ended.started_at - ended.created)
         return f"{who} {had} approved {name} when it started, after {after}"
@@ -124,7 +126,7 @@ def _unapproved(who: str, wanted: Expectation, events: Sequence[Event]) -> str:
     return f"{who} {had} approved {name} when it was cancelled, after {after}"
 
 
-# What clients ask
+# Requests of clients
 
 
 def _polled_by(wanted: Expectation, facts: Facts) -> Verdict | None:
@@ -164,7 +166,7 @@ def _seen_by(wanted: Expectation, facts: Facts) -> Verdict | None:
 
 
 def _first_sight(vm: str, wanted: Expectation, facts: Facts) -> Micros | None:
-    """Return how long after it was shown the VM was first given the event."""
+    """Return the time from the appearance of an event until the VM first received it."""
     for event in facts.events:
         begin, end = _shown_from_to(event, wanted.status)
         if not begin:
@@ -180,9 +182,9 @@ def _may_be_seen(wanted: Expectation, facts: Facts) -> bool:
 
 
 def _shown_from_to(event: Event, status: EventStatus | None) -> tuple[Micros, Micros]:
-    """Return from when to when it was shown so; 0: not yet, or not over yet."""
+    """Return start and end of the time in a status; 0: not started, or not ended."""
     if status is EventStatus.STARTED:
-        # What was cancelled never starts.
+        # A cancelled event never starts.
         return event.started_at, event.removed_at
     if status is EventStatus.SCHEDULED:
         return event.created, event.started_at or event.removed_at
@@ -201,7 +203,7 @@ def _no_deviation(wanted: Expectation, facts: Facts) -> Verdict | None:
     return good("no deviation from the protocol was seen") if facts.is_over else None
 
 
-# What the platform shows
+# State of the platform
 
 
 def _status(wanted: Expectation, facts: Facts) -> Verdict | None:
@@ -221,7 +223,7 @@ def _status(wanted: Expectation, facts: Facts) -> Verdict | None:
 
 
 def _reached(event: Event, stand: EventPhase) -> Micros:
-    """Return when the event came to stand so; 0: it has not."""
+    """Return when the event reached a phase; 0: not yet."""
     was_scheduled = event.started_at != event.created
     return {
         EventPhase.SCHEDULED: event.created if was_scheduled else 0,
@@ -232,7 +234,7 @@ def _reached(event: Event, stand: EventPhase) -> Micros:
 
 
 def _never(event: Event, stand: EventPhase) -> bool:
-    """Tell whether the event will not come to stand so any more."""
+    """Return whether the event can no longer reach a phase."""
     return {
         EventPhase.SCHEDULED: event.started_at == event.created,
         EventPhase.STARTED: _is_cancelled(event),
@@ -281,7 +283,7 @@ def _hidden_from(wanted: Expectation, facts: Facts) -> Verdict | None:
 
 
 def _sees(facts: Facts, name: str) -> bool:
-    """Tell whether the VM is shown any of the events, or would be if it asked."""
+    """Return whether the document of the VM has any of the events."""
     vm = facts.reader.get(Vm, name)
     view = facts.reader.get(View, vm.view) if vm is not None else None
     return view is not None and any(

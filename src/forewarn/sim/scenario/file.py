@@ -1,7 +1,7 @@
-"""The scenario file: TOML text in, a scenario out, or everything that is wrong.
+"""The reader of scenario files: it returns a scenario, or reports all problems.
 
 The keys are described in `docs/how-to/test/scenarios.md`. Those of a step
-are in `steps`, those of the fleet in `fleets`; settings are those of the service. All problems are told together, with line and key.
+are in `steps`, those of the fleet in `fleets`; settings are those of the service. All problems are reported together, with line and key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,16 +20,16 @@ from forewarn.sim.scenario.steps import STATUSES, Known
 from forewarn.sim.scenario.validators import Forms
 
 SCENARIO_BYTES_MAX = 1024 * 1024
-"""A scenario is a few screens long; a larger file is another one."""
+"""Maximum bytes of a scenario file, which is usually a few screens long."""
 
 STEPS_MAX = 1_000
-"""Steps of a scenario: more are written by a program, which has the library."""
+"""Maximum number of steps. A program can use the library for more."""
 
 CLIENTS_MAX = 1_000
-"""Clients of a scenario: as many as names in a step."""
+"""Maximum number of clients: the same as the names in a step."""
 
 SETTING_TABLES = ("timing", "metadata", "driver", "driver.simulated")
-"""Tables of forewarn.toml with settings that a simulation heeds."""
+"""Tables of forewarn.toml with settings that apply to a simulation."""
 
 _UNHEEDED = frozenset(
     {
@@ -42,7 +42,7 @@ _UNHEEDED = frozenset(
         "driver.kind",
     }
 )
-"""Settings of those tables that belong to whoever runs the scenario."""
+"""Settings of these tables that a scenario cannot set."""
 
 SETTINGS: Mapping[str, str] = {
     name.removeprefix(f"{section}."): name
@@ -54,9 +54,9 @@ SETTINGS: Mapping[str, str] = {
 
 
 class ScenarioError(FileError):
-    """The scenario file cannot be used; nothing was run."""
+    """A scenario file is invalid; nothing was run."""
 
-    advice = "mend the scenario file; nothing was run"
+    advice = "Fix the scenario file; nothing was run."
 
 
 def _elsewhere(_option: Option, _value: object) -> None:
@@ -93,12 +93,12 @@ _ROOT: Mapping[str, Option] = {
 
 
 def is_file(word: str) -> bool:
-    """Tell whether a word means a file, and no scenario by its name."""
+    """Return whether an argument is a file and not the name of a scenario."""
     return word.endswith(".toml") or "/" in word
 
 
 def load_scenario(file: Path) -> Scenario:
-    """Return the scenario of a file; raises ScenarioError."""
+    """Read the scenario in a file; raises ScenarioError."""
     try:
         text = read_file(file, most=SCENARIO_BYTES_MAX).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -107,10 +107,10 @@ def load_scenario(file: Path) -> Scenario:
 
 
 def read_scenario(text: str, *, file: str, folder: Path | None = None) -> Scenario:
-    """Return the scenario that `text` describes; `file` is its name for messages.
+    """Read the scenario in `text`; `file` is its name for messages.
 
-    `folder` has the fleet file that it may name. Raises ScenarioError with all
-    problems that were found.
+    `folder` is the directory of the fleet file that it may name. Raises ScenarioError with
+    all problems.
     """
     tables = Tables(file)
     found = tables.parse(text)
@@ -145,7 +145,7 @@ def read_scenario(text: str, *, file: str, folder: Path | None = None) -> Scenar
 def _clients(
     tables: Tables, entries: Sequence[Mapping[str, Any]], known: Known
 ) -> tuple[Client, ...]:
-    """Return the clients of the sound keys of each table; problems are kept."""
+    """Return the clients from the valid keys of each table, and report problems."""
     found: list[Client] = []
     for number, entry in enumerate(entries, start=1):
         where = f"client.{number}"
@@ -153,7 +153,7 @@ def _clients(
         if vm and vm != OTHERS:
             known.check(tables, f"{where}.vm", (vm,), "vm")
         if vm and vm in {other.vm for other in found}:
-            tables.blame(f"{where}.vm", f"there is a client of {vm} already")
+            tables.blame(f"{where}.vm", f"there is already a client of {vm}")
         sees = entry.get(Demand.SEES.value)
         found.append(
             Client(

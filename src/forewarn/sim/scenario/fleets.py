@@ -1,8 +1,7 @@
-"""The fleet of a scenario file: a few VMs, a file beside it, or tables of its own.
+"""The fleet of a scenario file: the default fleet, a fleet file, or tables.
 
-Tables `[[fleet.vm]]` are those of a fleet file under one more name. They are read
-by the reader of fleet files, so what is wrong in them is told with the line in the
-scenario.
+Tables such as `[[fleet.vm]]` are those of a fleet file with a prefix. The reader of fleet
+files reads them and reports problems with the line in the scenario.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from forewarn.sim.scenario.model import Fleet
 from forewarn.sim.scenario.validators import Forms
 
 FLEET_BYTES_MAX = 16 * 1024 * 1024
-"""Of a fleet file beside a scenario: more VMs than a simulation has."""
+"""Maximum bytes of a fleet file: more VMs than a simulation has."""
 
 KEYS: Mapping[str, Option] = {
     "vms": Option(form=Forms.COUNT, least=1, most=fleets.VMS_MAX),
@@ -32,7 +31,7 @@ KEYS: Mapping[str, Option] = {
 
 
 def usual_text(fleet: Fleet, *, vms: int | None = None) -> str:
-    """Return the fleet file of a scenario; `vms` is what whoever runs it wants."""
+    """Return the fleet file of a scenario; `vms` overrides the number of VMs."""
     if fleet.text:
         return fleet.text
     number = vms or fleet.vms or fleets.VMS
@@ -42,14 +41,14 @@ def usual_text(fleet: Fleet, *, vms: int | None = None) -> str:
 def read(
     tables: Tables, found: Mapping[str, Any], *, text: str, folder: Path | None
 ) -> Fleet:
-    """Return the fleet of the sound keys of `[fleet]`, whose whole file is `text`."""
+    """Return the fleet from the valid keys of `[fleet]`; `text` is the whole file."""
     own = {kind: found[kind] for kind in fleet_text.KINDS if kind in found}
     usual = "vms" if found.get("vms") or found.get("together") else ""
     ways = [way for way in (usual, "file" if "file" in found else "", *own) if way]
     if len(ways) > 1 and ways[0] not in own:
         tables.blame(
             f"fleet.{ways[1]}",
-            "a fleet is `vms` and `together`, or a `file`, or tables of its own",
+            "a fleet has `vms` and `together`, or a `file`, or tables",
         )
         return Fleet()
     try:
@@ -73,9 +72,9 @@ def wanted(fleet: Fleet) -> WantedFleet:
 
 
 def _beside(named: str, folder: Path | None) -> str:
-    """Return the text of a file; raises ValueError with a sentence."""
+    """Return the text of a file; raises ValueError with a message."""
     if folder is None:
-        raise ValueError("this scenario is in no folder that could have it")
+        raise ValueError("this scenario has no directory with a fleet file")
     try:
         data = read_file(folder / named, most=FLEET_BYTES_MAX, pipes=False)
         return data.decode("utf-8-sig")

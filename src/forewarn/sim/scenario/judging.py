@@ -1,7 +1,7 @@
-"""The judgement of clients over a whole scenario: what was found of each of them.
+"""The judgement of clients over a whole scenario.
 
-A scenario that no client asked has tested nothing: that is an error, and names the
-addresses that nobody asked.
+A scenario without any client tests nothing. This is an error, which names the addresses
+that got no request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,14 +30,14 @@ from forewarn.sim.sim_server import SimServer
 from forewarn.store.port import Reader
 
 NO_CLIENT = "a client asks for its events"
-"""What is found of clients as a whole."""
+"""The finding about all clients together."""
 
 
 def waited_for(scenario: Scenario) -> Sequence[str]:
-    """Return the VMs whose clients must have asked before the scenario begins.
+    """Return the VMs whose clients must ask before the scenario starts.
 
-    Without one that must ask, it is enough if any of those asks that may; empty: if
-    any VM is asked for.
+    If the result is empty, a request of any optional client is enough, or of any VM if
+    there are no clients.
     """
     return [each.vm for each in _named(scenario) if not each.is_optional]
 
@@ -48,7 +48,7 @@ def _named(scenario: Scenario) -> Sequence[Client]:
 
 
 def may_begin(scenario: Scenario, log: ClientLog) -> bool:
-    """Tell whether those have asked for their events who must be told of them."""
+    """Return whether the clients have asked that must ask before the start."""
     if needed := waited_for(scenario):
         return all(map(log.has_asked, needed))
     if named := _named(scenario):
@@ -57,7 +57,7 @@ def may_begin(scenario: Scenario, log: ClientLog) -> bool:
 
 
 class ClientJudge:
-    """Judges the clients of one run of one scenario. Used on the stage's loop."""
+    """A judge of the clients in one run of a scenario. Used on the event loop."""
 
     def __init__(
         self,
@@ -68,10 +68,9 @@ class ClientJudge:
         log: ClientLog,
         addresses: Mapping[str, Address],
     ) -> None:
-        """Judge by `log` what is `expected` of the scenario's clients.
+        """Judge the clients by `log`, with the demands of `expected`.
 
-        `addresses` are those at which VMs are served, also of such that are deleted
-        meanwhile.
+        `addresses` has the address of each VM, including VMs that were deleted since.
         """
         self._stage = stage
         self._scenario = scenario
@@ -85,13 +84,13 @@ class ClientJudge:
         ]
 
     def look(self, events: Sequence[Named]) -> list[Finding]:
-        """Return what can be decided already, of the scenario's events so far."""
+        """Return the findings that are already decided, for the events so far."""
         return self._decide(events, is_over=False)
 
     def awaits(self, events: Sequence[Named]) -> Micros:
-        """Return until when a client may still meet a demand; 0: nobody has to.
+        """Return until when a client may still meet a demand; 0: no demand is left.
 
-        It is asked when all events of the scenario are gone.
+        It is called when all events of the scenario are removed.
         """
         ends = [
             max(each.event.removed_at for each in events) + client.comes_back
@@ -103,17 +102,17 @@ class ClientJudge:
         return max(ends, default=0)
 
     def is_waited_for(self, events: Sequence[Named], *, now: Micros) -> bool:
-        """Tell whether a client may meet a demand just now."""
+        """Return whether a client may meet a demand at this moment."""
         return any(
             demands.may_act(demand, self._facts(client, events, is_over=False), now=now)
             for client, demand in self._open
         )
 
     def undecided(self, events: Sequence[Named]) -> Sequence[str]:
-        """Return what is open while the scenario goes on, in words.
+        """Return the undecided demands during the scenario, as text.
 
-        Where it is enough that clients approve, what names them later does not count, if
-        something has named one of them by now.
+        If only approvals are demanded, later events do not count once an event has named
+        one of the clients.
         """
         if self.nobody_asked(events):
             return [NO_CLIENT]
@@ -135,10 +134,10 @@ class ClientJudge:
         return [demands.told(demand, client) for client, demand in pairs]
 
     def conclude(self, events: Sequence[Named]) -> list[Finding]:
-        """Return everything else, when the scenario is over."""
+        """Return all other findings, at the end of the scenario."""
         if self._expected is Expected.NONE:
             return [
-                skipped("no client was judged, since none was expected").about(
+                skipped("no client was judged, because none was expected").about(
                     NO_CLIENT
                 )
             ]
@@ -157,7 +156,7 @@ class ClientJudge:
         return found + self._decide(events, is_over=True)
 
     def nobody_asked(self, events: Sequence[Named]) -> bool:
-        """Tell whether no client of the scenario has asked, though one should have."""
+        """Return whether no client of the scenario has asked, although one should."""
         if self._expected is Expected.NONE:
             return False
         clients = self._named(events)
@@ -191,10 +190,10 @@ class ClientJudge:
             is_explicit=self._expected is Expected.SCENARIO,
         )
 
-    # Who they are
+    # Clients
 
     def _named(self, events: Sequence[Named]) -> Sequence[Client]:
-        """Return the clients of which one at least must have asked."""
+        """Return the clients of which at least one must ask."""
         return _named(self._scenario) or self._implied(events)
 
     def _unnamed(self, events: Sequence[Named]) -> Sequence[Client]:
@@ -211,7 +210,7 @@ class ClientJudge:
         ]
 
     def _implied(self, events: Sequence[Named]) -> Sequence[Client]:
-        """Return the VMs that a scenario is about which says nothing of clients."""
+        """Return clients for the VMs of a scenario without `[[client]]`."""
         names = [
             name
             for step in self._scenario.steps
@@ -223,18 +222,18 @@ class ClientJudge:
         names = names or [*self._addresses, *self._log.asking()]
         return [Client(vm=name, is_optional=True) for name in dict.fromkeys(names)]
 
-    # Who did not ask
+    # Clients that did not ask
 
     def _nobody(self, clients: Sequence[Client]) -> Finding:
         where = listed([self._where(client.vm) for client in clients]) or "any VM"
         away = next((a for c in clients if (a := self._turned_away(c.vm))), "")
-        sentence = f"nobody asked for the events of {where}, so no client was tested"
+        sentence = f"no client asked for the events of {where}, so none was tested"
         line = clients[0].line if clients else 0
         return untried(sentence + away).about(NO_CLIENT, line=line)
 
     def _absent(self, client: Client) -> Finding:
         where = self._where(client.vm) + self._turned_away(client.vm)
-        sentence = f"nobody asked for the events of {where}"
+        sentence = f"no client asked for the events of {where}"
         may = client.is_optional
         verdict = skipped(f"{sentence}; it is not judged") if may else untried(sentence)
         return verdict.about(demands.told(Demand.ASKS, client), line=client.line)

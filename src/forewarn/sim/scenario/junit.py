@@ -1,8 +1,8 @@
-"""The results of scenarios as JUnit XML, which every build server reads.
+"""The results of scenarios as JUnit XML, which build servers can read.
 
-A scenario is a test suite; an expectation, what is demanded of a client, or a refused
-step is a test case. A scenario without any of these passes if a client asked. What
-could not be tried is an error, and what was not judged is skipped.
+A scenario is a test suite. An expectation, a demand on a client, or a refused step is a
+test case. A scenario without test cases passes if a client asked. A check that could not
+run is an error, and a check that was not judged is skipped.
 """
 
 import xml.etree.ElementTree as ET
@@ -16,11 +16,11 @@ from forewarn.sim.scenario.run import Result, cut_result
 from forewarn.sim.scenario.verdicts import Finding, Outcome
 
 _RAN = Finding(line=0, what=NO_CLIENT, outcome=Outcome.PASSED, sentence="")
-"""The case of a scenario that expects nothing more."""
+"""The test case of a scenario without findings."""
 
 
 def report(results: Sequence[Result]) -> str:
-    """Return the report, as text that is written as UTF-8."""
+    """Return the report as text, to be written as UTF-8."""
     root = ET.Element("testsuites", name="forewarn simulate")
     _count(root, [finding for result in results for finding in _cases(result)])
     root.set("time", _seconds(sum(result.took for result in results)))
@@ -32,7 +32,7 @@ def report(results: Sequence[Result]) -> str:
 
 
 def unfinished(names: Sequence[str], why: str) -> str:
-    """Return a report in which each of these has no result, which is an error."""
+    """Return a report in which each scenario has an error instead of a result."""
     return report(
         [
             cut_result(Scenario(name=name, file="", description="", steps=()), why)
@@ -52,7 +52,7 @@ def _suite(root: ET.Element, result: Result) -> None:
             suite,
             "testcase",
             classname=name,
-            # Who compares runs needs names that stay and are not used twice.
+            # Comparisons of runs need stable and unique names.
             name=f"{finding.what} (line {finding.line})"
             if finding.line
             else finding.what,
@@ -91,5 +91,5 @@ def _seconds(duration: Micros) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return the text without what XML has no way to write."""
+    """Return the text without characters that XML cannot contain."""
     return "".join(each if each.isprintable() else " " for each in text)

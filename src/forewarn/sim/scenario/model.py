@@ -1,8 +1,7 @@
 """A scenario as values: a fleet, settings, and steps with their times.
 
-Durations are as the file writes them. Whoever runs a scenario divides by speed what
-the platform takes; what a client takes, and DurationInSeconds, never is.
-Nothing here reads a file, knows a clock or does anything.
+Durations are as in the file. The runner divides the times of the platform by the speed,
+but not the times of clients or DurationInSeconds.
 """
 
 import enum
@@ -24,19 +23,19 @@ class Order:
     verb: str
     targets: tuple[str, ...]
     values: Mapping[str, Value] = field(default_factory=dict[str, Value])
-    """By the keys of its arguments; a moment is counted from the order on."""
+    """Values by the keys of the arguments; a moment is relative to the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """An event that is staged by hand."""
+    """An injected event."""
 
     wanted: Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveOn:
-    """The operations behind an event go on to a state."""
+    """A move of the operations behind an event to a state."""
 
     event: str
     stop: Stop
@@ -44,14 +43,14 @@ class MoveOn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
-    """What has not started of an order is taken back."""
+    """A cancellation of operations that have not started."""
 
     event: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
-    """The operator approves, or somebody approves in the place of a VM."""
+    """An approval by the operator, or on behalf of a VM."""
 
     event: str
     by: str = ""
@@ -59,43 +58,43 @@ class Approve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForVms:
-    """Something that the simulation does for some VMs.
+    """An action of the simulation for some VMs.
 
-    `withhold`: their approvals are kept back from now on; `release` lets them go.
-    `disable`: what they are served is switched off, as after a day of silence (7.3).
-    `clear-faults`: their answers are good again.
+    `withhold` withholds their approvals from now on, and `release` releases them.
+    `disable` disables Scheduled Events for them, as after a day of silence (7.3).
+    `clear-faults` clears the faults of their answers.
     """
 
     what: str
     vms: tuple[str, ...]
-    """Of `clear-faults`, empty: all."""
+    """The VMs. Empty means all VMs, and is only valid for `clear-faults`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jump:
-    """So much time passes at once."""
+    """A jump in time."""
 
     by: Micros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFaults:
-    """Answers go wrong from now on."""
+    """Faults of answers from now on."""
 
     words: str
-    """As the file has them."""
+    """The line in the file."""
     playbook: Playbook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
-    """A sentence for whoever watches."""
+    """A sentence to print."""
 
     text: str
 
 
 class Wanted(enum.Enum):
-    """What may be expected; the values are the keys of a file."""
+    """The kinds of expectations; the values are keys of a file."""
 
     APPROVED = "approved"
     APPROVED_BY = "approved_by"
@@ -119,24 +118,24 @@ OF_CLIENTS = frozenset(
         Wanted.NO_DEVIATION,
     }
 )
-"""What a client must do: it lives by its own clock, so no speed hastens it."""
+"""Expectations on clients. A client uses its own clock, so the speed does not apply."""
 
 
 class Expected(enum.Enum):
-    """How much is demanded of clients; the values are those of `--expect`."""
+    """The demands on clients; the values are those of `--expect`."""
 
     SCENARIO = "scenario"
-    """What the scenario itself expects."""
+    """The expectations of the scenario."""
     ASKED = "asked"
-    """That they asked for their events."""
+    """Clients ask for their events."""
     APPROVED = "approved"
-    """That they asked, and approved in time every event that named them."""
+    """Clients ask, and approve in time each event that names them."""
     NONE = "none"
-    """Nothing: no expectation is judged."""
+    """No expectation is judged."""
 
 
 class Demand(enum.Enum):
-    """What may be demanded of a client for a whole scenario; the values are keys."""
+    """A demand on a client for a whole scenario; the values are keys of a file."""
 
     ASKS = "asks"
     APPROVES = "approves"
@@ -146,61 +145,61 @@ class Demand(enum.Enum):
 
 
 OTHERS = "*"
-"""In the place of a client's VM: each VM that has no client of its own."""
+"""Stands for each VM that has no `[[client]]`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """What a program that runs in a VM must do while a scenario lasts.
+    """The demands on the program in a VM during a scenario.
 
     It must always ask for its events.
     """
 
     vm: str
-    """Its name, or OTHERS; those are optional."""
+    """Its name, or OTHERS, which is always optional."""
     line: int = 0
-    """Of the file, counted from 1; 0: the file does not mention it."""
+    """Line in the file, counted from 1; 0: not in the file."""
     is_optional: bool = False
-    """It is judged only if it asks, and only by events that are made after that."""
+    """It is judged only if it asks, and only by events that are created after that."""
     approves: bool = False
-    """Each event that names its VM, before NotBefore."""
+    """It approves each event that names its VM, before NotBefore."""
     sees: EventStatus | None = None
-    """An event that names its VM, in this status."""
+    """It sees an event that names its VM in this status."""
     ignores_others: bool = False
     """It approves no event that does not name its VM."""
     comes_back: Micros = 0
-    """How soon it asks again after its last event is gone; 0: it need not."""
+    """Maximum time until it asks again after its last event is removed; 0: no demand."""
 
 
 class EventPhase(enum.Enum):
-    """How far an event has come."""
+    """The phase of an event."""
 
     SCHEDULED = "Scheduled"
     STARTED = "Started"
     REMOVED = "Removed"
     CANCELLED = "Cancelled"
-    """Gone without having started."""
+    """Removed before it started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """Something that must be so within a time, or the scenario has failed."""
+    """An expectation that must be met within a time."""
 
     wanted: Wanted
     within: Micros
     vms: tuple[str, ...] = ()
-    """Empty: whoever it is, or all that the event names."""
+    """The VMs; empty: any VM, or all VMs that the event names."""
     event: str = ""
-    """The name of the step that made it; empty: no event is meant."""
+    """The name of the step that created the events; empty: none."""
     stand: EventPhase | None = None
-    """Of `status`: how far it must come."""
+    """The phase to reach, with `status`."""
     status: EventStatus | None = None
-    """Of `seen_by`: what a VM must have been shown; None: anything."""
+    """The status that the VM must see, with `seen_by`; None: any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expect:
-    """The scenario waits until an expectation is decided."""
+    """A step that waits until an expectation is decided."""
 
     expectation: Expectation
 
@@ -221,19 +220,19 @@ Act: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step: when, and what is done."""
+    """A step: its time and its action."""
 
     line: int
-    """Of the file, counted from 1."""
+    """Line in the file, counted from 1."""
     act: Act
     at: Micros | None = None
-    """From the start of the scenario; None: `after` the step before."""
+    """Time from the start of the scenario; None: `after` the previous step."""
     after: Micros = 0
-    """From the end of the step before."""
+    """Time from the end of the previous step."""
     may_be_refused: bool = False
-    """A refusal is told and does not fail the scenario."""
+    """A refusal is reported and does not fail the scenario."""
     name: str = ""
-    """What later steps call the events that it makes; empty where it makes none."""
+    """The name of its events for later steps; empty if it creates no event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,39 +240,38 @@ class Fleet:
     """The fleet of a scenario."""
 
     vms: int | None = None
-    """Of the usual fleet: how many; None: as many as whoever runs it wants."""
+    """Number of VMs in the default fleet; None: the runner decides."""
     together: bool = False
-    """Of the usual fleet: all VMs on one host."""
+    """In the default fleet: all VMs on one host."""
     text: str = ""
-    """A fleet file of its own; empty: the usual fleet."""
+    """A fleet file; empty: the default fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """Another name, which may bring a speed of its own."""
+    """An alias of a scenario, which may set the speed."""
 
     name: str
     speed: float | None = None
-    """None: as fast as any other."""
+    """None: the default speed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What happens, to whom, and what is expected."""
+    """A fleet, settings, steps and expectations."""
 
     name: str
     file: str
-    """Where it was read, for messages."""
+    """Name of its file, for messages."""
     description: str
     steps: tuple[Step, ...]
     clients: tuple[Client, ...] = ()
-    """Empty: it is enough if any VM that an event names is asked for."""
+    """Empty: a request for any VM that an event names is enough."""
     aliases: tuple[Alias, ...] = ()
     fleet: Fleet = field(default_factory=Fleet)
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By their whole names such as `timing.recovery`, as a flag writes them."""
+    """Settings by full name, such as `timing.recovery`, in the form of flags."""
     speed: float | None = None
-    """How fast the name means it under which it was asked for; None: as any other."""
+    """Speed of the alias that selected it; None: not set."""
     own_speed: float | None = None
-    """How fast its file has it run on the machine's clock, unless somebody says
-    otherwise; None: as any other."""
+    """Default speed from its file, on the machine's clock; None: not set."""

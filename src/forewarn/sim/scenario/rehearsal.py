@@ -1,7 +1,8 @@
-"""Whether a fleet can play a scenario: it is tried on a virtual clock, unapproved.
+"""Check whether a fleet can play a scenario, by a trial run on a virtual clock.
 
-What a fleet lacks shows late, or never: a VM that is to be moved waits for a place for
-ever. So whoever brings a fleet is told before anything begins.
+In a real run a missing resource shows late or never: for example, a VM may wait for a
+destination host without end. So an unsuitable fleet is refused before the start. Nothing
+is approved in the trial run.
 """
 
 import asyncio
@@ -22,23 +23,23 @@ from forewarn.store import kinds
 from forewarn.store.port import every
 
 CASTS_MAX = 8
-"""Casts of one scenario that are tried before it is refused. Each takes as long as it
-takes to begin with the fleet."""
+"""Maximum number of assignments of roles that are tried. Each takes as long as a start with
+the fleet."""
 
 
 LARGE = 200
-"""VMs of a fleet of which a part is tried first: to begin with ten thousand takes
-seconds."""
+"""Number of VMs above which a part of the fleet is tried first. A start with ten thousand
+VMs takes seconds."""
 
 HOSTS_BESIDE = 50
-"""Hosts of that part beside those that play, those with most room first."""
+"""Further hosts of this part, those with the most capacity first."""
 
 
 def playable(scenario: Scenario, text: str, *, names: Sequence[str] = ()) -> Scenario:
-    """Return the scenario as a fleet can play it.
+    """Return the scenario with VMs of a fleet that can play it.
 
-    `names`: the VMs that play the first roles. Raises RefusedError with the reason.
-    Must not be called on a running event loop.
+    `names` are the VMs of the first roles. Raises RefusedError with the reason. Must not
+    be called on a running event loop.
     """
     first = ""
     for number, played in enumerate(casting.casts(scenario, text, names=names)):
@@ -53,15 +54,15 @@ def playable(scenario: Scenario, text: str, *, names: Sequence[str] = ()) -> Sce
             break
     raise RefusedError(
         f"{scenario.name} cannot be played on this fleet: {first}",
-        hint="change the fleet, or leave it out; `forewarn simulate --show "
-        f"{scenario.name}` prints what the scenario does",
+        hint="Change the fleet, or remove it. Run `forewarn simulate --show "
+        f"{scenario.name}` to see what the scenario needs.",
     )
 
 
 def _part(scenario: Scenario) -> Scenario | None:
-    """Return the scenario on a part of its fleet; None: it is small enough.
+    """Return the scenario on a part of its fleet, or None if the fleet is small.
 
-    What can be played there can be played on the whole, where there is more room.
+    If the part can play the scenario, the whole fleet can too, with more capacity.
     """
     tables = fleet_text.read(scenario.fleet.text)
     vms = tables["vm"].values()
@@ -87,7 +88,7 @@ def _part(scenario: Scenario) -> Scenario | None:
 
 
 async def why_not(scenario: Scenario) -> str:
-    """Return why a scenario's fleet cannot play it; empty: it can."""
+    """Return why the fleet of a scenario cannot play it; empty: it can."""
     stage = virtual_stage(setup_for([scenario]))
     try:
         for client in scenario.clients:

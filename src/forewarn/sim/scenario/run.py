@@ -1,8 +1,8 @@
-"""The runner: takes a scenario's steps in their order, each at its time.
+"""The runner of scenarios: it runs the steps in order, each at its time.
 
-The same code runs on the machine's clock and on a virtual one; it asks `Time`. A
-step that is refused, or an expectation that is not met, fails the scenario and does
-not end it: what follows may show more.
+The same code runs on the machine's clock and on a virtual one, with `Time`. A refused step
+or an unmet expectation fails the scenario but does not end it, because later steps may
+show more.
 """
 
 import asyncio
@@ -49,30 +49,30 @@ from forewarn.wording import operators
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a scenario went."""
+    """The result of a scenario."""
 
     scenario: Scenario
     findings: tuple[Finding, ...]
     took: Micros
     expected: Expected = Expected.SCENARIO
-    """How much was demanded of clients."""
+    """The demands on clients."""
 
     @property
     def passed(self) -> bool:
-        """Tell whether every step was done, and everything was seen to be as expected.
+        """Return whether every step was done and every expectation was met.
 
-        A scenario for which nothing is judged does not pass, and does not fail.
+        A scenario without a judgement neither passes nor fails.
         """
         return self.expected is not Expected.NONE and not self.failures
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """Return what was refused, not as expected, or could not be tried."""
+        """Return the findings that fail the scenario."""
         return tuple(finding for finding in self.findings if finding.failed)
 
 
 COMES_TO_ITS_END = "the scenario comes to its end"
-"""What is found of a scenario that was cut short."""
+"""The finding about an interrupted scenario."""
 
 
 def cut_result(
@@ -83,9 +83,9 @@ def cut_result(
     before: Sequence[Finding] = (),
     took: Micros = 0,
 ) -> Result:
-    """Return the result of a scenario that did not come to its end, which is an error.
+    """Return the result of an interrupted scenario, which is an error.
 
-    `before` is what was found until then.
+    `before` has the earlier findings.
     """
     finding = untried(why).about(COMES_TO_ITS_END, is_of_client=False)
     cut = replace(finding, at=took, took=took)
@@ -95,17 +95,17 @@ def cut_result(
 
 
 ROUNDING: Micros = SECOND
-"""How much longer an operation may take than its time divided by speed: NotBefore is on
-a whole second (2.7), however fast a simulation is."""
+"""Extra time of an operation after division by the speed: NotBefore is on a full second
+(2.7) at any speed."""
 
 
 REST_MAX: Micros = 8 * DAY
-"""How long what follows from the last step is waited for: a predicted failure has a
-notice of a week, and what the guard holds is announced again for ever."""
+"""Maximum wait for operations after the last step. A predicted failure has a notice of a
+week, and an operation that the guard holds is announced again without end."""
 
 
 class Runner:
-    """Runs scenarios on one stage."""
+    """A runner of scenarios on one simulated server."""
 
     def __init__(
         self,
@@ -117,41 +117,41 @@ class Runner:
         since: Micros = 0,
         addresses: Callable[[], Mapping[str, Address]] | None = None,
     ) -> None:
-        """Run on `stage`, which has the scenario's fleet and settings.
+        """Run on `stage`, which has the fleet and settings of the scenario.
 
-        Each step and finding is told to `tell`, in one line. `expected` is how much is
-        demanded of clients; what they did before `since` does not count. `addresses`
-        returns where VMs are served, if it is not the stage that listens for them.
+        `tell` is called with a line for each step and finding. `expected` sets the demands
+        on clients; their actions before `since` do not count. `addresses` returns the
+        addresses of VMs, if `stage` does not listen itself.
         """
         self._stage = stage
         self._time = time
         self._witness = Witness(stage.journal)
         self._tell = tell
         self.expected = expected
-        """How much is demanded of clients."""
+        """The demands on clients."""
         self._since = since
         self._addresses = addresses or stage.server.addresses
         self._runs: list[_Run] = []
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """Return what was found so far, of everything that this runner has begun."""
+        """Return the findings so far, of all scenarios of this runner."""
         return [finding for run in self._runs for finding in run.findings]
 
     def look(self) -> None:
-        """Judge what can be decided of clients by now."""
+        """Judge the demands on clients that can be decided now."""
         for run in self._runs:
             run.look()
 
     @property
     def undecided(self) -> Sequence[str]:
-        """Return what of clients is open in everything that this runner has begun."""
+        """Return the undecided demands on clients, of all scenarios of this runner."""
         return [what for run in self._runs for what in run.undecided()]
 
     def waits_for(self) -> Sequence[str]:
-        """Return what keeps everything that this runner has begun, in words.
+        """Return what all scenarios of this runner wait for, as text.
 
-        It is what clients have yet to do, and the operations that have not ended.
+        These are undecided demands on clients, and operations that have not ended.
         """
         clients: list[str] = []
         for run in self._runs:
@@ -166,16 +166,16 @@ class Runner:
         return [*clients, *work]
 
     def cut_short(self, scenarios: Sequence[Scenario], why: str) -> list[Result]:
-        """Return the results of scenarios that did not come to their end.
+        """Return the results of interrupted scenarios.
 
-        What was found so far stays, and that they were cut is an error.
+        Earlier findings are kept, and the interruption is an error.
         """
         runs = {run.scenario.name: run for run in self._runs}
         results: list[Result] = []
         for scenario in scenarios:
             run = runs.get(scenario.name)
             if run is not None and run.result is not None:
-                # Of several at once, one may be over before the others.
+                # One of several scenarios may have ended before the others.
                 results.append(run.result)
                 continue
             results.append(
@@ -191,21 +191,21 @@ class Runner:
 
     @property
     def has_begun(self) -> bool:
-        """Tell whether a scenario has begun."""
+        """Return whether a scenario has started."""
         return bool(self._runs)
 
     async def wait_for_clients(
         self, scenarios: Sequence[Scenario], *, seconds: float
     ) -> bool:
-        """Wait until clients have asked who are to be told; tell whether they have.
+        """Wait until the required clients have asked; return whether they have.
 
-        Before that nobody would be told of anything. It takes at most so many seconds
-        of the machine's time, whatever the stage's clock does.
+        Clients that have not asked do not see events. The wait takes at most `seconds` of
+        real time, on any clock.
         """
         log = ClientLog(self._stage, since=self._since)
         try:
             async with asyncio.timeout(seconds):
-                # Polls that repeat others ring no bell.
+                # Repeated polls trigger no callback, so check in intervals.
                 while not all(may_begin(each, log) for each in scenarios):  # noqa: ASYNC110
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
@@ -215,16 +215,16 @@ class Runner:
         return True
 
     def may_begin(self, scenarios: Sequence[Scenario]) -> bool:
-        """Tell whether clients have asked who are to be told."""
+        """Return whether the required clients have asked."""
         log = ClientLog(self._stage, since=self._since)
         log.close()
         return all(may_begin(each, log) for each in scenarios)
 
     async def run(self, scenario: Scenario) -> Result:
-        """Run a scenario to its end: the last step, and all that follows from it.
+        """Run a scenario until its last step and its operations have ended.
 
-        What only an operator can end, such as a failure that nobody restores, is
-        not waited for.
+        It does not wait for operations that only an operator can end, such as a failure
+        without a restore.
         """
         with self._time.player():
             return await self._play(scenario)
@@ -236,7 +236,7 @@ class Runner:
             with player:
                 return await self._play(scenario)
 
-        # Time waits for all of them before the first of them begins.
+        # Time waits for all scenarios before the first one starts.
         players = [ExitStack() for _ in scenarios]
         for player in players:
             player.enter_context(self._time.player())
@@ -266,7 +266,9 @@ class Runner:
             )
             while _goes_on(hand):
                 if self._time.now() >= end:
-                    self._tell("what goes on still is not waited for any longer")
+                    self._tell(
+                        "the remaining operations take too long; not waiting any longer"
+                    )
                     break
                 await run.pass_until(end)
             await run.conclude()
@@ -289,7 +291,7 @@ class Runner:
             within = self._platform_takes(hand, within, operations=max(len(made), 1))
         since = self._stage.engine.now
         if step is run.scenario.steps[0] and not (step.after or step.at):
-            # The request with which the scenario began is one that it waits for.
+            # The request that started the scenario counts too.
             since = self._since
         begin = time.now()
         while True:
@@ -312,10 +314,10 @@ class Runner:
     def _platform_takes(
         self, hand: Hand, duration: Micros, *, operations: int
     ) -> Micros:
-        """Return how long it may take at this speed what a file gives a duration.
+        """Return the maximum time at this speed for a duration of the file.
 
-        Each operation is rounded. Floors of notices and impacts make nothing longer
-        than it is without a speed.
+        Each operation is rounded up. The minimums of notices and impacts make nothing
+        longer than it is at speed 1.
         """
         sped_up = hand.scaled(duration)
         floors = self._stage.floors.lengthen() * operations
@@ -344,7 +346,7 @@ class Runner:
 
 
 class _Run:
-    """One run of one scenario."""
+    """A run of one scenario."""
 
     def __init__(
         self,
@@ -359,14 +361,14 @@ class _Run:
         self.began = hand.now
         self.findings: list[Finding] = []
         self.result: Result | None = None
-        """None: it is not over."""
+        """None: it has not ended."""
         self._time = time
         self.scenario = scenario
         self._tell = tell
         self._judge = judge
 
     async def wait_for(self, step: Step) -> None:
-        """Wait until the step's time; it may have come long ago."""
+        """Wait until the time of the step, which may already have passed."""
         scaled = self.hand.scaled
         begin = self._time.now() if step.at is None else self.start
         target = begin + scaled(step.after if step.at is None else step.at)
@@ -374,23 +376,23 @@ class _Run:
             await self.pass_until(target)
 
     async def pass_until(self, target: Micros, *, closely: bool = False) -> None:
-        """Let time pass as `Time` does, and see what clients have done meanwhile."""
+        """Let time pass, then judge the actions of clients."""
         events = self.hand.named_events()
         closely = closely or self._judge.is_waited_for(events, now=self.hand.now)
         await self._time.pass_until(target, closely=closely)
         self.look()
 
     def look(self) -> None:
-        """Judge what can be decided of clients by now."""
+        """Judge the demands on clients that can be decided now."""
         for finding in self._judge.look(self.hand.named_events()):
             self.found(finding)
 
     def undecided(self) -> Sequence[str]:
-        """Return what is demanded of clients and is open yet, in words."""
+        """Return the undecided demands on clients, as text."""
         return self._judge.undecided(self.hand.named_events())
 
     async def conclude(self) -> None:
-        """Judge what is left of clients, after the time that they may take for it."""
+        """Judge the remaining demands on clients, after the time they may take."""
         events = self.hand.named_events()
         while (until := self._judge.awaits(events)) > self.hand.now:
             await self.pass_until(
@@ -398,26 +400,26 @@ class _Run:
             )
         events = self.hand.named_events()
         if self._judge.nobody_asked(events):
-            # It is one error, and nobody's failures.
+            # This is one error, and not a failure of each client.
             self.findings = [_unjudged(each) for each in self.findings]
         for finding in self._judge.conclude(events):
             self.found(finding)
 
     def do(self, step: Step) -> None:
-        """Do a step; a refusal is a finding."""
+        """Run a step; a refusal is a finding."""
         self._tell(telling(step))
         try:
             self.hand.do(step.act, name=step.name)
         except ForewarnError as error:
             if step.may_be_refused:
-                self._tell(f"refused, as it may be: {operators.refusal(error)}")
+                self._tell(f"refused, which is allowed: {operators.refusal(error)}")
                 return
             sentence = f"{telling(step)} was refused: {operators.refusal(error)}"
             refused = untried(sentence)
             self.found(refused.about(telling(step), line=step.line, is_of_client=False))
 
     def found(self, finding: Finding, *, took: Micros = 0) -> None:
-        """Note and tell what was found, now."""
+        """Store and report a finding with the current time."""
         finding = replace(finding, at=self._time.now() - self.start, took=took)
         self.findings.append(finding)
         self._tell(_WORDS[finding.outcome] + _sentence_of(self.scenario, finding))
@@ -432,14 +434,14 @@ _WORDS: Mapping[Outcome, str] = {
 
 
 def _sentence_of(scenario: Scenario, finding: Finding) -> str:
-    """Return the sentence of a finding, with its place if the scenario fails by it."""
+    """Return the sentence of a finding, with its place if it is a failure."""
     if not finding.failed or not finding.line:
         return finding.sentence
     return f"{finding.sentence} ({scenario.file}:{finding.line})"
 
 
 def _unjudged(finding: Finding) -> Finding:
-    """Return a finding of a client that was not there."""
+    """Return a finding as not judged, because there was no client."""
     if not (finding.is_of_client and finding.failed):
         return finding
     sentence = f"not judged: {finding.sentence}"
@@ -447,7 +449,7 @@ def _unjudged(finding: Finding) -> Finding:
 
 
 def _goes_on(hand: Hand) -> bool:
-    """Tell whether anything that was made will go on by itself."""
+    """Return whether any operation will continue by itself."""
     return any(
         operation.state not in ENDED_STATES
         and (operation.due_at or operation.call_state is CallState.ISSUED)
@@ -456,12 +458,14 @@ def _goes_on(hand: Hand) -> bool:
 
 
 def summary(result: Result) -> str:
-    """Return the result in a sentence."""
+    """Return the result as a sentence."""
     name, took = result.scenario.name, length(result.took)
     if result.failures:
         return f"{name}: {counted(len(result.failures), 'failure')}, in {took}"
     if result.expected is Expected.NONE:
-        return f"{name}: NOT JUDGED, as nothing was expected of a client, in {took}"
+        return (
+            f"{name}: NOT JUDGED, because nothing was expected of a client, in {took}"
+        )
     met = sum(each.passed for each in result.findings)
     left = sum(each.outcome is Outcome.SKIPPED for each in result.findings)
     told = f"{counted(met, 'expectation')} met" if met else "a client asked"

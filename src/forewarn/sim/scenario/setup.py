@@ -1,7 +1,7 @@
-"""What a scenario needs around it: the fleet and the settings of its stage.
+"""The setup of a scenario: the fleet and the settings of its simulated server.
 
-Several scenarios at once share one stage, so they must agree. Where they do not,
-they are run one after the other.
+Scenarios that run at the same time share one server, so they need the same setup.
+Otherwise run them one after the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ from forewarn.sim.sim_server import CLIENTS, SimServer
 from forewarn.store.memory import MemoryStore
 
 ENDED_MAX = 1_000
-"""Operations that a simulation remembers when they have ended, some 12 KiB each with
-their history: a program may order them by the dozen each second, for days."""
+"""Maximum number of ended operations that a simulation keeps, some 12 KiB each with their
+history. A program may request dozens each second, for days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +35,10 @@ class Setup:
     fleet: str
     """A fleet file."""
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By their whole names, as flags write them; the others are as ever."""
+    """Settings by full name, in the form of flags; other settings have their defaults."""
     speed: float = 1.0
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Variables of the environment; those of settings that a simulation heeds go before
+    """Environment variables. Variables of settings that apply to a simulation override
     `settings`."""
 
     def load(self) -> Settings:
@@ -65,16 +65,15 @@ def setup_for(
     speed: float | None = None,
     usual_speed: float | None = None,
 ) -> Setup:
-    """Return what these scenarios need to run at once; `vms` of the usual fleet.
+    """Return the setup to run scenarios at the same time; `vms` is for the default fleet.
 
-    The speed is the first of these: `speed`; that of the name by which a scenario was
-    asked for; that of its file; `usual_speed`. None for `usual_speed` means a virtual
-    clock, on which nobody has to wait: the file's does not count, and 1 is usual. Of
-    different durations the shorter counts.
+    The speed is the first of these that is set: `speed`, the speed of the alias, the speed
+    in the file, `usual_speed`. If `usual_speed` is None, the clock is virtual: the speed in
+    the file is ignored, and the default is 1. Of different durations, the shorter is used.
 
-    Raises RefusedError where they need different fleets, settings or speeds.
+    Raises RefusedError if the scenarios need different fleets, settings or speeds.
     """
-    assert scenarios, "nothing to run"
+    assert scenarios, "there is no scenario to run"
 
     def wanted_speed(scenario: Scenario) -> float | None:
         own_counts = usual_speed is not None
@@ -96,23 +95,22 @@ def setup_for(
             if not shorter:
                 what = f"another {name}"
         if what:
-            hint = "run them one after the other"
+            hint = "Run them one after the other"
             if what == "another speed":
-                hint += ", or name one speed for both"
+                hint += ", or use --speed"
             raise RefusedError(
-                f"{scenario.name} cannot run at once with {first.name}: "
+                f"{scenario.name} cannot run at the same time as {first.name}: "
                 f"it needs {what}",
-                hint=hint,
+                hint=f"{hint}.",
             )
     speed = speed or wanted_speed(first) or usual_speed or 1.0
     return Setup(fleet=fleet, settings=settings, speed=speed)
 
 
 def _shorter(one: str, other: str) -> str:
-    """Return what both can live with: of two durations the shorter; empty: nothing.
+    """Return the shorter of two durations; empty if the values cannot be combined.
 
-    What takes less time than a scenario is used to, keeps none of its expectations
-    waiting.
+    A shorter duration than expected delays no expectation.
     """
     if one == other:
         return one
@@ -125,9 +123,9 @@ def _shorter(one: str, other: str) -> str:
 def virtual_stage(
     setup: Setup, *, seed: int | None = 0, limited: bool = False
 ) -> SimServer:
-    """Return a stage on a virtual clock, which listens nowhere yet.
+    """Return a simulated server on a virtual clock, which does not listen yet.
 
-    `limited`: requests are, as settings say, for each second of that clock.
+    `limited`: apply the rate limit of the settings, per second of this clock.
     """
     settings = setup.load()
     driver = _driver(settings)
@@ -145,9 +143,9 @@ def virtual_stage(
 def running_stage(
     setup: Setup, *, clock: Clock | None = None, seed: int | None = None
 ) -> SimServer:
-    """Return a stage on the machine's clock; it listens nowhere, nothing runs yet.
+    """Return a simulated server on the machine's clock, which does not listen or run yet.
 
-    However fast it is, a client that polls once a second can meet each notice.
+    At any speed, a client that polls once a second can react to each notice.
     """
     settings = setup.load()
     driver = _driver(settings, floor=CLIENTS.impact)
@@ -166,7 +164,7 @@ def running_stage(
 
 
 def _driver(settings: Settings, *, floor: Micros = 0) -> SimulatedDriver:
-    """Return the driver of a simulation, with the faults that settings name."""
+    """Return the driver of a simulation, with the faults in the settings."""
     driver = SimulatedDriver(impacts=impacts(settings, floor=floor))
     for text in settings.simulated.faults:
         driver.inject(parse_fault(text))

@@ -1,8 +1,8 @@
-"""A scenario on a virtual clock that somebody else turns: it goes on when time passes.
+"""A scenario on a virtual clock that a test advances.
 
-Its runner waits for the stage's time and for nothing else, so it is resumed by hand,
-within the call that has let time pass: after that call, all of its steps that were due
-are done, and the same calls give the same times in each run.
+Its runner waits only for the time of the simulated server. It is resumed within the call
+that advances the clock: after this call, all due steps are done, and the same calls give
+the same times in each run.
 """
 
 import asyncio
@@ -20,55 +20,55 @@ from forewarn.sim.sim_server import SimServer
 
 
 class SteppedTime(Time):
-    """A stage's virtual time, as who does not turn it sees it."""
+    """A virtual time that another component advances."""
 
     def __init__(self, stage: SimServer) -> None:
-        """Take the time of `stage`."""
+        """Use the time of `stage`."""
         self._stage = stage
         self.target: Micros = 0
-        """What is waited for."""
+        """The instant that the runner waits for."""
         self.closely = False
-        """What clients do is waited for."""
+        """Whether the runner waits for clients."""
 
     def now(self) -> Micros:
-        """Return the present instant."""
+        """Return the current instant."""
         return self._stage.engine.now
 
     async def pass_until(self, target: Micros, *, closely: bool = False) -> None:
-        """Wait until time has passed, or something may have happened."""
+        """Wait until time has passed or something may have happened."""
         self.target, self.closely = target, closely
         await _turn()
 
 
 @types.coroutine
 def _turn() -> Generator[None]:
-    """Wait until whoever turns the clock resumes the runner."""
+    """Wait until the runner is resumed."""
     yield
 
 
 class Stepped:
-    """One scenario that is stepped through. Used on the stage's loop."""
+    """A scenario that is resumed step by step. Used on the event loop of the server."""
 
     def __init__(
         self, stage: SimServer, scenario: Scenario, *, expected: Expected
     ) -> None:
-        """Begin with the first good question for events, see `await_first`."""
+        """Prepare the scenario; `await_first` starts it."""
         self._stage = stage
         self._scenario = scenario
         self._time = SteppedTime(stage)
         self.runner = Runner(stage, self._time, expected=expected)
         self.over: Future[Result] = Future()
-        """Its result, or what ended it otherwise."""
+        """Its result, or the exception that ended it."""
         self._work: Coroutine[Any, None, Result] | None = None
         self._is_acting = False
 
     @property
     def has_begun(self) -> bool:
-        """Tell whether its first step was due."""
+        """Return whether it has started."""
         return self._work is not None
 
     def await_first(self) -> None:
-        """Begin as soon as those have asked who are told; at once if none is expected."""
+        """Start when the required clients have asked; at once if none is required."""
         self._stage.actors.append(self)
         if self.runner.expected is Expected.NONE:
             self.begin()
@@ -76,7 +76,7 @@ class Stepped:
             self._stage.journal.on_seen.append(self._see)
 
     def begin(self) -> None:
-        """Begin now, whoever has asked; later calls do nothing."""
+        """Start now, without waiting for clients; later calls do nothing."""
         if self._work is None:
             if self._see in (heard := self._stage.journal.on_seen):
                 heard.remove(self._see)
@@ -84,13 +84,13 @@ class Stepped:
             self.act()
 
     def next_at(self) -> Micros | None:
-        """Return when it wants to go on; None: not yet, or it is over."""
+        """Return when it wants to continue; None: not started, or ended."""
         if self._work is None or self._is_acting or self.over.done():
             return None
         return self._time.target
 
     def act(self) -> None:
-        """Do what is due, and judge what clients have done."""
+        """Run due steps, and judge the actions of clients."""
         if self._work is None or self._is_acting or self.over.done():
             return
         self._is_acting = True
@@ -105,8 +105,8 @@ class Stepped:
             self._is_acting = False
 
     def turn(self) -> None:
-        """Let time pass until something is due, or what clients do was waited for."""
-        # What was asked and approved at this instant counts before time goes on.
+        """Let time pass until something is due, or for one small step for clients."""
+        # Process requests and approvals of this instant before time advances.
         self._stage.turn(0)
         at, now = self.next_at(), self._time.now()
         if at is None:
@@ -119,7 +119,7 @@ class Stepped:
 
     def _see(self, seen: Seen) -> None:
         if seen.is_answered_poll:
-            # Who asked has its answer first, and finds it begun at its next question.
+            # The client gets its answer first, and sees the start at its next poll.
             asyncio.get_running_loop().call_soon(self._begin_if_asked)
 
     def _begin_if_asked(self) -> None:

@@ -1,8 +1,8 @@
-"""The steps of a scenario file, checked against each other and against the fleet.
+"""The reader of the steps of a scenario file, with checks against the fleet.
 
-A step has one key that says what is done, the keys that belong to it, and a time.
-Steps come one after the other, so a name can only be used after the step that
-gives it. A step with a problem is left out: the file is refused at its end.
+A step has one key for its action, the keys of this action, and a time. Steps run in order,
+so a name can only be used after the step that defines it. A step with a problem is
+skipped, and the file is refused at its end.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -42,7 +42,7 @@ from forewarn.verbs.table import VERBS
 
 STATUSES = (EventStatus.SCHEDULED.value, EventStatus.STARTED.value)
 
-# Of each thing that is done: its keys, its own first.
+# The keys of each action, starting with the key that identifies it.
 
 _EVENT: Mapping[str, Option] = {
     "type": Option(
@@ -72,7 +72,7 @@ _FORMS: Mapping[verbs.Form, Form] = {
     verbs.Form.SECONDS: Forms.SECONDS,
     verbs.Form.MOMENT: Forms.DELAY,
 }
-"""How a step writes an argument of each form, but texts and counts."""
+"""The forms of arguments in a step, except texts and counts."""
 
 
 def _argument(argument: Argument) -> Option:
@@ -91,7 +91,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Option]] = {
     name: {each.key: _argument(each) for each in entry.arguments}
     for name, entry in VERBS.items()
 }
-"""The arguments of each verb, as a step writes them."""
+"""The arguments of each verb in a step."""
 
 _ORDERS: Mapping[str, Mapping[str, Option]] = {
     name: {name: _TARGETS[entry.targets.kind], **ARGUMENTS[name]}
@@ -119,7 +119,7 @@ ACTS: Mapping[str, Mapping[str, Option]] = {
     "expect": {"expect": Option(form=Forms.TABLE)},
     "say": {"say": validators.TEXT},
 }
-"""What a step can do, by its key."""
+"""The actions of steps, by key."""
 
 COMMON: Mapping[str, Option] = {
     "at": validators.DURATION,
@@ -127,7 +127,7 @@ COMMON: Mapping[str, Option] = {
     "as": Option(form=Forms.NAME),
     "may_be_refused": validators.YES,
 }
-"""What every step may have."""
+"""The keys that every step may have."""
 
 _MAKES_EVENTS = frozenset({"event", *_ORDERS}) - {"restore"}
 
@@ -147,10 +147,10 @@ _WANTED: Mapping[Wanted, Option] = {
 }
 
 WITHOUT_EVENT = frozenset({Wanted.POLLED_BY, Wanted.NO_DEVIATION})
-"""What is expected of a client whatever happens."""
+"""Expectations that do not depend on an event."""
 
 AT_ONCE = frozenset({Wanted.NO_DEVIATION, Wanted.SHOWN_TO, Wanted.HIDDEN_FROM})
-"""What is looked at once, unless a time is given."""
+"""Expectations that are checked immediately, unless a time is given."""
 
 _STATUS: Mapping[str, Option] = {"as": Option(form=Forms.WORD, words=STATUSES)}
 
@@ -173,22 +173,22 @@ _NAMED: Mapping[Form, tuple[str, ...]] = {
     Forms.HOSTS: ("host",),
     Forms.TARGETS: ("host", "vm"),
 }
-"""What the names of a form must be names of."""
+"""The kinds of objects that the names in a form refer to."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Known:
-    """What a step may refer to."""
+    """The names that a step may refer to."""
 
     names: Mapping[str, Collection[str]] | None = None
-    """Of VMs and hosts; None: the fleet is unknown, so nothing is checked."""
+    """Names of VMs and hosts; None: the fleet is unknown, so nothing is checked."""
     events: list[str] = field(default_factory=list[str])
-    """The names of the steps so far that make events."""
+    """The names of the steps so far that create events."""
 
     def check(
         self, tables: Tables, key: str, found: Sequence[str], *kinds: str
     ) -> None:
-        """Tell of the names that the fleet does not have."""
+        """Report names that are not in the fleet."""
         if self.names is None:
             return
         known = {name for kind in kinds for name in self.names[kind]}
@@ -196,13 +196,13 @@ class Known:
             if name not in known:
                 meant = did_you_mean(name, sorted(known))
                 what = " or ".join(kinds)
-                tables.blame(key, f"there is no {what} {quoted(name)}{meant}")
+                tables.blame(key, f"{what} {quoted(name)} does not exist{meant}")
 
 
 def read(
     tables: Tables, entries: Sequence[Mapping[str, Any]], known: Known
 ) -> tuple[Step, ...]:
-    """Return the steps of the tables; problems are kept."""
+    """Return the steps of the tables, and report problems."""
     steps = [
         _StepReader(tables, f"step.{number}", known).read(entry)
         for number, entry in enumerate(entries, start=1)
@@ -211,7 +211,7 @@ def read(
 
 
 class _StepReader:
-    """The reading of one step."""
+    """A reader of one step."""
 
     def __init__(self, tables: Tables, where: str, known: Known) -> None:
         self._tables = tables
@@ -219,7 +219,7 @@ class _StepReader:
         self._known = known
 
     def read(self, entry: Mapping[str, Any]) -> Step | None:
-        """Return the step; None where there is a problem with it."""
+        """Return the step, or None if it has a problem."""
         told = len(self._tables.problems)
         found = [key for key in ACTS if key in entry]
         if len(found) != 1:
@@ -249,7 +249,7 @@ class _StepReader:
         keys: Mapping[str, Option],
         what: str,
     ) -> dict[str, Any]:
-        """Return the sound values; tell of names that there are not."""
+        """Return the valid values, and report unknown names."""
         where = f"{self._where}.{inner}" if inner else self._where
         found = self._tables.take(where, table, keys, of=f" for `{what}`")
         events = self._known.events
@@ -258,14 +258,15 @@ class _StepReader:
             if option.form is Forms.EVENT and key not in table:
                 if not events:
                     self._tables.blame(
-                        f"{where}.{key}", "is missing: no step before has made an event"
+                        f"{where}.{key}",
+                        "is missing: no earlier step has created an event",
                     )
                 found[key] = events[-1] if events else ""
             elif option.form is Forms.EVENT and value and value not in events:
-                so_far = f"; so far there are {listed(events)}" if events else ""
+                so_far = f"; earlier events are {listed(events)}" if events else ""
                 self._tables.blame(
                     f"{where}.{key}",
-                    f"no step before has made an event {quoted(value)}{so_far}",
+                    f"no earlier step has created an event {quoted(value)}{so_far}",
                 )
             elif value and (kinds := _NAMED.get(option.form)):
                 self._known.check(self._tables, f"{where}.{key}", value, *kinds)
@@ -277,30 +278,30 @@ class _StepReader:
     def _blame_acts(self, found: list[str], entry: Mapping[str, Any]) -> None:
         if found:
             both = " and ".join(quoted(key) for key in found[:2])
-            self._blame(found[1], f"a step does one thing; this has {both}")
+            self._blame(found[1], f"a step must have one action; this one has {both}")
             return
         strange = [key for key in entry if key not in COMMON]
         for key in strange:
-            self._blame(key, f"there is no such step{did_you_mean(key, ACTS)}")
+            self._blame(key, f"unknown key of a step{did_you_mean(key, ACTS)}")
         if not strange:
-            self._blame("", f"does nothing; steps are {', '.join(ACTS)}")
+            self._blame("", f"has no action; actions are {', '.join(ACTS)}")
 
     def _name(self, verb: str, given: str) -> str:
-        """Return the name of the events that a step makes; empty where it makes none."""
+        """Return the name of the events that a step creates; empty if it creates none."""
         if verb not in _MAKES_EVENTS:
             if given:
-                self._blame("as", f"a step `{verb}` makes no event to be named")
+                self._blame("as", f"a step `{verb}` creates no event to name")
             return ""
         events = self._known.events
         numbered = (f"e{number}" for number in count(len(events) + 1))
         name = given or next(each for each in numbered if each not in events)
         if name in events:
-            self._blame("as", f"there is an event {quoted(name)} already")
+            self._blame("as", f"there is already an event {quoted(name)}")
         events.append(name)
         return name
 
     def _act(self, verb: str, own: dict[str, Any]) -> Act | None:
-        """Return what a step does, of its sound keys; None: it cannot be told."""
+        """Return the action of a step from its valid keys; None: a key is missing."""
         value = own.get(verb)
         if value is None or any(
             option.is_needed and key not in own for key, option in ACTS[verb].items()
@@ -331,7 +332,7 @@ class _StepReader:
                 return self._expect(value)
 
     def _publish(self, event: Mapping[str, Any]) -> Publish | None:
-        # Its names are looked at here: they are in a table of the step's.
+        # Check these names here, because they are in a nested table.
         if vms := event.get("vms"):
             self._known.check(self._tables, f"{self._where}.event.vms", vms, "vm")
         if "type" not in event:
@@ -345,7 +346,7 @@ class _StepReader:
                 f"a {event_type.value} never comes from {source.value} (5.9)",
             )
         if event.get("migrate") and event_type is not EventType.FREEZE:
-            self._blame("event.migrate", "only a Freeze is a live migration")
+            self._blame("event.migrate", "only a Freeze can be a live migration")
         if not event.keys() >= {"vms", "notice"}:
             return None
         return Publish(
@@ -369,7 +370,7 @@ class _StepReader:
             if len(self._tables.problems) == told or found:
                 known = ", ".join(wanted.value for wanted in Wanted)
                 key = f"expect.{found[1].value}" if found else "expect"
-                self._blame(key, f"one thing is expected, of {known}")
+                self._blame(key, f"must have exactly one of {known}")
             return None
         [wanted] = found
         own = self._take("expect", table, _EXPECT[wanted], wanted.value)

@@ -1,7 +1,7 @@
-"""The time of a scenario: how it passes, on the machine's clock or a virtual one.
+"""The time of a scenario, on the machine's clock or on a virtual one.
 
-A runner asks for the time to pass until something is due, and is told whenever
-something may have happened. It cannot tell the two kinds of time apart.
+A runner lets time pass until something is due, and continues whenever something may have
+happened. It does not distinguish the two kinds of time.
 """
 
 import asyncio
@@ -13,57 +13,57 @@ from forewarn.instants import SECOND, Micros
 from forewarn.sim.sim_server import Actor, SimServer
 
 LOOK_SECONDS = 0.02
-"""Between two looks at what clients have done, on the machine's clock: a reaction is
-known to a fiftieth of a second, and a look takes microseconds."""
+"""Interval of checks for actions of clients, on the machine's clock. A check takes
+microseconds, and reactions are measured to a fiftieth of a second."""
 
 
 CLOSELY: Micros = SECOND
-"""The longest turn of a virtual clock while clients on sockets are waited for: they
-live by the machine's clock, and have a rest after each turn."""
+"""Maximum step of a virtual clock while the runner waits for clients on sockets. They use
+the machine's clock and get a pause after each step."""
 
 
 class Time(Protocol):
-    """How a scenario's time passes."""
+    """The time of a scenario."""
 
     def now(self) -> Micros:
-        """Return the present instant; jumps count, pauses do not."""
+        """Return the current instant; jumps count, pauses do not."""
         ...
 
     async def pass_until(self, target: Micros, *, closely: bool = False) -> None:
         """Let time pass until `target`, or until something may have happened.
 
-        `closely`: what clients do is waited for, and they must have the time for it.
+        `closely`: the runner waits for clients, which need time to act.
         """
         ...
 
     @contextmanager
     def player(self) -> Generator[None]:
-        """Have time wait for one more scenario, if it waits at all."""
+        """Make time wait for one more scenario, if it waits for scenarios."""
         yield
 
 
 class RunningTime(Time):
-    """A stage's time on the machine's clock: it passes by itself."""
+    """The time of a simulated server on the machine's clock, which passes by itself."""
 
     def __init__(self, stage: SimServer) -> None:
-        """Take the time of `stage`, with its jumps and pauses."""
+        """Use the time of `stage`, with its jumps and pauses."""
         self._stage = stage
 
     def now(self) -> Micros:
-        """Return the present instant."""
+        """Return the current instant."""
         return self._stage.reckoned
 
     async def pass_until(self, target: Micros, *, closely: bool = False) -> None:
-        """Wait, for the length of a look at most."""
+        """Wait until the target or the next check."""
         del closely
         left = (target - self.now()) / SECOND
         await asyncio.sleep(min(max(left, 0.0), LOOK_SECONDS))
 
 
 class VirtualTime(Time):
-    """A stage's virtual time: it is turned when all who use it wait for it.
+    """A virtual time, which advances when all its users wait for it.
 
-    It goes from one thing that is due to the next, so that a week is soon over.
+    It advances from timer to timer, so a week passes quickly.
     """
 
     def __init__(
@@ -73,10 +73,9 @@ class VirtualTime(Time):
         actors: Sequence[Actor] = (),
         rest_seconds: float = 0.0,
     ) -> None:
-        """Turn the clock of `stage`; `actors` are asked after each turn.
+        """Advance the clock of `stage`; `actors` act after each step.
 
-        `rest_seconds` of the machine's time follow each turn, in which clients on
-        sockets may act.
+        After each step, clients on sockets have `rest_seconds` of real time to act.
         """
         self._stage = stage
         self._actors = actors
@@ -85,12 +84,12 @@ class VirtualTime(Time):
         self._waiting: dict[asyncio.Future[None], Micros] = {}
 
     def now(self) -> Micros:
-        """Return the present instant."""
+        """Return the current instant."""
         return self._stage.engine.now
 
     @contextmanager
     def player(self) -> Generator[None]:
-        """Have time wait for one more, until the context is left."""
+        """Make time wait for one more user, until the context ends."""
         self._players += 1
         try:
             yield
@@ -99,7 +98,7 @@ class VirtualTime(Time):
             self._turn_if_all_wait()
 
     async def pass_until(self, target: Micros, *, closely: bool = False) -> None:
-        """Wait for the next turn, which comes when all the others wait too."""
+        """Wait for the next step, which comes when all users wait."""
         if closely and self._rest_seconds:
             target = min(target, self.now() + CLOSELY)
         turned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -115,7 +114,7 @@ class VirtualTime(Time):
         if not self._waiting or len(self._waiting) < self._players:
             return
         stage = self._stage
-        # What was asked and approved at this instant counts before time goes on.
+        # Process requests and approvals of this instant before time advances.
         stage.turn(0)
         for actor in self._actors:
             actor.act()

@@ -1,6 +1,6 @@
-"""The timeline of a scenario: what VMs are shown when nobody approves anything.
+"""The timeline of a scenario: the events that VMs see if no client approves.
 
-It is played on a virtual clock, so it cannot say anything else than what happens.
+The scenario runs on a virtual clock, so the timeline is always accurate.
 """
 
 import asyncio
@@ -22,32 +22,32 @@ from forewarn.store import kinds
 from forewarn.store.port import every
 
 ASKS_EVERY: Micros = HOUR
-"""How often somebody asks who approves nothing: what is shown stays switched on."""
+"""Polling interval of a client that approves nothing, so that events stay enabled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Something that VMs see."""
+    """A change that VMs see."""
 
     at: Micros
-    """From the start of the scenario."""
+    """Time from the start of the scenario."""
     what: str
 
 
 def play(scenario: Scenario) -> tuple[Moment, ...]:
-    """Return the scenario's timeline in order, at the speed 1."""
+    """Return the timeline of a scenario at speed 1."""
     moments, _ = asyncio.run(_play(scenario, setup_for([scenario], speed=1.0)))
     return moments
 
 
 async def length(scenario: Scenario, setup: Setup) -> Micros:
-    """Return how long the scenario takes on a stage of this setup."""
+    """Return the duration of a scenario with this setup."""
     _, took = await _play(scenario, setup)
     return took
 
 
 def told(moments: tuple[Moment, ...]) -> list[str]:
-    """Return the lines of a timeline for a person."""
+    """Return the lines of a timeline."""
     return [f"{describe_duration(moment.at)}: {moment.what}" for moment in moments]
 
 
@@ -65,7 +65,7 @@ async def _play(scenario: Scenario, setup: Setup) -> tuple[tuple[Moment, ...], M
 
 
 class _Listener:
-    """Somebody in each view who asks now and then, and notes what is shown."""
+    """A client in each view that polls and notes changes."""
 
     def __init__(self, stage: SimServer) -> None:
         assert isinstance(stage.engine, World)
@@ -81,7 +81,7 @@ class _Listener:
         return self._asked_at + ASKS_EVERY
 
     def act(self) -> None:
-        """Ask for every VM whose turn it is, or that is served nothing."""
+        """Poll for every VM at each interval, and for VMs whose view is disabled."""
         world = self._world
         is_time = world.now >= self.next_at() or world.now == self._began
         if is_time:
@@ -90,7 +90,7 @@ class _Listener:
         silent = {view.view_id for view in views if not view.is_enabled}
         for vm in world.read(lambda reader: list(every(reader, kinds.ALL_VMS))):
             if is_time or vm.view in silent:
-                # Who was deleted is told so, and does no harm.
+                # A deleted VM gets 404, which is harmless.
                 VirtualClient(self._stage, vm.name).get()
                 if vm.view in silent and world.now > self._began:
                     view = world.read(lambda r, name=vm.view: need(r, View, name))
@@ -99,7 +99,7 @@ class _Listener:
 
     def _look(self) -> None:
         for event in self._world.read(self._shown.changed):
-            ended = "gone" if event.started_at else "gone without having started"
+            ended = "removed" if event.started_at else "removed before it started"
             gone = f"{event.event_type.value} of {_named(event)} is {ended}"
             self._note(_told(event) if event.is_live else gone)
 

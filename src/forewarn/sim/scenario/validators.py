@@ -1,6 +1,6 @@
-"""The forms that only values of a scenario file have.
+"""The forms of values that only scenario files have.
 
-All raise ValueError with a sentence for the author.
+All readers raise ValueError with a message.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from forewarn.sim.faults import syntax
 from forewarn.sim.scenario.model import Alias
 
 NAMES_MAX = 1_000
-"""Names of one step: as many as one order takes."""
+"""Maximum number of names in a step: the limit of one request."""
 
 COMES_BACK: Micros = 15 * SECOND
-"""How soon a client asks again after its event is gone, unless the file says so: a
-client that polls once a second has had many chances."""
+"""Default time for a client to ask again after its event is removed. A client that polls
+once a second has many chances."""
 
 
 def _name(option: Option, value: object) -> str:
@@ -39,7 +39,7 @@ def _names(option: Option, value: object) -> tuple[str, ...]:
     listed = tuple(_name(option, each) for each in cast("list[object]", found))
     if len(listed) > option.most:
         raise ValueError(
-            "takes one name"
+            "takes only one name"
             if option.most == 1
             else f"must have at most {option.most} names"
         )
@@ -70,7 +70,7 @@ def _seconds(option: Option, value: object) -> int:
 
 def _yes(_option: Option, value: object) -> bool:
     if value is not True:
-        raise ValueError("must be true, or be left out")
+        raise ValueError("must be true; remove it otherwise")
     return True
 
 
@@ -80,7 +80,7 @@ def _yes_or_duration(option: Option, value: object) -> Micros | None:
     if not isinstance(value, str):
         raise ValueError('must be true, or a duration such as "30s"')  # noqa: TRY004
     if not (found := forms.duration(option, value)):
-        raise ValueError("must be more than nothing")
+        raise ValueError("must be longer than 0")
     return found
 
 
@@ -120,7 +120,7 @@ class Forms(forms.Forms):
     """The forms of a scenario file."""
 
     ANY = Form(told="anything", read=lambda _option, value: value)
-    """For another reader, which tells what is wrong with it."""
+    """Any value; another reader checks it."""
     NAME = Form(told="one word", read=_name)
     EVENT = Form(told="the name of an event", read=_name)
     VMS = Form(told=_NAMES, read=_names, metavar="vm")

@@ -1,4 +1,4 @@
-"""How an expectation was decided, and in which words."""
+"""Verdicts on expectations."""
 
 import enum
 from dataclasses import dataclass
@@ -6,57 +6,57 @@ from dataclasses import dataclass
 from forewarn.instants import SECOND, Micros, describe_duration
 
 EXACT_BELOW: Micros = 10 * SECOND
-"""Shorter times are told to a tenth of a second."""
+"""Shorter times are shown in tenths of a second."""
 
 
 class Outcome(enum.Enum):
-    """What became of an expectation, or of a whole scenario."""
+    """The outcome of an expectation or of a scenario."""
 
     PASSED = "passed"
     FAILED = "failed"
     ERROR = "error"
-    """It could not be tried: a step was refused, or no client asked."""
+    """It could not be checked: a step was refused, or no client asked."""
     SKIPPED = "skipped"
     """It was not judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What became of an expectation, or a step that was refused."""
+    """The outcome of an expectation, or a refused step."""
 
     line: int
-    """Of the step or client, in the scenario's file; 0: the file does not have it."""
+    """Line of the step or client in the scenario file; 0: not in the file."""
     what: str
-    """The step, or what is demanded of a client, in words."""
+    """The step or the demand, as text."""
     outcome: Outcome
     sentence: str
     is_of_client: bool = False
-    """Only a client can have it pass or fail."""
+    """Whether it depends on a client."""
     at: Micros = 0
-    """From the start of the scenario."""
+    """Time from the start of the scenario."""
     took: Micros = 0
-    """How long it was waited for."""
+    """How long the runner waited for it."""
 
     @property
     def passed(self) -> bool:
-        """Tell whether it was seen to be as expected."""
+        """Return whether the expectation was met."""
         return self.outcome is Outcome.PASSED
 
     @property
     def failed(self) -> bool:
-        """Tell whether the scenario fails by it."""
+        """Return whether it fails the scenario."""
         return self.outcome in {Outcome.FAILED, Outcome.ERROR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """How an expectation was decided."""
+    """The decision about an expectation."""
 
     outcome: Outcome
     sentence: str
 
     def about(self, what: str, *, line: int = 0, is_of_client: bool = True) -> Finding:
-        """Return it as a finding: what it is about, and where the file says that."""
+        """Return a finding about `what`, at a line of the file."""
         return Finding(
             line=line,
             what=what,
@@ -77,7 +77,7 @@ def bad(sentence: str) -> Verdict:
 
 
 def untried(sentence: str) -> Verdict:
-    """Return that it could not be tried."""
+    """Return that it could not be checked."""
     return Verdict(outcome=Outcome.ERROR, sentence=sentence)
 
 
@@ -87,7 +87,7 @@ def skipped(sentence: str) -> Verdict:
 
 
 def length(duration: Micros) -> str:
-    """Return a length of time for a sentence: `12 s`, `0.4 s`, `7 m 12 s`."""
+    """Return a duration for a sentence: `12 s`, `0.4 s`, `7 m 12 s`."""
     if 0 <= duration < EXACT_BELOW and duration % SECOND:
         return f"{duration / SECOND:.1f} s"
     return describe_duration(duration)
