@@ -205,7 +205,7 @@ async def test_without_a_client_a_scenario_says_what_was_missing() -> None:
     host, port = where["web_0"]
     assert [each.sentence for each in result.failures] == [
         (
-            f"nobody asked for the events of web_0 (http://{host}:{port}), so no client "
+            f"no client asked for the events of web_0 (http://{host}:{port}), so none "
             "was tested"
         )
     ]

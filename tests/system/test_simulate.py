@@ -129,7 +129,7 @@ def test_a_fleet_may_be_larger_than_a_shell_s_limit_of_files(start: Start) -> No
     none = ("bash", "-c", 'ulimit -n 100 && exec "$@"', "bash")
     refused = start("--vms=150", *ANYWHERE, prefix=none)
     assert refused.ended() == 1
-    assert "150 VMs need 214 open files, and 100 are allowed\n" in refused.log()
+    assert "150 VMs need 214 open files; the limit is 100\n" in refused.log()
     assert "`ulimit -n`" in refused.log()
 
 
@@ -148,7 +148,7 @@ def test_a_program_that_only_watches_fails_and_is_told_why(
     found = start("mine.toml", *ANYWHERE, "--speed=300", "--junit=report.xml")
     with client(found.wait_ready().urls["web_0"]):
         assert found.ended() == 1, found.log()
-    assert "mine.toml:10: nobody approved restart within 2 s" in found.log()
+    assert "mine.toml:10: no client approved restart within 2 s" in found.log()
     suites = ET.parse(tmp_path / "report.xml").getroot()
     assert suites.get("failures") == "1"
 
@@ -190,7 +190,7 @@ def test_a_signal_in_the_middle_of_a_scenario_is_no_success(start: Start) -> Non
     found = start("mine.toml", *ANYWHERE, "--wait=10m").wait_ready()
     found.process.send_signal(signal.SIGTERM)
     assert found.ended() == 128 + signal.SIGTERM
-    assert found.log().splitlines()[-1].endswith("cut short by a signal")
+    assert found.log().splitlines()[-1].endswith("interrupted by a signal")
 
 
 def test_a_terminal_that_is_closed_ends_it_with_its_report(tmp_path: Path) -> None:
@@ -449,7 +449,9 @@ def test_the_built_package_has_all_that_the_first_minute_needs(
     words = (*readme_words(), *ANYWHERE, "--speed=6000", "--wait=0s")
     played = forewarn(*words)
     assert played.returncode == 1, played.stderr
-    assert "nobody asked for the events of spot_0 (http://127.0.0.1:" in played.stdout
+    assert (
+        "no client asked for the events of spot_0 (http://127.0.0.1:" in played.stdout
+    )
     played = forewarn(*words, "--expect=none")
     assert played.returncode == 0, played.stderr
     assert "skipped   spot-preemption: NOT JUDGED" in played.stdout

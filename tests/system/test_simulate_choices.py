@@ -73,7 +73,7 @@ def test_a_scenario_that_takes_too_long_says_what_it_waited_for(
     found.document()
     assert found.ended() == 1
     [why] = errors(tmp_path / "report.xml")
-    assert why.startswith("it was not over within 1 s (--timeout), and waited for: ")
+    assert why.startswith("it did not end within 1 s (--timeout); it waited for: ")
     assert "web_0 approves each event that names it" in why
     assert "reboot of vm web_0 is Announced" in why
     assert why in found.log()
@@ -94,7 +94,7 @@ def test_a_scenario_begins_later_where_the_user_says_so(start: Start) -> None:
     found = start(*words, *FAST)
     assert found.ended() == 0, found.log()
     lines = found.log().splitlines()
-    [waits] = [at for at, line in enumerate(lines) if "begins in 1 s" in line]
+    [waits] = [at for at, line in enumerate(lines) if "starts in 1 s" in line]
     [begins] = [at for at, line in enumerate(lines) if "begin  " in line]
     assert waits < begins
 
@@ -118,10 +118,10 @@ def test_what_was_not_over_when_a_signal_came_is_in_the_report(
     assert found.ended() == 128 + signal.SIGTERM
     told = errors(tmp_path / "report.xml")
     assert told in ([CUT, NOT_BEGUN], [NOT_BEGUN]), "the second may be over by then"
-    assert "cut short by a signal" in told[0]
+    assert "interrupted by a signal" in told[0]
     names = [each.get("name") for each in ET.parse(tmp_path / "report.xml").getroot()]
     assert names == ["mine", "user-reboot", "live-migration"]
-    assert f"not over {len(told)}, cut short by a signal" in found.log()
+    assert f"not ended {len(told)}, interrupted by a signal" in found.log()
 
 
 def test_a_run_that_is_killed_leaves_no_report_of_an_earlier_one(

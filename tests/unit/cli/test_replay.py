@@ -16,10 +16,10 @@ from tests.support import recordings
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["live-migration"], "--replay and a scenario do not go together"),
-        (["--fleet", "f.toml"], "--replay and --fleet do not go together"),
-        (["--profile", "real"], "--replay and --profile real do not go together"),
-        (["--name", "a"], "--replay and --name do not go together"),
+        (["live-migration"], "--replay cannot be combined with a scenario"),
+        (["--fleet", "f.toml"], "--replay cannot be combined with --fleet"),
+        (["--profile", "real"], "--replay cannot be combined with --profile real"),
+        (["--name", "a"], "--replay cannot be combined with --name"),
         (["--speed", "0"], "--speed: must be 0.001 to"),
         ([], "no.jsonl cannot be read: No such file or directory"),
     ],
@@ -33,7 +33,7 @@ def test_what_a_replay_cannot_have(
 
 def test_exact_is_for_a_replay(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--exact"]) == 2
-    assert "--exact says how a --replay is served" in capsys.readouterr().err
+    assert "--exact is only valid with --replay" in capsys.readouterr().err
 
 
 def test_help_of_exact_names_the_bytes_that_differ() -> None:
@@ -107,7 +107,7 @@ def test_what_was_not_approved_fails(
     assert told[1].startswith(
         "failed    client web_0 approves Freeze D4713D60 of web_0: "
     )
-    assert "until the recording shows it Started" in told[1]
+    assert "before it was Started" in told[1]
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == (
         *("2", "1", "1"),
     )
@@ -134,7 +134,7 @@ def test_a_replay_that_takes_too_long_fails(
     assert main(["simulate", *words]) == 1
     [error] = ET.parse(report).getroot().iter("error")
     said = str(error.get("message"))
-    assert said.startswith("it was not over within 0.2 s (--timeout), and waited for")
+    assert said.startswith("it did not end within 0.2 s (--timeout); it waited for")
     assert "the rest of the recording: " in said
     assert said in capsys.readouterr().out
 

@@ -45,9 +45,9 @@ def test_the_clock_is_told_and_turned(sim: Run) -> None:
     wrong = sim("clock", "jump")
     assert (wrong.status, wrong.err) == (
         2,
-        "forewarn: a jump needs `by`: how far\n  hint: such as 10m\n",
+        "forewarn: `jump` needs `by`\n  hint: Set `by`, such as 10m.\n",
     )
-    assert "only a jump has a length" in sim("clock", "step", "3s").err
+    assert "only `jump` does" in sim("clock", "step", "3s").err
 
 
 def test_an_event_is_published_and_moved_on(sim: Run, running: Simulation) -> None:
@@ -61,7 +61,7 @@ def test_an_event_is_published_and_moved_on(sim: Run, running: Simulation) -> No
     assert (refused.status, refused.out) == (4, "")
     moving = sim("event", "Preempt", "web_1", "--migrate")
     assert (moving.status, moving.out) == (4, "")
-    assert moving.err.startswith("forewarn: a Preempt is no live migration\n")
+    assert moving.err.startswith("forewarn: a Preempt cannot be a live migration\n")
 
 
 def test_where_no_simulator_is_one_is_told_how_to_begin_it(forewarn: Run) -> None:
@@ -73,9 +73,9 @@ def test_where_no_simulator_is_one_is_told_how_to_begin_it(forewarn: Run) -> Non
 
 def test_approvals_are_kept_back_and_let_go(sim: Run) -> None:
     assert sim("withhold", "web_0", "web_1").out == (
-        "kept back: what web_0, web_1 approve\n"
+        "withheld: approvals of web_0, web_1\n"
     )
-    assert sim("release", "web_0").out == "kept back: what web_1 approve\n"
+    assert sim("release", "web_0").out == "withheld: approvals of web_1\n"
     assert json.loads(sim("release", "web_1", "--json").out) == {
         "withheld": [],
         "refusals": [],
@@ -126,13 +126,13 @@ def test_the_journal_is_listed(sim: Run, running: Simulation) -> None:
     )
     assert json.loads(sim("journal", "--method", "POST", "--json").out) == []
     assert sim("journal", "--method", "POST").out == "no requests\n"
-    assert "there is no vm 'nix'" in sim("journal", "--vm", "nix").err
+    assert "VM 'nix' does not exist" in sim("journal", "--vm", "nix").err
     running.approve("C7061BAC-AFDC-4513-B24B-AA5F13A16123")
-    assert "!! No event with this id" in sim("journal", "--deviating").out
+    assert "!! No document has, or had, an event" in sim("journal", "--deviating").out
 
 
 def test_it_begins_again(sim: Run) -> None:
-    assert sim("reset").out == "begun again, with 3 VMs\n"
+    assert sim("reset").out == "restarted with 3 VMs\n"
     assert len(json.loads(sim("reset", "--json").out)) == 3
 
 
@@ -141,26 +141,26 @@ def test_it_begins_again(sim: Run) -> None:
     [
         ("--vms none", "--vms: must be 1 to"),
         ("--speed 0", "--speed: must be"),
-        ("--listen 8301", "is no place for VMs"),
-        ("--admin 0.0.0.0:8200", "knows no tokens"),
-        ("--admin x", "is no address to listen at"),
+        ("--listen 8301", "is not an address for VMs"),
+        ("--admin 0.0.0.0:8200", "has no tokens"),
+        ("--admin x", "is not a valid address"),
         ("--junit nowhere/report.xml", "cannot be written: No such file"),
         ("--junit tests", "tests cannot be written: Is a directory"),
         ("--wait soon", "--wait: 'soon' is not a duration"),
         ("--loop", "--loop needs a scenario"),
-        ("--vms 5 spot-preemption", "--vms says nothing: spot-preemption brings its"),
+        ("--vms 5 spot-preemption", "--vms has no effect: spot-preemption has its"),
         (
             "--fleet FLEET spot-preemption terminate-one",
-            "spot-preemption cannot be played on this fleet: no VM of it can be spot_0",
+            "spot-preemption cannot be played on this fleet: no VM can be spot_0",
         ),
-        ("--fleet FLEET --vms 5", "--vms says nothing beside --fleet"),
-        ("live-migratoin", "there is no scenario"),
-        ("live-migration +", "a + stands between two scenarios"),
-        ("spot-preemption + platform-reboot", "cannot run at once"),
+        ("--fleet FLEET --vms 5", "--vms cannot be combined with --fleet"),
+        ("live-migratoin", "does not exist (did you mean"),
+        ("live-migration +", "a + must be between two scenarios"),
+        ("spot-preemption + platform-reboot", "cannot run at the same time"),
         ("nowhere.toml", "cannot be read"),
         ("/", "cannot be read: it is a directory"),
         ("--show ./nowhere.toml", "nowhere.toml cannot be read"),
-        ("--show nothing-like-it", "there is no scenario"),
+        ("--show nothing-like-it", "does not exist"),
         ("--faults nowhere.toml", "cannot be read"),
     ],
 )

@@ -120,7 +120,7 @@ def test_a_poller_is_judged_anew_when_it_asks_otherwise() -> None:
 def test_each_deviation_reads_well() -> None:
     (found,) = deviations.inspect(get(metadata="no"), answers.HEADER_MISSING)
     assert str(found) == (
-        "`Metadata: true` is missing, repeated or something else (1.6): it was 'no'"
+        "`Metadata: true` is missing, repeated or has another value (1.6): it was 'no'"
     )
     for name, rule in RULES.items():
         assert rule.name == name

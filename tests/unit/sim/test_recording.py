@@ -115,11 +115,11 @@ def test_an_answer_is_served_as_it_came() -> None:
 WRONG = {
     "1: the file is empty": [""],
     "1: it is not JSON": ["hello\n"],
-    "1: this is no recording: format is not 'forewarn recording'": ['{"a":1}\n'],
-    "1: format_version: 2 is not 1, which this forewarn reads": [
+    "1: this is not a recording: format is not 'forewarn recording'": ['{"a":1}\n'],
+    "1: format_version: 2 is not supported, only 1": [
         FIRST.replace('format_version":1', 'format_version":2')
     ],
-    '1: api_version: "2020-13-01" is not known here': [
+    '1: api_version: "2020-13-01" is unknown': [
         FIRST.replace("2020-07-01", "2020-13-01")
     ],
     "1: api_version: it is missing, and must be a text": [
@@ -133,8 +133,8 @@ WRONG = {
     "2: it is not a JSON object": [FIRST, "[]\n", ANSWER],
     "2: at: it is missing, and must be a whole number": [FIRST, '{"same":1}\n'],
     "2: at: it must be a whole number": [FIRST, '{"at":-1,"same":1}\n'],
-    "2: at: it is longer than ten years": [FIRST, f'{{"at":{10**18}}}\n'],
-    "2: same: there is nothing yet that it could be the same as": [
+    "2: at: it must be at most ten years": [FIRST, f'{{"at":{10**18}}}\n'],
+    "2: same: there is no earlier outcome": [
         FIRST,
         '{"at":1,"same":1}\n',
     ],
@@ -144,20 +144,20 @@ WRONG = {
         '{"at":4,"same":1}\n',
     ],
     "3: again: there is no answer 2 above": [FIRST, ANSWER, '{"at":9,"again":2}\n'],
-    '2: failure: "tired" is none of refused, unreachable, reset, timeout, strange': [
+    '2: failure: "tired" is not one of refused, unreachable, reset, timeout, strange': [
         FIRST,
         '{"at":9,"failure":"tired"}\n',
     ],
-    "2: it has none of status, again, failure, same and end": [FIRST, '{"at":9}\n'],
+    "2: status, again, failure, same or end is missing": [FIRST, '{"at":9}\n'],
     "2: status: 100 is not from 200 to 599": [FIRST, ANSWER.replace("200", "100")],
     "2: headers: it must be a list": [FIRST, ANSWER.replace("headers", "heads")],
-    "2: headers: an entry is not a name and a value of HTTP": [
+    "2: headers: an entry is not a valid header name and value": [
         FIRST,
         ANSWER.replace("ETag", "E Tag"),
     ],
     "2: text: it is missing, and must be a text": [FIRST, ANSWER.replace("text", "t")],
     "2: base64: it cannot be decoded": [FIRST, ANSWER.replace("text", "base64")],
-    "2: text: it has half a character; use base64": [
+    "2: text: it has half of a surrogate pair; use base64": [
         FIRST,
         ANSWER.replace("{}", "\\ud800"),
     ],

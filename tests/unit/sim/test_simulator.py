@@ -200,7 +200,9 @@ def test_who_asks_though_it_is_gone_is_told_once(fresh: Simulation) -> None:
     for _ in range(3):
         assert fresh.ask(fresh.url() + "/metadata/scheduledevents")[0] == 404
     [told] = [each.text for each in fresh.news]
-    assert told.startswith("web_0: 404, since it is gone; `forewarn sim vm add web_0`")
+    assert told.startswith(
+        "web_0: 404, since the VM is deleted; `forewarn sim vm add web_0`"
+    )
     asked = fresh.sim("journal?vm=web_0")["requests"]
     assert [each["status"] for each in asked] == [200, 404, 404, 404]
 
@@ -275,7 +277,7 @@ def test_where_files_run_out_it_says_what_to_do(loop: LoopThread) -> None:
     simulator = loop.call(lambda: Simulator(Terms(), ANYWHERE))
     with no_more_files(), pytest.raises(StartError) as refused:
         loop.wait(simulator.start())
-    assert "3 VMs need 67 open files, and " in refused.value.message
+    assert "3 VMs need 67 open files; " in refused.value.message
     assert "`ulimit -n`" in refused.value.hint
 
 

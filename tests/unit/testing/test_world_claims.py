@@ -42,7 +42,7 @@ def test_what_was_done_is_not_forgotten_for_what_came_later(
         assert Program(vm.url).look() == [event.id]
         _poll(vm, 2 * SEEN_MAX // 100)
         assert all("nothing" not in seen.target for seen in world.journal)
-        with pytest.raises(NotSeenError, match="There is nothing at this path"):
+        with pytest.raises(NotSeenError, match="The path does not exist"):
             world.assert_no_deviations(but="too-often")
         with pytest.raises(NotSeenError, match=f"web_0 approved {event.id[:8]}"):
             vm.assert_approved_nothing()

@@ -194,7 +194,7 @@ def test_deviations_from_the_protocol_count(file: Path) -> None:
         [told] = world.deviations
         assert told.startswith("web_1: The VM approved an event that does not name it")
     world = ScheduledEvents(replay=file, profile="strict", expect="none")
-    with pytest.raises(NotSeenError, match="There is nothing at this path"), world:
+    with pytest.raises(NotSeenError, match="The path does not exist"), world:
         assert http(f"{world.vm('web_0').url}/metadata/x")[0] == 404
 
 

@@ -294,7 +294,7 @@ def test_names_are_for_worlds_without_a_scenario_too() -> None:
         ({"names": ["a"], "fleet": SOLO}, "names have no effect with a fleet"),
         (
             {"names": ["a"], "fleet": SOLO, "scenario": "user-reboot"},
-            "there is no VM 'a' in the fleet",
+            "VM 'a' is not in the fleet",
         ),
         (
             {"fleet": SOLO, "scenario": "spot-preemption"},

@@ -57,7 +57,7 @@ def test_what_is_wrong_has_its_place_and_a_hint() -> None:
     with pytest.raises(FaultFileError) as raised:
         read_faults("", name="f.toml")
     assert raised.value.message == "f.toml: has no [[fault]] table"
-    assert "mend the file" in raised.value.hint
+    assert "Fix the faults file" in raised.value.hint
 
 
 def test_a_vm_that_is_not_there_has_its_place_too() -> None:

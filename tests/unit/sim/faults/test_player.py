@@ -187,7 +187,7 @@ def test_there_is_an_end_to_playbooks() -> None:
     table = Table()
     for _ in range(RULES_MAX):
         table.player.play(["500 on instance"])
-    with pytest.raises(RefusedError, match="are set already"):
+    with pytest.raises(RefusedError, match="there are already"):
         table.player.play(["500"])
 
 

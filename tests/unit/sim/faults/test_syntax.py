@@ -34,27 +34,27 @@ CASES = {
 
 WRONG = {
     "": "a fault is missing",
-    "501": '"501" is no kind of fault (did you mean "50',
+    "501": '"501" is not a kind of fault (did you mean "50',
     "timout": '(did you mean "timeout"?)',
-    "500 flaping": '"flaping" does not belong in a fault of kind 500 '
+    "500 flaping": '"flaping" is not valid in a fault of kind 500 '
     '(did you mean "flapping"?)',
-    "delay": '"delay": by is missing: write delay 3s',
+    "delay": '"delay": by is missing: use delay 3s',
     "delay soon": "'soon' is not a duration such as",
-    "delay 2h": "must be an hour at most",
-    "slow fast": 'must be bytes for a time, such as 10/s, not "fast"',
+    "delay 2h": "must be at most an hour",
+    "slow fast": 'must be bytes per time, such as 10/s, not "fast"',
     "slow 0/s": "must be 1 to 1048576, not 0",
     "500 x0": '"500 x0": times must be 1 to 1000000, not 0',
-    "replace": '"replace" is for a file of faults',
-    "500 x2 x3": '"x3" says times a second time',
-    "500 get post": '"post" says method a second time',
-    "500 retry-after 5": 'does not belong to "500"',
+    "replace": '"replace" is only valid in a faults file',
+    "500 x2 x3": '"x3" sets times a second time',
+    "500 get post": '"post" sets method a second time',
+    "500 retry-after 5": 'is not valid for "500"',
     "429 retry-after": '"retry-after" needs a value after it',
     "broken post": '"broken" is for GET only: a POST has no document',
-    "broken lost": 'does not belong to "broken"',
+    "broken lost": 'is not valid for "broken"',
     "delay 1s lost": 'of "delay" is always taken',
     "refuse taken": 'of "refuse" is always lost',
     "500 on fire": 'must be one of events, instance, all, not "fire"',
-    "500 after 0": "must be longer than nothing",
+    "500 after 0": "must be longer than 0",
 }
 
 
@@ -68,7 +68,7 @@ def test_a_wrong_line_is_told_how_to_be_right(text: str) -> None:
     with pytest.raises(FaultError) as raised:
         syntax.parse_fault(text)
     assert WRONG[text] in raised.value.message
-    assert raised.value.hint == "the page 'Faults' lists what there is"
+    assert raised.value.hint == "See the page 'Faults' for the syntax."
 
 
 @st.composite

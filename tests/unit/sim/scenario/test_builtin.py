@@ -84,4 +84,4 @@ def test_dev_timings_are_the_same_numbers_in_seconds(name: str) -> None:
 def test_the_mocks_cancelled_maintenance_is_cancelled_after_eight_minutes() -> None:
     scheduled, gone = timeline.play(builtin.find("Canceled Maintenance"))
     assert (scheduled.at, gone.at) == (0, 8 * 60 * 1_000_000)
-    assert gone.what == "Freeze of web_0 is gone without having started"
+    assert gone.what == "Freeze of web_0 is removed before it started"

@@ -126,8 +126,8 @@ def test_a_scenario_that_nobody_asked_is_an_error_and_nothing_else(
         assert not result.passed
         [failure] = result.failures
         assert failure.outcome is Outcome.ERROR
-        assert failure.sentence.startswith("nobody asked for the events of ")
-        assert failure.sentence.endswith("so no client was tested")
+        assert failure.sentence.startswith("no client asked for the events of ")
+        assert failure.sentence.endswith("so none was tested")
 
 
 @pytest.mark.parametrize("played", shipped())

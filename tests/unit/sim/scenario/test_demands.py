@@ -93,7 +93,7 @@ def test_who_asks_too_late_is_told_that_the_event_could_not_wait() -> None:
     assert outcome is Outcome.FAILED
     assert told == (
         f"web_0 could not approve e1 (Reboot of web_0, EventId {ID}): web_0 had not "
-        "asked for events, so e1 went at once (7.4)"
+        "asked for events, so e1 started at once (7.4)"
     )
 
 
@@ -185,12 +185,12 @@ def test_a_client_comes_back_within_its_time() -> None:
     gone = (15 + 1 + 10) * 60
     assert one("comes_back = true", deeds={gone + 14: asks()}) == (
         Outcome.PASSED,
-        "web_0 asked again after e1 (Reboot of web_0) was gone",
+        "web_0 asked again after e1 (Reboot of web_0) was removed",
     )
     late = (
         Outcome.FAILED,
         (
-            f"web_0 did not ask again after e1 (Reboot of web_0, EventId {ID}) was gone at "
+            f"web_0 did not ask again after e1 (Reboot of web_0, EventId {ID}) was removed at "
             f"{MORNING}26:00.000Z: expected it within 15 s; it asked last at "
             f"{MORNING}00:00.000Z"
         ),
@@ -221,7 +221,7 @@ def test_an_optional_client_is_judged_from_its_first_question_on() -> None:
     [absent] = run(scenario(text))
     assert absent.passed
     assert absent.findings[-1].sentence == (
-        "nobody asked for the events of web_1; it is not judged"
+        "no client asked for the events of web_1; it is not judged"
     )
     late: dict[int, Deed] = {60: asks("web_1"), 1810: approve("web_1")}
     [joined] = run(scenario(text), deeds=late)
@@ -247,8 +247,8 @@ def test_an_optional_client_that_came_after_all_of_its_events_is_not_judged(
     assert late.passed, sentences(late)
     assert late.findings[-1].outcome is Outcome.SKIPPED
     assert late.findings[-1].sentence == (
-        f"web_1 asked first at {MORNING}01:00.000Z, "
-        "after e1 (Reboot of web_1) had been made"
+        f"web_1 first asked at {MORNING}01:00.000Z, "
+        "after e1 (Reboot of web_1) was created"
     )
     [named] = run(
         scenario(text.replace('reboot = "web_1"', 'reboot = "web_0"')),
@@ -265,7 +265,7 @@ def test_a_client_that_must_ask_is_missed_beside_one_that_did() -> None:
     [result] = run(scenario(text))
     [failure] = result.failures
     assert failure.outcome is Outcome.ERROR
-    assert failure.sentence == "nobody asked for the events of web_1"
+    assert failure.sentence == "no client asked for the events of web_1"
 
 
 def test_all_other_vms_are_judged_if_they_ask() -> None:
@@ -307,6 +307,6 @@ def test_who_is_refused_is_told_what_it_got() -> None:
     [result] = run(scenario(text), asked=(), deeds={2: refused})
     [failure] = result.failures
     assert failure.sentence == (
-        "nobody asked for the events of web_0, so no client was tested: its last "
+        "no client asked for the events of web_0, so none was tested: its last "
         f"request, GET /metadata/scheduledevents at {MORNING}00:02.000Z, got 400"
     )

@@ -21,7 +21,7 @@ def test_an_approval_that_was_expected_is_told_with_its_time() -> None:
 @pytest.mark.parametrize(
     ("expectation", "told"),
     [
-        ('approved = true, within = "30s"', "nobody approved e1 within 30 s"),
+        ('approved = true, within = "30s"', "no client approved e1 within 30 s"),
         (
             'approved_by = "web_0", within = "30s"',
             "web_0 did not approve e1 within 30 s",
@@ -49,11 +49,11 @@ def test_a_cancelled_event_cannot_be_approved_any_more() -> None:
     assert one(
         'approved = true, within = "5m", event = "e1"',
         more='[[step]]\nafter = "1m"\ncancel = "e1"',
-    ) == (False, "nobody had approved e1 when it was cancelled, after 1 m")
+    ) == (False, "no client had approved e1 when it was cancelled, after 1 m")
 
 
 def test_an_approval_that_must_not_come() -> None:
-    nobody = (True, "nobody approved e1")
+    nobody = (True, "no client approved e1")
     assert one('not_approved = true, within = "30s"') == nobody
     assert one('not_approved = true, within = "20m"') == nobody
     assert one(
@@ -84,7 +84,7 @@ def test_a_policys_approval_is_nobodys() -> None:
             '[[fleet.vm]]\nname = "web_0"\nhost = "h0"\n'
             '[[fleet.vm]]\nname = "db_0"\nhost = "h0"\n'
         ),
-    ) == (True, "nobody approved e1")
+    ) == (True, "no client approved e1")
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,13 @@ def test_a_policys_approval_is_nobodys() -> None:
         (
             'reboot = "db_0"',
             "",
-            "not judged: db_0 had not asked for events, so e1 went at once (7.4)",
+            "not judged: db_0 had not asked for events, so e1 started at once (7.4)",
         ),
-        ('fail = "h0"', "", "e1 is a failure, which waits for no approval (5.5)"),
+        (
+            'fail = "h0"',
+            "",
+            "e1 is a failure, which does not wait for an approval (5.5)",
+        ),
         (
             'reboot = "web_0"',
             "approve_user_reboot = true",

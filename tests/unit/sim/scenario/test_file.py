@@ -298,7 +298,9 @@ def test_a_fleet_beside_that_cannot_be_read_is_told(
     text = '[fleet]\nfile = "fleet.toml"\n[[step]]\nsay = "x"\n'
     with pytest.raises(ScenarioError, match=told):
         read(text, folder=tmp_path)
-    with pytest.raises(ScenarioError, match="is in no folder that could have it"):
+    with pytest.raises(
+        ScenarioError, match="this scenario has no directory with a fleet file"
+    ):
         read(text)
 
 
@@ -355,4 +357,4 @@ def test_a_problem_says_that_nothing_was_run() -> None:
     with pytest.raises(ScenarioError) as told:
         read("")
     assert str(told.value) == "mine.toml: step: is missing"
-    assert told.value.hint == "mend the scenario file; nothing was run"
+    assert told.value.hint == "Fix the scenario file; nothing was run."

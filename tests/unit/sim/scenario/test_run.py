@@ -124,7 +124,7 @@ def test_every_step_does_what_it_says() -> None:
         (True, "e1 was Removed after 10 m"),
     ]
     assert told[-1] == (
-        "refused, as it may be: e1 has no event that waits for an approval"
+        "refused, which is allowed: e1 has no event that waits for an approval"
     )
     assert "fault 500 x2" in told
     assert "clear faults of all" in told
@@ -148,7 +148,7 @@ def test_speed_divides_what_the_platform_takes_and_nothing_of_clients() -> None:
         speed=60,
     )
     assert sentences(result) == [
-        (False, "nobody approved e1 within 5 s"),
+        (False, "no client approved e1 within 5 s"),
         (True, "e1 was Started after 10 s"),
     ]
     assert result.took == 30 * SECOND
@@ -177,7 +177,7 @@ def test_what_is_held_and_announced_for_ever_is_left_in_the_end() -> None:
     )
     # A second more for each operation, whose NotBefore is on a whole one.
     assert result.took == 8 * DAY // 1000 + 2 * SECOND
-    assert told[-1] == "what goes on still is not waited for any longer"
+    assert told[-1] == "the remaining operations take too long; not waiting any longer"
 
 
 def test_scenarios_at_once_begin_at_once() -> None:
@@ -219,7 +219,7 @@ def test_scenarios_that_do_not_agree_are_refused(
 ) -> None:
     with pytest.raises(RefusedError, match=what) as told:
         setup_for([builtin.find(first), builtin.find(other)])
-    assert "run them one after the other" in (told.value.hint or "")
+    assert "Run them one after the other" in (told.value.hint or "")
 
 
 def test_of_what_takes_different_times_at_once_the_shorter_counts() -> None:
@@ -258,7 +258,7 @@ def test_scenarios_with_speeds_of_their_own_run_at_once_at_one_that_is_named() -
     both = [scenario(_SAY), scenario("speed = 600\n" + _SAY, name="other")]
     with pytest.raises(RefusedError, match="it needs another speed") as refused:
         setup_for(both, usual_speed=60)
-    assert "name one speed for both" in (refused.value.hint or "")
+    assert "use --speed" in (refused.value.hint or "")
     assert setup_for(both, speed=60, usual_speed=60).speed == 60
 
 
