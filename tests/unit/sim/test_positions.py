@@ -156,7 +156,9 @@ def test_a_world_for_which_there_is_no_room_changes_nothing(loop: LoopThread) ->
         port = taken.getsockname()[1]
         few = Addresses(vms=Places(host="127.0.9.1", port=port, hosts=2), admin=None)
         with simulation(loop, fleet("a", "b"), few) as found:
-            with pytest.raises(RefusedError, match="no address is left: 2 VMs have one"):
+            with pytest.raises(
+                RefusedError, match="no address is left: 2 VMs have one"
+            ):
                 begin(found, fleet("x", "y", "z"))
             assert [*ports(found)] == ["a", "b"]
             assert found.document("b")["Events"] == []
