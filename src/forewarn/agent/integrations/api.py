@@ -9,10 +9,12 @@ are read anew for each request.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 from forewarn.agent.foreign import members, told
@@ -134,18 +136,19 @@ class Api:
         parsed = parse_url(url)
         # A path in the URL, as behind a proxy, comes before that of each request.
         self._prefix = parsed.target.rstrip("/")
-        self._url = parsed
-        self._clock = clock
+        self.base = parsed.base
+        """Where the server is, for a sentence."""
         self._headers = headers
-        self._ca_file = ca_file
-        self._ca_text = ca_text
-        self._cert_file = cert_file
-        self._key_file = key_file
-
-    @property
-    def base(self) -> str:
-        """Return where the server is, for a sentence."""
-        return self._url.base
+        self._client = partial(
+            Client,
+            parsed,
+            clock=clock,
+            ca_file=ca_file,
+            ca_text=ca_text,
+            cert_file=cert_file,
+            key_file=key_file,
+            body_max=BODY_BYTES_MAX,
+        )
 
     def get(self, path: str, context: RunContext) -> dict[str, Any]:
         """Return the JSON object of an answer; raises HandlerError."""
@@ -180,30 +183,19 @@ class Api:
                 raise context.over("asking again", said=last.message) from last
 
     def _once(self, ask: Ask, context: RunContext, seconds: float) -> Answer:
-        client = Client(
-            self._url,
-            clock=self._clock,
-            ca_file=self._ca_file,
-            ca_text=self._ca_text,
-            cert_file=self._cert_file,
-            key_file=self._key_file,
-            body_max=BODY_BYTES_MAX,
-        )
+        client = self._client()
         headers = [("Accept", "application/json"), *self._headers()]
         target = f"{self._prefix}{ask.path}"
         timeout = round(seconds * SECOND)
-        try:
-            with context.on_stop(client.interrupt):
-                if ask.method == "GET":
-                    return client.get(target, headers=headers, timeout=timeout)
-                body = b"" if ask.json is None else json.dumps(ask.json).encode()
-                if body:
-                    headers.append(("Content-Type", ask.content_type))
-                return client.send(
-                    ask.method, target, body, headers=headers, timeout=timeout
-                )
-        finally:
-            client.close()
+        with contextlib.closing(client), context.on_stop(client.interrupt):
+            if ask.method == "GET":
+                return client.get(target, headers=headers, timeout=timeout)
+            body = b"" if ask.json is None else json.dumps(ask.json).encode()
+            if body:
+                headers.append(("Content-Type", ask.content_type))
+            return client.send(
+                ask.method, target, body, headers=headers, timeout=timeout
+            )
 
     def _refused(self, ask: Ask, answer: Answer) -> ApiError:
         body = _read(answer)

@@ -14,7 +14,6 @@ from typing import Any
 
 from forewarn.agent.foreign import members, objects
 from forewarn.instants import SECOND, Micros, format_http_date, format_instant
-from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.notices import SCHEDULED, STARTED, Notice
 
 MESSAGE_CHARACTERS_MAX = 1024
@@ -36,6 +35,16 @@ PREEMPTION = "PreemptionScheduled"
 """The condition of AKS for a Preempt, which Karpenter's provider for Azure reads."""
 
 PREEMPTION_REASON = "SpotEvictionIncoming"
+
+_AKS = {
+    ANY_EVENT: (ANY_EVENT, f"No{ANY_EVENT}", "VM has no scheduled event"),
+    PREEMPTION: (
+        PREEMPTION_REASON,
+        f"No{PREEMPTION}",
+        "VM has no scheduled preemption",
+    ),
+}
+"""Of each condition of AKS: its reason, and reason and message while it is off."""
 
 PREEMPT = "Preempt"
 
@@ -151,37 +160,15 @@ def event_body(
     }
 
 
-@frozen_dataclass
-class _Words:
-    """What a condition of one type says, while it is on and while it is off."""
-
-    reason: str
-    message: str
-    quiet_reason: str
-    quiet_message: str
-
-
-def _words(kind: str, notice: Notice | None) -> _Words:
-    if kind == ANY_EVENT:
-        return _Words(
-            reason=ANY_EVENT,
-            message=_aks_message(notice),
-            quiet_reason=f"No{ANY_EVENT}",
-            quiet_message="VM has no scheduled event",
-        )
-    if kind == PREEMPTION:
-        return _Words(
-            reason=PREEMPTION_REASON,
-            message=_aks_message(notice),
-            quiet_reason=f"No{PREEMPTION}",
-            quiet_message="VM has no scheduled preemption",
-        )
-    return _Words(
-        reason=event_reason(notice),
-        message=event_sentence(notice),
-        quiet_reason=QUIET,
-        quiet_message="No maintenance is prepared for",
-    )
+def _words(kind: str, notice: Notice | None, *, is_on: bool) -> tuple[str, str]:
+    """Return the reason and the message of a condition."""
+    usual = "", QUIET, "No maintenance is prepared for"
+    reason, quiet_reason, quiet_message = _AKS.get(kind, usual)
+    if not is_on:
+        return quiet_reason, quiet_message
+    if reason:
+        return reason, _aks_message(notice)
+    return event_reason(notice), event_sentence(notice)
 
 
 def _condition(
@@ -198,12 +185,12 @@ def _condition(
     for each in objects(members(node.get("status")).get("conditions")):
         if _is(each, kind, status):
             since = str(each.get("lastTransitionTime") or moment)
-    words = _words(kind, notice)
+    reason, message = _words(kind, notice, is_on=is_on)
     return {
         "type": kind,
         "status": status,
-        "reason": words.reason if is_on else words.quiet_reason,
-        "message": words.message if is_on else words.quiet_message,
+        "reason": reason,
+        "message": message,
         "lastHeartbeatTime": moment,
         "lastTransitionTime": since,
     }
