@@ -212,7 +212,7 @@ def test_token_of_the_page_is_enough_and_of_one_group_only(tmp_path: Path) -> No
             return make_lock(settings, {}, clock)
 
         lock = lock_of("web", str(token))
-        assert lock.look(context_for(30, clock)) == "nobody holds it"
+        assert lock.look(context_for(30, clock)) == "the lock is free"
         assert lock.take("web_0", context_for(30, clock)).is_held
         assert lock.look(context_for(30, clock)).startswith("held by web_0 since ")
         lock.release("web_0", context_for(30, clock))

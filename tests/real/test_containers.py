@@ -258,7 +258,7 @@ def test_what_ran_is_stopped_and_started_again(engine: Engine, tmp_path: Path) -
     assert it.check() == []
     assert it.prepare() == "stopped web, killed db"
     assert (engine.status("web"), engine.status("db")) == ("exited", "exited")
-    assert it.prepare() == "nothing of it ran"
+    assert it.prepare() == "none of the containers was running"
     assert it.recover() == "started db, started web"
     assert (engine.status("web"), engine.status("db")) == ("running", "running")
     assert engine.status("idle") in {"stopped", "exited"}
@@ -271,14 +271,16 @@ def test_labels_and_what_vanishes(engine: Engine, tmp_path: Path) -> None:
     engine.run("other", POLITE)
     it = handler(engine, tmp_path, 'labels = "tier=web"')
     assert set(it.prepare().split(", ")) == {
-        *("stopped web", "stopped job", "which is gone (--rm)")
+        *("stopped web", "stopped job", "which is removed now (--rm)")
     }
     assert engine.status("other") == "running"
     if engine.program == "docker":
         # Podman's own helper may find no libraries where packages are only unpacked.
         eventually(lambda: engine.status("job"), lambda status: not status)
     engine.ask("rm", "web")
-    assert it.fails("recover") == "web was removed meanwhile and is not started"
+    assert (
+        it.fails("recover") == "web was removed in the meantime and cannot be started"
+    )
     assert it.recover() == "nothing had to be undone"
 
 
@@ -289,8 +291,8 @@ def test_all_but_one_are_paused_and_thawed(engine: Engine, tmp_path: Path) -> No
     it = handler(engine, tmp_path, settings)
     assert it.prepare() == "paused web"
     assert (engine.status("web"), engine.status("keeper")) == ("paused", "running")
-    assert it.prepare() == "nothing of it ran"
-    assert it.recover() == "thawed web"
+    assert it.prepare() == "none of the containers was running"
+    assert it.recover() == "unpaused web"
     assert engine.status("web") == "running"
 
 
@@ -318,6 +320,6 @@ def test_a_daemon_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
     own = environment("docker", HOME=str(tmp_path))
     it = Handled("docker", settings, tmp_path, own)
     assert it.fails("prepare", 0.5) == (
-        "its time was up while it was asking docker: Cannot connect to the Docker "
+        "timed out while asking docker: Cannot connect to the Docker "
         f"daemon at {host}. Is the docker daemon running?"
     )

@@ -197,7 +197,7 @@ def test_what_the_file_has_disabled_stays_so(real: Real, tmp_path: Path) -> None
         "haproxy", tmp_path, socket=(place,), servers=("app/*",), maint=True
     )
     assert made.prepare(job_of(), context()).detail == (
-        "app/web_0, app/web_1 drained; app/web_2 was out before; 0 sessions left"
+        "app/web_0, app/web_1 drained; app/web_2 was already out of rotation; 0 sessions left"
     )
     assert real.states() == {"web_0": 1, "web_1": 1, "web_2": 5}
     made.recover(job_of(Phase.RECOVER), context())
@@ -246,7 +246,7 @@ def test_its_refusals_are_told(real: Real, tmp_path: Path) -> None:
     made = worker_of("haproxy", tmp_path, socket=(real.admin,), servers=("app/web_9",))
     missing, advice = made.check()
     assert missing == "there is no server app/web_9"
-    assert advice.endswith(f"name the master's socket, {real.master}")
+    assert advice.endswith(f"use the master's socket, {real.master}")
     with pytest.raises(HandlerError, match="there is no server app/web_9"):
         made.prepare(job_of(), context())
     real.process.terminate()

@@ -140,8 +140,8 @@ def test_everything_is_moved_away_and_let_back(cluster: Real) -> None:
     assert cluster.on("n1") == []
     assert cluster.on("n2") == ["app", "db", "ip", "ping", "state"]
     handler.again()
-    assert handler.prepare() == "n1 takes no resources, and nothing runs here"
-    assert handler.recover() == "n1 takes resources again"
+    assert handler.prepare() == "n1 hosts no resources, and nothing runs on it"
+    assert handler.recover() == "n1 hosts resources again"
     assert "db" in cluster.on("n1")
     assert handler.recover() == "n1 was not put into standby by forewarn"
 
@@ -150,7 +150,7 @@ def test_until_the_next_start_of_the_node(cluster: Real) -> None:
     handler = cluster.handler('lifetime = "reboot"')
     handler.prepare()
     assert cluster.on("n1") == []
-    assert handler.recover() == "n1 takes resources again"
+    assert handler.recover() == "n1 hosts resources again"
     assert "db" in cluster.on("n1")
 
 
@@ -159,19 +159,19 @@ def test_nobody_would_take_the_resources(cluster: Real) -> None:
     handler = cluster.handler()
     said = handler.fails("prepare", 1.0)
     assert said.endswith(
-        "no other node would take the resources: db, ip, app, ping, state"
+        "no other node can host the resources: db, ip, app, ping, state"
     )
     assert handler.recover() == "n1 was not put into standby by forewarn"
     assert "db" in cluster.on("n1")
     stop = cluster.handler('alone = "stop"')
-    assert stop.prepare().startswith("stopped here and taken by nobody: db")
+    assert stop.prepare().startswith("stopped, since no other node can host them: db")
     assert cluster.on("n1") == []
 
 
 def test_an_operator_s_standby_stays(cluster: Real) -> None:
     cluster.attribute("n1", "standby", "on")
     handler = cluster.handler()
-    assert handler.prepare() == "n1 was in standby already; nothing runs here"
+    assert handler.prepare() == "n1 was already in standby; nothing runs on it"
     assert handler.recover() == "n1 was not put into standby by forewarn"
     assert cluster.on("n1") == []
 
@@ -179,7 +179,7 @@ def test_an_operator_s_standby_stays(cluster: Real) -> None:
 def test_maintenance_mode_is_told(cluster: Real) -> None:
     cluster.option("maintenance-mode", "true")
     said = cluster.handler().fails("prepare", 1.0)
-    assert said.endswith("the cluster is in maintenance mode: it would move nothing")
+    assert said.endswith("the cluster is in maintenance mode, so it moves nothing")
 
 
 def test_what_is_unmanaged_is_told(cluster: Real) -> None:
@@ -188,7 +188,7 @@ def test_what_is_unmanaged_is_told(cluster: Real) -> None:
         "--parameter-value=false",
     )
     said = cluster.handler().fails("prepare")
-    assert said == "the cluster does not move everything: db (unmanaged)"
+    assert said == "the cluster does not move all resources: db (unmanaged)"
     assert cluster.handler('leave = "db"').prepare().startswith("n1 takes no resources")
 
 
@@ -204,7 +204,7 @@ def test_a_node_that_says_it_is_ill(cluster: Real) -> None:
     cluster.option("node-health-strategy", "migrate-on-red")
     assert handler.prepare() == "moved away: db, ip, app, ping, state"
     assert cluster.on("n1") == []
-    assert handler.recover() == "n1 takes resources again"
+    assert handler.recover() == "n1 hosts resources again"
     assert "db" in cluster.on("n1")
 
 
@@ -224,7 +224,7 @@ def test_the_constraints_of_azure_events_az_go_on(cluster: Real) -> None:
     handler = cluster.handler('mode = "health"\nhealth_attribute = "#health-azure"')
     assert handler.prepare() == "moved away: db, ip, app, ping, state"
     assert cluster.on("n1") == []
-    assert handler.recover() == "n1 takes resources again"
+    assert handler.recover() == "n1 hosts resources again"
     assert "db" in cluster.on("n1")
     # Without a value, the rule would keep everything away.
     words = ("crm_attribute", "--node=n1", "--name=#health-azure", "--query", "--quiet")

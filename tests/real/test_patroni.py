@@ -204,7 +204,7 @@ def test_the_lead_goes_and_comes_back(real: Real, tmp_path: Path) -> None:
     )
     assert made.check() == []
     detail = made.prepare(job_of(seconds=60), context(60)).detail
-    assert detail == f"{other} leads in the place of {first}"
+    assert detail == f"{other} leads instead of {first}"
     assert real.leader() == other
     detail = made.recover(job_of(Phase.RECOVER, seconds=60), context(60)).detail
     assert detail == f"{first} is the leader again"
@@ -238,7 +238,7 @@ def test_what_people_have_set_is_left_alone(real: Real, tmp_path: Path) -> None:
     with pytest.raises(HandlerError, match="the cluster demo is paused"):
         made.prepare(job_of(), context())
     assert made.check() == [
-        "the cluster demo is paused, and is left to who paused it: patronictl resume"
+        "the cluster demo is paused, so it is not changed: run patronictl resume"
     ]
     real.order("PATCH", "/config", {"pause": None})
     at = format_instant(CLOCK.now() + HOUR)

@@ -205,7 +205,7 @@ def test_jobs_are_waited_for(slurm: Real) -> None:
     assert f"waiting for 1 job, {job} (root), on n1" in said
     assert handler.prepare() == "n1 is drained, and no job is left"
     assert slurm.state() == "IDLE+DRAIN"
-    assert handler.recover() == "n1 takes jobs again"
+    assert handler.recover() == "n1 accepts jobs again"
     assert slurm.state() == "IDLE"
 
 
@@ -246,7 +246,7 @@ def test_the_reason_is_kept_by_slurm(slurm: Real) -> None:
     handler = slurm.handler()
     handler.prepare()
     handler.memo.unlink()
-    assert handler.recover() == "n1 takes jobs again"
+    assert handler.recover() == "n1 accepts jobs again"
 
 
 def test_a_node_that_went_down_returns(slurm: Real) -> None:
@@ -258,7 +258,7 @@ def test_a_node_that_went_down_returns(slurm: Real) -> None:
     slurm.ask(*words, "reason=Node unexpectedly rebooted")
     assert slurm.state().startswith("DOWN")
     slurm.node()
-    assert handler.recover() == "n1 takes jobs again"
+    assert handler.recover() == "n1 accepts jobs again"
     assert slurm.state() == "IDLE"
 
 
@@ -266,12 +266,12 @@ def test_a_controller_that_is_away(slurm: Real) -> None:
     handler = slurm.handler()
     slurm.kill("slurmctld")
     said = handler.fails("prepare", 3.0)
-    assert said.startswith("its time was up while it was asking Slurm about node n1")
+    assert said.startswith("timed out while asking Slurm about node n1")
     slurm.daemon("slurmctld", "-D")
     assert handler.prepare() == "n1 is drained, and no job is left"
-    assert handler.recover() == "n1 takes jobs again"
+    assert handler.recover() == "n1 accepts jobs again"
 
 
 def test_a_node_that_slurm_does_not_know(slurm: Real) -> None:
     said: Any = slurm.handler('node = "n9"').fails("prepare")
-    assert said.startswith("Slurm knows no node n9: write its name as `node`")
+    assert said.startswith("Slurm has no node n9: write its name as `node`")

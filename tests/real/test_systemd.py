@@ -222,7 +222,7 @@ def test_what_does_not_stop_is_named_or_killed(
     manager.systemctl("start", "stubborn.service")
     it = handler(manager, tmp_path, 'stop = "stubborn.service"')
     assert it.fails("prepare", 0.5) == (
-        "its time was up while it was waiting for stubborn.service "
+        "timed out while waiting for stubborn.service "
         "(deactivating, stop-sigterm) to stop"
     )
     it = handler(manager, tmp_path, 'stop = "stubborn"\nkill_after = "200ms"')
@@ -276,9 +276,9 @@ def test_check_tells_what_would_fail(manager: Manager, tmp_path: Path) -> None:
     manager.systemctl("start", "app@1.service")
     assert it.check() == [
         "there is no unit nobody.service",
-        "shy.service may not be stopped by hand (RefuseManualStop=)",
+        "shy.service cannot be stopped manually (RefuseManualStop=)",
         "masked.service is masked",
-        "app@1.service has no way to be reloaded (ExecReload=)",
+        "app@1.service cannot be reloaded (ExecReload=)",
         (
             "woken.service can be started again by woken.socket while it is stopped: "
             "write that one before it"
@@ -292,5 +292,5 @@ def test_a_manager_that_is_not_there_is_waited_for(
     environment = {**manager.environment, "XDG_RUNTIME_DIR": str(tmp_path)}
     it = Handled("systemd", 'stop = "web"\nmanager = "user"', tmp_path, environment)
     assert it.fails("prepare", 0.5).startswith(
-        "its time was up while it was asking systemd about web: Failed to connect to bus"
+        "timed out while asking systemd about web: Failed to connect to bus"
     )

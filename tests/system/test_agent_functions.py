@@ -121,7 +121,9 @@ def test_what_cannot_take_the_event_is_found_by_the_check(
     bench: Bench, entry: str, why: str
 ) -> None:
     [fault] = worker(bench, entry).check()
-    assert f"{entry} cannot be called with the event alone: {why}" in fault
+    assert (
+        f"{entry} cannot be called with the event as its only argument: {why}" in fault
+    )
     assert not worker(bench, "mine:with_any").check()
 
 
@@ -135,8 +137,8 @@ def test_a_function_of_which_nothing_has_run_has_failed(
     bench.run()
     done = bench.end()
     assert done.state is StepState.FAILED
-    why = f"{entry} is asynchronous or a generator, and so does not run: "
-    assert done.detail.startswith(f"exit status 1: {why}make it a plain function")
+    why = f"{entry} is asynchronous or a generator, so calling it runs nothing: "
+    assert done.detail.startswith(f"exit status 1: {why}make it a normal function")
 
 
 @pytest.mark.parametrize("entry", ["mine:later", "mine:bit_by_bit", "mine:called"])

@@ -144,7 +144,7 @@ class TestHandler:
 
     def test_its_time_ends(self, receiver: Receiver, tmp_path: Path) -> None:
         receiver.usual = 0
-        with pytest.raises(TimeUpError, match="time was up"):
+        with pytest.raises(TimeUpError, match="timed out"):
             worker(receiver, tmp_path).prepare(job(), context(0.3))
 
     def test_it_stops_in_the_midst_of_a_request(
@@ -175,10 +175,10 @@ class TestHandler:
     ) -> None:
         assert not worker(receiver, tmp_path, body='{"a": "{type}"}').check()
         assert worker(receiver, tmp_path, body='{"a": "{typo}"}').check() == (
-            "the body has {typo}, which nothing replaces",
+            "the body has an unknown placeholder {typo}",
         )
         [fault] = worker(receiver, tmp_path, body="plain {type}").check()
-        assert "no JSON" in fault
+        assert "not JSON" in fault
         [fault] = worker(receiver, tmp_path, secret_file="/no/file").check()
         assert "/no/file" in fault
         assert not receiver.came

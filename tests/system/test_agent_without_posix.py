@@ -111,7 +111,7 @@ def test_a_handler_whose_time_is_up_is_ended(place: Ground) -> None:
     agent.wait_did("stopped prepare drain").wait_stage(event, Stage.WITHHELD)
     task = agent.task(event)
     assert task is not None
-    assert "its time was up" in task.withheld
+    assert "timed out" in task.withheld
     assert place.approvals(event) == []
 
 

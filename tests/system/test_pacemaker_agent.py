@@ -48,7 +48,7 @@ def test_an_event_of_a_node_that_stands_alone_is_not_approved(
     )
     agent = place.agent(settings=settings).wait_ready()
     event = place.event()
-    why = "no other node would take the resources: db"
+    why = "no other node can host the resources: db"
     agent.wait(lambda agent: why in agent.log(), "a refusal")
     agent.wait(lambda agent: "withheld" in agent.told(event), "no approval")
     assert place.approvals(event) == []

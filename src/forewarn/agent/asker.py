@@ -1,7 +1,8 @@
-"""Makes requests of the main loop in a thread, one at a time.
+"""Send requests of the main loop to one target, one at a time in a thread.
 
-A target that hangs delays nothing but its own answer. Requests are carried out in their
-order; of several that wait, only the last is of use. It must not know why it asks.
+A target that hangs delays only its own answer. Requests are sent in their order. If
+several requests wait, only the last one is sent. This module does not know the purpose
+of a request.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ Said = TypeVar("Said")
 
 
 class Asker(Generic[Target, Asked, Said]):
-    """Asks one target, and tells what came of it."""
+    """Send requests to one target, and report its answers."""
 
     name = ""
-    """Of the thread and the logger."""
+    """The name of the thread and of the logger."""
 
     def __init__(
         self, make: Callable[[], Target], tell: Callable[[Said], None]
     ) -> None:
-        """Ask nothing yet; `make` is called by the thread, `tell` by any thread."""
+        """Send nothing yet; the thread calls `make`, and any thread calls `tell`."""
         self._make = make
         self._tell = tell
         self._target: Target | None = None
@@ -36,7 +37,7 @@ class Asker(Generic[Target, Asked, Said]):
         self._is_busy = False
 
     def ask(self, asked: Asked) -> None:
-        """Make a request; never waits."""
+        """Send a request; never waits."""
         with self._guard:
             self._next = asked
             if self._is_busy:
@@ -47,10 +48,10 @@ class Asker(Generic[Target, Asked, Said]):
         except RuntimeError as error:
             with self._guard:
                 self._is_busy, self._next = False, None
-            self._tell(self._trouble(asked, f"no thread could be started: {error}"))
+            self._tell(self._trouble(asked, f"cannot start a thread: {error}"))
 
     def _run(self) -> None:
-        """Make requests until none waits."""
+        """Send requests until none waits."""
         while True:
             with self._guard:
                 asked, self._next = self._next, None
@@ -68,13 +69,13 @@ class Asker(Generic[Target, Asked, Said]):
             return self._trouble(asked, error.message)
         except Exception:
             logger = logging.getLogger(f"forewarn.agent.{self.name}")
-            logger.exception("asking failed by a fault of the agent")
-            return self._trouble(asked, "a fault of the agent: see its log")
+            logger.exception("a request failed because of a bug in the agent")
+            return self._trouble(asked, "a bug in the agent: see its log")
 
     def _answer(self, target: Target, asked: Asked) -> Said:
-        """Return what the target said; raises ForewarnError."""
+        """Return the answer of the target; raises ForewarnError."""
         raise NotImplementedError
 
     def _trouble(self, asked: Asked, detail: str) -> Said:
-        """Return that there is no usable answer, and why."""
+        """Return an answer which says that there is no usable one, and why."""
         raise NotImplementedError

@@ -197,9 +197,9 @@ PEERS = (
     ("content", "sentence"),
     [
         (None, "cannot be read: No such file or directory"),
-        (b"", "has nothing in it"),
-        (b"\n\n", "has nothing in it"),
-        ("geheim-ß".encode(), "has no token of plain letters"),
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        ("geheim-ß".encode(), "must be printable ASCII"),
     ],
 )
 def test_a_token_that_is_none_is_a_fault_of_its_setting(

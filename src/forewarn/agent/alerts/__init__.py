@@ -1,5 +1,5 @@
-"""Active alerts of Prometheus or Alertmanager: asked for, read, and counted.
+"""Read and count active alerts of Prometheus or Alertmanager.
 
-`selecting` says which alerts count, `reading` what an answer says, and `server` asks, in a
-thread. None of it knows an event, or what the answer is for.
+`selecting` decides which alerts count, `reading` parses a response, and `server` sends
+the requests in a thread. None of them knows events or the purpose of the result.
 """

@@ -1,4 +1,4 @@
-"""What an alert server answered, read without trust, and put in few words. Pure."""
+"""Parse the response of an alert server defensively, and summarize it. Pure."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
 
 NAMES_SHOWN = 5
-"""Names of alerts in a sentence; the others are counted."""
+"""Maximum number of alert names in a message; the others are counted."""
 
 NAME_CHARACTERS = 60
-"""Of one name in a sentence."""
+"""Maximum length of one name in a message, in characters."""
 
 ALERTS_MAX = 100_000
-"""In one answer; more is a server that is out of its mind, and nothing is cut in
-silence."""
+"""Maximum number of alerts in one response. A server with more is broken, and the list
+is never truncated silently."""
 
 FIRING, PENDING = "firing", "pending"
-"""States of an alert in Prometheus; those of Alertmanager all fire."""
+"""States of an alert in Prometheus; in Alertmanager all alerts fire."""
 
 INACTIVE = "inactive"
-"""Some that answer in Prometheus' place list these too."""
+"""A state that some compatible servers list too."""
 
 SUPPRESSED = "suppressed"
-"""The state of an alert in Alertmanager that is silenced or inhibited."""
+"""The state of a silenced or inhibited alert in Alertmanager."""
 
 
 class AlertsError(ForewarnError):
-    """There is no usable answer; the message says why."""
+    """The response cannot be used; the message says why."""
 
 
 @frozen_dataclass
 class Alert:
-    """An alert that is active."""
+    """An active alert."""
 
     labels: Mapping[str, str]
     is_pending: bool = False
 
     @property
     def name(self) -> str:
-        """Return its name; empty where it has none."""
+        """Return its name; empty if it has none."""
         return self.labels.get(NAME_LABEL, "")
 
 
 def of_prometheus(body: bytes) -> list[Alert]:
-    """Return the alerts of an answer to `GET /api/v1/alerts`; raises AlertsError."""
+    """Parse a response to `GET /api/v1/alerts`; raises AlertsError."""
     whole = members(_json(body))
     if whole.get("status") != "success":
         kind, why = whole.get("errorType"), whole.get("error")
-        said = last_line(f"{kind}: {why}") if why else "no answer of Prometheus"
+        said = last_line(f"{kind}: {why}") if why else "a body that is not Prometheus'"
         raise AlertsError(f"it answered with {said}")
     alerts = members(whole.get("data")).get("alerts")
     found: list[Alert] = []
@@ -64,18 +64,20 @@ def of_prometheus(body: bytes) -> list[Alert]:
         if state == INACTIVE:
             continue
         if state not in (FIRING, PENDING):
-            # What is not known must not be taken for none.
-            raise AlertsError(f"an alert is neither {FIRING} nor {PENDING}")
+            # An unknown state must not count as inactive.
+            raise AlertsError(
+                f"the state of an alert is neither {FIRING} nor {PENDING}"
+            )
         labels = _labels(alert)
         found.append(Alert(labels=labels, is_pending=state == PENDING))
     return found
 
 
 def of_alertmanager(body: bytes) -> list[Alert]:
-    """Return the alerts of an answer to `GET /api/v2/alerts`; raises AlertsError.
+    """Parse a response to `GET /api/v2/alerts`; raises AlertsError.
 
-    What is silenced or inhibited is left out, also by a server that was asked for
-    active ones only and sends others.
+    Silenced and inhibited alerts are skipped, in case a server ignores the query for
+    active ones.
     """
     found: list[Alert] = []
     for alert in _each(_json(body), "the answer"):
@@ -99,14 +101,11 @@ def counted(
 
 
 def words_of(alerts: Sequence[Alert]) -> str:
-    """Return how many alerts fire and which: `3 alerts fire: DiskFull (2), NodeDown`.
-
-    However many there are, the text has a bounded length.
-    """
+    """Return a summary of bounded length: `3 alerts fire: DiskFull (2), NodeDown`."""
     if not alerts:
         return "no alert fires"
     names = Counter(_shown(alert.name) for alert in alerts)
-    # The most frequent first, and else by name, so that the text is the same each time.
+    # The most frequent first, then by name, so that the text is deterministic.
     ordered = sorted(names.items(), key=lambda each: (-each[1], each[0]))
     told = [
         f"{name} ({count})" if count > 1 else name
@@ -123,7 +122,7 @@ def words_of(alerts: Sequence[Alert]) -> str:
 
 
 def _shown(name: str) -> str:
-    # Commas would look like another name.
+    # A comma would look like the start of another name.
     shown = last_line(name).replace(",", " ") or "without a name"
     return shown if len(shown) <= NAME_CHARACTERS else f"{shown[:NAME_CHARACTERS]}…"
 
@@ -136,7 +135,7 @@ def _json(body: bytes) -> Any:
 
 
 def _lean(found: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without what takes most of the room and is not looked at."""
+    """Return an object without large members that are not used."""
     if "labels" in found:
         found.pop("annotations", None)
         found.pop("receivers", None)
@@ -145,13 +144,13 @@ def _lean(found: dict[str, Any]) -> dict[str, Any]:
 
 def _each(value: object, what: str) -> Iterator[dict[str, Any]]:
     if not isinstance(value, list):
-        raise AlertsError(f"{what} is no list of alerts")
+        raise AlertsError(f"{what} is not a list of alerts")
     alerts = cast("list[Any]", value)
     if len(alerts) > ALERTS_MAX:
         raise AlertsError(f"it has more than {ALERTS_MAX:,} alerts")
     for alert in alerts:
         if not isinstance(alert, dict):
-            raise AlertsError(f"{what} has something that is no alert")
+            raise AlertsError(f"{what} has an item that is not an alert")
         yield cast("dict[str, Any]", alert)
 
 

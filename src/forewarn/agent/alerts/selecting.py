@@ -1,7 +1,7 @@
-"""Which alerts count: names and labels with wildcards, as the settings write them.
+"""Select the alerts that count, by names and labels with wildcards in the settings.
 
-A selector is an alert's name, or pairs `label=value`, or several of these with spaces
-between them, which must all hold: `Disk*`, `severity=page team=db`. Pure.
+A selector is an alert's name, or one or more pairs `label=value` with spaces between
+them, which must all match: `Disk*`, `severity=page team=db`. Pure.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from forewarn.problems import quoted
 from forewarn.protocol.frozen import frozen_dataclass
 
 NAME_LABEL = "alertname"
-"""The label that has an alert's name."""
+"""The label with an alert's name."""
 
 WORDS_MAX = 20
-"""Of one selector: alerts have a dozen labels."""
+"""Maximum number of words in one selector: alerts have about a dozen labels."""
 
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 @frozen_dataclass
 class Selector:
-    """Alerts that have these labels; a label that an alert lacks is empty."""
+    """Matches alerts by their labels; a missing label counts as empty."""
 
     parts: tuple[tuple[str, str], ...]
-    """Each label with the pattern of its value, in upper and lower case as written."""
+    """Each label with the pattern of its value; case-sensitive."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether an alert is one of those."""
+        """Return whether an alert matches."""
         return all(
             fnmatchcase(labels.get(label, ""), pattern) for label, pattern in self.parts
         )
@@ -38,27 +38,27 @@ class Selector:
 
 @frozen_dataclass
 class Selection:
-    """Which alerts count: those of `only`, or all where it is empty, without `ignore`."""
+    """The alerts that count: those of `only`, or all if it is empty, without `ignore`."""
 
     only: tuple[Selector, ...] = ()
     ignore: tuple[Selector, ...] = ()
 
     def counts(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether an alert counts."""
+        """Return whether an alert counts."""
         if self.only and not any(each.matches(labels) for each in self.only):
             return False
         return not any(each.matches(labels) for each in self.ignore)
 
 
 def selection(only: Sequence[str], ignore: Sequence[str]) -> Selection:
-    """Return which alerts count; raises ValueError with a sentence."""
+    """Parse the selectors of the settings; raises ValueError with a sentence."""
     return Selection(
         only=tuple(map(selector, only)), ignore=tuple(map(selector, ignore))
     )
 
 
 def selector(text: str) -> Selector:
-    """Return what a text selects; raises ValueError with a sentence."""
+    """Parse one selector; raises ValueError with a sentence."""
     words = text.split()
     if not 0 < len(words) <= WORDS_MAX:
         raise ValueError(f"{quoted(text)} must have 1 to {WORDS_MAX} words")
@@ -76,9 +76,9 @@ def _part(text: str, word: str) -> tuple[str, str]:
         return NAME_LABEL, word
     if label.endswith("!") or value.startswith("~"):
         raise ValueError(
-            f"{quoted(text)}: only = is known, with * for any characters; what must not "
-            "hold goes to the other list (ignore or only)"
+            f"{quoted(text)}: the only operator is =, with * for any characters; write "
+            "the opposite into the other list (ignore or only)"
         )
     if not _LABEL.fullmatch(label):
-        raise ValueError(f"{quoted(text)}: {quoted(label)} is no name of a label")
+        raise ValueError(f"{quoted(text)}: {quoted(label)} is not a valid label name")
     return label, value

@@ -1,8 +1,8 @@
-"""Asks Prometheus or Alertmanager which alerts are active, over HTTP.
+"""Ask Prometheus or Alertmanager over HTTP which alerts are active.
 
-`GET /api/v1/alerts` of Prometheus has what its own rules find, pending or firing;
-Alertmanager's `GET /api/v2/alerts` what it was sent, without what is silenced or
-inhibited. Others that answer so (Thanos, vmalert, Mimir, Cortex) do as well.
+`GET /api/v1/alerts` of Prometheus returns the pending and firing alerts of its own
+rules. Alertmanager's `GET /api/v2/alerts` returns the alerts that it received, without
+silenced and inhibited ones. Compatible servers (Thanos, vmalert, Mimir, Cortex) work too.
 https://prometheus.io/docs/prometheus/latest/querying/api/#alerts
 https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
 """
@@ -38,10 +38,10 @@ ALERTMANAGER_PATH = (
 )
 
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
-"""Of an answer: an alert has about a kilobyte, so some eight thousand alerts."""
+"""Maximum length of a response, in bytes: about eight thousand alerts."""
 
 SAID_BYTES = 4_096
-"""Of a refusal, for a sentence."""
+"""Bytes of an error response that are searched for a message."""
 
 _OK = 200
 _REDIRECTS = range(300, 400)
@@ -49,23 +49,23 @@ _REDIRECTS = range(300, 400)
 
 @frozen_dataclass
 class Found:
-    """What the server said."""
+    """The result of one request."""
 
     answer: GateAnswer
     """CLEAR or ALERTS."""
     alerts: int
-    """How many count."""
+    """The number of alerts that count."""
     text: str
-    """Which, for a person; its length is bounded."""
+    """A summary for people, of bounded length."""
     all_alerts: int
-    """How many there are, with those that do not count."""
+    """The number of all alerts, including those that do not count."""
 
 
 class AlertServer:
     """One Prometheus or Alertmanager."""
 
     def __init__(self, settings: GateSettings, *, clock: Clock) -> None:
-        """Connect nowhere yet."""
+        """Send nothing yet."""
         self._settings = settings
         self._url = parse_url(settings.url)
         self._clock = clock
@@ -116,13 +116,13 @@ class AlertServer:
 def _said(answer: Answer) -> str:
     if answer.status in _REDIRECTS:
         where = last_line(answer.header("location") or "nowhere")
-        return f", a redirect to {where}, which is not followed: write that URL"
+        return f", a redirect to {where}, which is not followed: set that URL"
     text = last_line(answer.body[:SAID_BYTES].decode("utf-8", "replace"))
     return f": {text}" if text else ""
 
 
 class Server(Protocol):
-    """Who is asked by a gatekeeper."""
+    """The server of a gatekeeper."""
 
     def ask(self, timeout: Micros) -> Found:
         """Return which alerts are active and count; raises ForewarnError."""
@@ -130,7 +130,7 @@ class Server(Protocol):
 
 
 class Gatekeeper(Asker[Server, AskGate, GateSaid]):
-    """Asks one server in a thread, and tells what it said."""
+    """Ask one server in a thread, and report its answers."""
 
     name = "gate"
 
@@ -141,7 +141,7 @@ class Gatekeeper(Asker[Server, AskGate, GateSaid]):
         tell: Callable[[GateSaid], None],
         timeout: Micros,
     ) -> None:
-        """Ask nothing yet; `make` is called by the thread, `tell` by any thread."""
+        """Send nothing yet; the thread calls `make`, and any thread calls `tell`."""
         super().__init__(make, tell)
         self._timeout = timeout
 

@@ -1,10 +1,10 @@
-"""Handlers that are programs: the usual kind.
+"""Handlers that run a program, the most common kind.
 
-A program gets the event as JSON on its standard input and in its environment, has
-prepared or recovered when its exit status is 0, and is asked to end with SIGTERM when
-its time is up, which is a failure whatever it says then. It is a process group of its
-own, and survives the agent: one that was started again waits on, or finds how it
-ended. See `records` for what makes that so.
+A program gets the event as JSON on its standard input and in its environment. Exit
+status 0 means that it has prepared or recovered. At its deadline it gets SIGTERM, and
+the run has failed whatever the exit status is then. The program has its own process
+group and survives the agent: a restarted agent waits for it, or reads its exit status.
+`records` describes the files that make this possible.
 """
 
 from __future__ import annotations
@@ -30,51 +30,55 @@ from forewarn.instants import SECOND, format_instant
 logger = logging.getLogger("forewarn.agent.handlers")
 
 CHECK_SECONDS = 10
-"""For the program that checks a handler: a person waits for it."""
+"""Timeout for the program that checks a handler, in seconds: a person waits for it."""
 
 _SIGNAL = 128
-"""A shell's exit status is so much more than the signal that ended the program."""
+"""A shell's exit status minus this is the signal that ended the program."""
 
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
-"""What a shell says where it could not start the program."""
+"""Exit statuses of a shell that could not start the program."""
 
 
 class ExecWorker:
-    """Runs the programs of one handler."""
+    """Run the programs of one handler."""
 
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
-        """Run nothing yet."""
+        """Store the settings."""
         self._program = settings
         self._shelf = ground.shelf
         self._environment = ground.environment
 
     def prepare(self, job: Job, context: RunContext) -> Result:
-        """Run the program for preparation; raises HandlerError."""
+        """Run the program of `prepare`; raises HandlerError."""
         return self._run(self._program.prepare, job, context)
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """Run the program for recovery; raises HandlerError."""
+        """Run the program of `recover`; raises HandlerError."""
         return self._run(self._program.recover, job, context)
 
     def resume(self, job: Job, context: RunContext) -> Result:
-        """Wait for a program that a former agent started; raises HandlerError."""
+        """Wait for a program that an earlier agent started; raises HandlerError."""
         folder = self._shelf.folder(job.run_id)
         if not folder.exists():
-            raise LostError("the agent ended before the program began")
+            raise LostError("the agent ended before the program started")
         if folder.claim():
-            raise LostError("the agent ended before the program began; it never will")
+            raise LostError(
+                "the agent ended before the program started; it will not start"
+            )
         running = process.find(folder, context)
         if running is not None:
             return self._ended(running, folder, context)
         status = folder.status()
-        # While the agent was down nobody did.
+        # It was not cut while the agent was down.
         folder.trim()
         if status is None:
-            raise LostError("the program was ended from outside, or with the VM")
+            raise LostError(
+                "the program was killed by another process, or ended with the VM"
+            )
         return _result(status, folder)
 
     def check(self, vm: str = "") -> Sequence[str]:
-        """Return which programs cannot be run, and what the handler's check says."""
+        """Return which programs cannot be run, and the problems that `check` reports."""
         del vm
         program = self._program
         path = self._environment.get("PATH", os.defpath)
@@ -84,15 +88,15 @@ class ExecWorker:
             if words
         ]
         if program.directory and not os.path.isdir(program.directory):
-            found.append(f"there is no folder {program.directory}")
-        # One program may do both.
+            found.append(f"there is no directory {program.directory}")
+        # One program may prepare and recover.
         found = [sentence for sentence in dict.fromkeys(found) if sentence]
         if program.check and not found:
             found = list(self._checked(program.check))
         return found
 
     def _checked(self, words: Sequence[str]) -> Iterator[str]:
-        """Yield what a program says that is there to find out."""
+        """Run the program of `check`, and yield its problem."""
         try:
             done = subprocess.run(  # noqa: S603 - what the settings name
                 words,
@@ -105,9 +109,9 @@ class ExecWorker:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            yield f"{words[0]} has not ended after {CHECK_SECONDS} s"
+            yield f"{words[0]} did not end within {CHECK_SECONDS} s"
         except OSError as error:
-            yield f"{words[0]} cannot be started: {error.strerror}"
+            yield f"cannot start {words[0]}: {error.strerror}"
         else:
             if done.returncode:
                 said = last_line(done.stdout.decode("utf-8", "replace"))
@@ -118,11 +122,11 @@ class ExecWorker:
             return Result()
         folder = self._shelf.folder(job.run_id)
         if context.remaining() <= 0:
-            raise context.ended(" before the program began")
+            raise context.ended(" before the program started")
         result = self._earlier(job, context)
         if result is not None:
             return result
-        # Names are unique, but a journal may have been copied back from a backup.
+        # IDs are unique, but the journal may have been restored from a backup.
         folder.remove()
         environment = {
             **self._environment,
@@ -136,8 +140,8 @@ class ExecWorker:
             )
         except (OSError, ValueError) as error:
             raise HandlerError(
-                f"{words[0]} cannot be started: {error}",
-                hint="Look at the handler's program, and at the folder of `state`.",
+                f"cannot start {words[0]}: {error}",
+                hint="Check the handler's program and the directory of `state`.",
             ) from error
         try:
             return self._ended(running, made, context)
@@ -146,14 +150,15 @@ class ExecWorker:
                 made.remove()
 
     def _earlier(self, job: Job, context: RunContext) -> Result | None:
-        """Wait for a run of this handler that an agent began whose journal was lost.
+        """Wait for a run of this handler from an agent whose journal was lost.
 
-        Two at once would get into each other's way. Where it is for the same, its result
-        is this run's: it ended now. What has ended before says nothing of this run.
+        Two runs at the same time would interfere. If the other run has the same event
+        and phase, its result is the result of this run. Runs that have already ended
+        are ignored.
         """
         for folder in self._shelf.folders_of(job.handler):
             if folder.claim():
-                # Its program never began, and never will.
+                # Its program never started, and will not start now.
                 continue
             running = process.running(folder)
             if running is None:
@@ -161,23 +166,23 @@ class ExecWorker:
             if subject_of(folder.name) == subject_of(job.run_id):
                 return self._ended(running, folder, context)
             if not running.wait(context):
-                raise context.ended(f" while {folder.name} ran, of a lost journal")
+                raise context.ended(
+                    f" while {folder.name} of a lost journal was running"
+                )
         return None
 
     def _made(self, folder: Folder, job: Job) -> Folder:
-        """Return the folder, made; raises OSError.
+        """Create the directory of a run; raises OSError.
 
-        To prepare is worth more than to be found again: where there is no room for it,
-        it is one in another place, which no later agent looks for.
+        Preparing is more important than being found again. If the directory cannot be
+        created, another place is used, where a later agent does not look.
         """
         event = json.dumps(forms.event_json(job.notice)).encode()
         try:
             folder.make(event)
         except OSError as error:
             folder.remove()
-            logger.warning(
-                "handler %s is run without a record of it: %s", job.handler, error
-            )
+            logger.warning("handler %s runs without a record: %s", job.handler, error)
             folder = self._shelf.spare()
             folder.make(event)
         return folder
@@ -185,29 +190,29 @@ class ExecWorker:
     def _ended(
         self, running: process.Process, folder: Folder, context: RunContext
     ) -> Result:
-        """Wait for the end of a program, and tell it."""
+        """Wait for the end of a program, and return its result."""
         if not running.wait(context):
-            how = "had to be killed" if running.was_killed else "ended when asked"
+            how = "had to be killed" if running.was_killed else "ended on SIGTERM"
             last = folder.last_line()
-            said = f"; its last words: {last}" if last else ""
+            said = f"; last output: {last}" if last else ""
             raise context.ended(f", and it {how}{said}")
         status = running.status()
         if status is None:
-            raise HandlerError("the program was killed, and not by the agent")
+            raise HandlerError("the program was killed by another process")
         return _result(status, folder)
 
 
 def variables(job: Job) -> dict[str, str]:
-    """Return what the environment tells of a run.
+    """Return the environment variables of a run.
 
-    Each name has a long form, `FOREWARN_EVENT_…`, and a short one without `EVENT`.
+    Each name has a long form, `FOREWARN_EVENT_…`, and a short form without `EVENT`.
     """
     words = {
         **forms.event_words(job.notice),
         "phase": job.phase.value,
         "deadline": format_instant(job.stop_at // SECOND * SECOND),
         "vm": job.vm,
-        # A shell can count with this; a deadline it would have to parse first.
+        # A shell can calculate with this; it would have to parse a deadline.
         "timeout": str(max(0, (job.stop_at - job.now) // SECOND)),
         "handler": job.handler,
         "attempt": str(job.attempt),
@@ -221,7 +226,7 @@ def variables(job: Job) -> dict[str, str]:
 
 
 def cannot_run(word: str, path: str) -> str:
-    """Return why a program cannot be run; empty: it can, as far as one sees."""
+    """Return why a program cannot be run; empty if no problem was found."""
     if os.sep in word:
         places = [word]
     else:
@@ -230,7 +235,7 @@ def cannot_run(word: str, path: str) -> str:
     if not files:
         return f"there is no program {word}"
     if not any(os.access(file, os.X_OK) for file in files):
-        return f"{files[0]} may not be executed: chmod +x it"
+        return f"{files[0]} is not executable: run chmod +x on it"
     return ""
 
 
@@ -239,7 +244,7 @@ def _result(status: int, folder: Folder) -> Result:
     if status == 0:
         return Result(detail=last)
     if status in {_NOT_EXECUTABLE, _NOT_FOUND} and last:
-        how = f"exit status {status}: the program could not be started, or says"
+        how = f"exit status {status}: the shell could not start the program, or it printed"
     elif status > _SIGNAL:
         how = f"ended by signal {status - _SIGNAL}"
     else:

@@ -1,7 +1,7 @@
-"""The handlers of the settings, ready to work: what kind each one is.
+"""Create the handlers of the settings.
 
-The three plain kinds are here; all others are in the catalog of integrations. A kind
-is loaded only where the settings use it: an agent stays in memory for months.
+The three generic kinds are created here, all others by the registry of integrations. A
+kind is loaded only if the settings use it, since an agent stays in memory for months.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Maker = Callable[[HandlerSettings, Ground], Worker]
 
 
 def shelf_beside(state: str | os.PathLike[str]) -> Shelf:
-    """Return where runs are recorded: in a folder beside the journal."""
+    """Return where runs are recorded: in a directory next to the journal."""
     return Shelf(f"{os.path.realpath(state)}.runs")
 
 
 def memos_beside(state: str | os.PathLike[str]) -> str:
-    """Return where handlers remember what they did: in another such folder."""
+    """Return the directory of the memos of handlers, next to the journal."""
     return f"{os.path.realpath(state)}.memos"
 
 
 def make_workers(
     settings: Sequence[HandlerSettings], ground: Ground
 ) -> dict[str, Worker]:
-    """Return the handlers by name."""
+    """Create the handlers, and return them by name."""
     return {each.name: _maker(each.kind)(each, ground) for each in settings}
 
 

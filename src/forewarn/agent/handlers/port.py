@@ -1,26 +1,27 @@
-"""The handler port: what every kind of handler is to the agent.
+"""The handler port: the interface of every kind of handler.
 
-A kind is one class. An object of it is one `[[handler]]` of the settings, made once,
-and used by many threads at the same time; a run is one call of `prepare` or `recover`
-in a thread of its own.
+A kind is one class. The agent creates one object of it for each `[[handler]]` of the
+settings, and many threads use that object. A run is one call of `prepare` or `recover`
+in its own thread.
 
-What a kind promises:
+Each kind keeps this contract:
 
-* It returns a `Result` when the work is done, and raises HandlerError when it is not:
-  its sentence is shown to people, and withholds the approval where the handler is
-  required. At the end of its time that is an OverError, which the `RunContext` makes.
-  Any other exception is a bug; it is logged, and counts as a failure.
-* It ends by itself. It asks the `RunContext` how long it may go on before each wait, gives
-  that as the time-out of whatever it calls, and lets go of everything at `stop_at`,
-  by force until `kill_at`. Nobody can end it from outside: a run that hangs is one
-  that never ends.
-* The same run may be asked for twice, after a crash: as a new attempt. To prepare what
-  is prepared, and to recover what is recovered, must do no harm.
-* `resume` is called instead, after the agent was started again, for a run that may
-  still be going on. Who cannot know raises LostError; it must not begin it anew.
-* `recover` comes without an event (`job.notice is None`) where the journal was lost.
+* It returns a `Result` when the work is done, and raises HandlerError if it failed. The
+  message is shown to people. If the handler is required, the failure withholds the
+  approval. When the run must end, it raises the OverError that the `RunContext`
+  returns. Any other exception is a bug; it is logged and counts as a failure.
+* It ends by itself. Before each wait it asks the `RunContext` for the remaining time,
+  and uses that as the timeout of every call. It stops all work at `stop_at`, and kills
+  the rest by `kill_at`. A thread cannot be ended from outside, so a run that hangs
+  never ends.
+* After a crash, the agent may call the same method again as a new attempt. Preparing
+  twice, and recovering twice, must be harmless.
+* After a restart of the agent, it calls `resume` instead for a run that may still be
+  active. A kind that cannot find the run raises LostError. It must not start the run
+  again.
+* If the journal was lost, `recover` is called without an event (`job.notice is None`).
 
-A kind knows no rule, no document and no endpoint.
+A kind does not use rules, documents or the endpoint.
 """
 
 from __future__ import annotations
@@ -45,22 +46,22 @@ from forewarn.protocol.notices import Notice
 
 @frozen_dataclass
 class Ground:
-    """What handlers stand on."""
+    """The dependencies of a handler."""
 
     shelf: Shelf
     environment: Mapping[str, str]
-    """The agent's own."""
+    """The environment of the agent."""
     clock: Clock
     memos: str = ""
-    """The folder of what handlers remember, beside the journal."""
+    """The directory of the memos, next to the journal."""
 
 
 @frozen_dataclass
 class Job:
-    """What one run is about."""
+    """The parameters of one run."""
 
     run_id: str
-    """Unique, and safe as a file's name."""
+    """Unique, and safe as a file name."""
     handler: str
     """The handler's name in the settings."""
     phase: Phase
@@ -68,12 +69,12 @@ class Job:
     notice: Notice | None
     """The event; None: recovery after a lost journal."""
     vm: str
-    """This VM's name in Resources; empty: not known."""
+    """The name of this VM in Resources; empty: unknown."""
     stop_at: Micros
-    """The deadline: the work is to be done by then."""
+    """The deadline of the work."""
     kill_at: Micros
     now: Micros
-    """When the run began, or was taken up again."""
+    """When the run started, or was resumed."""
 
 
 @frozen_dataclass
@@ -81,35 +82,35 @@ class Result:
     """The work is done."""
 
     detail: str = ""
-    """What it said, for a person: one line."""
+    """One line of output for people."""
 
 
 class Worker(Protocol):
-    """One handler, ready to work."""
+    """One handler of the settings."""
 
     def prepare(self, job: Job, context: RunContext) -> Result:
-        """Do what is to be done before the event; raises HandlerError."""
+        """Prepare for the event; raises HandlerError."""
         ...
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """Do what is to be done after it; raises HandlerError."""
+        """Undo the preparation after the event; raises HandlerError."""
         ...
 
     def resume(self, job: Job, context: RunContext) -> Result:
-        """Wait for a run that was begun before the agent was; raises HandlerError."""
+        """Wait for a run that an earlier agent started; raises HandlerError."""
         ...
 
     def check(self, vm: str = "") -> Sequence[str]:
-        """Return what is wrong with the handler, one sentence each, for `check`.
+        """Return the problems of the handler, one sentence each, for `agent check`.
 
-        `vm` is this VM's name in Resources; empty: not known. It changes nothing, and
-        takes a few seconds at most.
+        `vm` is the name of this VM in Resources; empty: unknown. A check changes
+        nothing and takes a few seconds at most.
         """
         ...
 
 
 def raise_faults(faults: Iterable[str]) -> None:
-    """Raise HandlerError with the sentences, if there are any."""
+    """Raise HandlerError with all sentences, if there are any."""
     found = list(faults)
     if found:
         raise HandlerError("; ".join(found))
@@ -118,7 +119,7 @@ def raise_faults(faults: Iterable[str]) -> None:
 def faults_within(
     seconds: float, clock: Clock, look: Callable[[RunContext], Iterable[str]]
 ) -> Sequence[str]:
-    """Return what a look finds wrong, each once, and why it ended early if it did."""
+    """Return each problem that `look` yields once, and the error that ended it early."""
     found: dict[str, None] = {}
     try:
         for each in look(context_for(seconds, clock)):
@@ -129,12 +130,12 @@ def faults_within(
 
 
 class Forgetful:
-    """What is common to kinds whose runs end with the agent."""
+    """A base for kinds whose runs end together with the agent."""
 
     def resume(self, job: Job, context: RunContext) -> Result:
-        """Raise LostError: the run was this process's, and is gone with it."""
+        """Raise LostError: the run ended with the agent's process."""
         del context
         raise LostError(
-            f"handler {job.handler} was at work when the agent ended; nobody knows "
-            "what it has done"
+            f"handler {job.handler} was running when the agent ended; its outcome is "
+            "unknown"
         )

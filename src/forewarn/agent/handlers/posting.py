@@ -1,8 +1,8 @@
-"""One request with a template: what webhooks of handlers and notifications share.
+"""One request from a template, for the webhooks of handlers and of notifications.
 
-Values are quoted for where they stand: in a body as in a string of JSON, in a URL
-with percent signs, in a header without line ends. The secret is read for each
-request, so that it can be changed while the agent runs, and is in headers only.
+Values are quoted for their place: as a JSON string in a body, with percent signs in a
+URL, and without line ends in a header. The secret is read for each request, so that it
+can be changed while the agent runs. It is used only in headers.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ from forewarn.instants import SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
 ANSWER_BYTES_MAX = 64 * 1024
-"""Of an answer only the status counts, and a line where it is a refusal."""
+"""Maximum length of a response, in bytes: only the status and an error message count."""
 
 REACH_TIMEOUT: Micros = 3 * SECOND
-"""To connect, while a person waits to hear whether that can be."""
+"""Timeout for the connection in a check, while a person waits."""
 
 _SLASHES = 3
-"""In a URL whose host has ended."""
+"""Slashes in a URL up to the end of its host."""
 
 SECRET_PART_MIN = 6
-"""Characters of a part of a URL or header that no error repeats; shorter ones are
-words."""
+"""Minimum length of a part of a URL or header that errors mask, in characters; shorter
+parts are words."""
 
 _LONG_PART = 16
-"""Characters of a part of a path that is no word: webhooks of chats have such."""
+"""Minimum length of a path segment that is masked: webhooks of chats have such secrets."""
 
 _PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
-"""Whose values everybody may know."""
+"""Headers whose values are not secret."""
 
 _AGAIN = frozenset({408, 425, 429})
-"""Refusals that may pass, besides all of 5xx."""
+"""Statuses that can be temporary, in addition to 5xx."""
 
 
 @frozen_dataclass
 class Template:
-    """What to send, with {placeholders}."""
+    """A request with {placeholders}."""
 
     url: str
     method: str = "POST"
     headers: tuple[tuple[str, str], ...] = ()
     body: str = ""
-    """Empty: `usual`, which whoever posts has."""
+    """Empty: the default body of the caller."""
     secret_file: str = ""
     ca_file: str = ""
 
 
 class Wire(Protocol):
-    """What of `wire.http.Client` is needed."""
+    """The part of `wire.http.Client` that is used."""
 
     def send(
         self,
@@ -72,19 +72,19 @@ class Wire(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """End the exchange that another thread waits for."""
+        """Abort an exchange that another thread waits for."""
         ...
 
 
 class PostError(Exception):
-    """The request was not taken."""
+    """The request failed."""
 
     def __init__(
         self, message: str, *, may_pass: bool, status: int = 0, wait: Micros = 0
     ) -> None:
-        """Say why, and whether the same request may be taken later.
+        """Store the reason, and whether the same request can succeed later.
 
-        With the status of the answer, and how long it asks to wait, where there is one.
+        `status` is that of the response, and `wait` its Retry-After, if there is one.
         """
         super().__init__(message)
         self.message = message
@@ -94,12 +94,12 @@ class PostError(Exception):
 
 
 class Post:
-    """One request that is ready to be sent, once or more often."""
+    """One request that can be sent once or several times."""
 
     def __init__(
         self, template: Template, values: Mapping[str, str], *, usual: str, clock: Clock
     ) -> None:
-        """Fill the template in; raises PostError."""
+        """Fill in the template; raises PostError."""
         try:
             url = parse_url(forms.fill(template.url, values, forms.percent_quoted))
         except ValueError as error:
@@ -114,7 +114,7 @@ class Post:
         )
 
     def send(self, *, seconds: float) -> None:
-        """Send it once, within that time; raises PostError."""
+        """Send the request once, within that time; raises PostError."""
         headers = self._headers()
         try:
             answer = self._wire.send(
@@ -139,7 +139,7 @@ class Post:
             )
 
     def interrupt(self) -> None:
-        """End it for good, from another thread."""
+        """Abort the request permanently, from another thread."""
         self._wire.interrupt()
 
     def _headers(self) -> tuple[tuple[str, str], ...]:
@@ -158,15 +158,16 @@ class Post:
 
 
 def secrets_of(template: Template) -> tuple[str, ...]:
-    """Return what of a template no text may show: values of headers and of the query.
+    """Return the parts of a template to mask: values of headers and of the query.
 
-    They should be in a file, and some are not. What an event fills in is none.
+    Secrets should be in a file, but some users put them into the settings. Values of
+    the event are not secret.
     """
     found = [
         word
         for name, text in template.headers
         if name.lower() not in _PLAIN_HEADERS
-        # Where there are several, the first says how to take the others.
+        # If there are several words, the first is a scheme such as Bearer.
         for word in text.split()[1:] or [text]
     ]
     path, _, query = template.url.partition("?")
@@ -178,7 +179,7 @@ def secrets_of(template: Template) -> tuple[str, ...]:
 
 
 def faults(template: Template, known: Mapping[str, object]) -> list[str]:
-    """Return what is wrong with a template, one sentence each."""
+    """Return the problems of a template, one sentence each."""
     found: list[str] = []
     if template.secret_file:
         try:
@@ -192,7 +193,7 @@ def faults(template: Template, known: Mapping[str, object]) -> list[str]:
     ]
     for where, text, allowed in texts:
         found += [
-            f"{where} has {{{name}}}, which nothing replaces"
+            f"{where} has an unknown placeholder {{{name}}}"
             for name in forms.unknown_places(text, allowed)
         ]
     try:
@@ -200,14 +201,14 @@ def faults(template: Template, known: Mapping[str, object]) -> list[str]:
     except ValueError:
         kinds = [name for name, _ in template.headers if name.lower() == "content-type"]
         if not kinds:
-            found.append("the body is no JSON: say what it is in a header Content-Type")
+            found.append("the body is not JSON: set a header Content-Type")
     return found
 
 
 def unreached(template: Template, *, clock: Clock) -> list[str]:
-    """Return why nobody can be reached where a template is sent; nothing is sent.
+    """Return why the server of a template cannot be reached; nothing is sent.
 
-    Where that is for an event to tell, it is not looked at.
+    If the host contains a placeholder, nothing is checked.
     """
     fixed = template.url.partition("{")[0]
     if fixed != template.url and fixed.count("/") < _SLASHES:
@@ -228,5 +229,5 @@ def _secret(file: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return a text as a header may have it."""
+    """Return a text that is valid in a header."""
     return "".join(c if " " <= c <= "~" else "?" for c in text)

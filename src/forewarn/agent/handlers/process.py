@@ -1,11 +1,11 @@
 """One program as a process group, which may outlive the agent and be found again.
 
-A few lines of shell watch over the program: they note who they are, run it, and note
-its exit status, whatever became of the agent. The group is asked to end with SIGTERM,
-which the shell survives, and is killed as a whole.
+A few lines of shell wrap the program. They record their process ID, run the program and
+record its exit status, even if the agent has ended. The whole group gets SIGTERM, which
+the shell survives, and later SIGKILL.
 
-Windows has neither that shell nor such groups: there the program is started by
-itself, ends with the agent's knowledge of it, and is killed with its children.
+Windows has neither this shell nor process groups. There the program is started
+directly, a restarted agent cannot find it, and it is killed with its children.
 """
 
 from __future__ import annotations
@@ -34,39 +34,39 @@ status=$?
 { printf '%s\n' "$status" >"$folder/status"; } 2>/dev/null
 exit "$status"
 """
-"""A trap that does something is not passed on, so the program hears its signals. On a
-full disk the program runs nevertheless: only who it is, and how it ended, is not
-written down for an agent that comes later."""
+"""A trap with a command is not inherited, so the program gets its signals. On a full
+disk the program still runs; only its process ID and exit status are not recorded for a
+later agent."""
 
 SHELL = "/bin/sh"
 
 LOOK_SECONDS = 0.1
-"""Between two looks at the size of the output, at most: a fast disk takes some tens of
-megabytes in that time, from a program that begins all of a sudden to say so much."""
+"""Maximum seconds between two checks of the output's size. In that time, a program that
+suddenly prints a lot can write some tens of megabytes to a fast disk."""
 
 LOOK_SOON_SECONDS = 0.01
-"""The same at the beginning, and when the output had to be cut back; twice as long each
-time that it had not. So what says much from its beginning is cut back all the time."""
+"""Seconds between two checks at the start, and after the output was cut. They double
+each time that it was short enough. So a verbose program is checked all the time."""
 
 POLL_SECONDS = 0.01
-"""Between two looks for the end, where the system gives nothing to wait for."""
+"""Seconds between two checks for the end, on systems without pidfd."""
 
 GIVE_UP_SECONDS = 5.0
-"""After a program was killed; then it hangs in the system, and will not end."""
+"""Maximum wait after a kill, in seconds; a longer one hangs in the kernel."""
 
 CLAIM_SECONDS = 1.0
-"""For a wrapper that has made its claim to write down who it is: microseconds."""
+"""Seconds for a wrapper to write its claim; it needs microseconds."""
 
 _HAS_GROUPS = os.name == "posix"
 
 
 class Process:
-    """A running program, our own child or a former agent's."""
+    """A running program: a child of this agent or of an earlier one."""
 
     def __init__(
         self, folder: Folder, claim: Claim, *, child: subprocess.Popen[bytes] | None
     ) -> None:
-        """Watch a process that is alive, or was a moment ago, or is our child."""
+        """Watch a process that is alive, was alive a moment ago, or is our child."""
         self._folder = folder
         self._pid = claim.pid
         self._began = claim.began
@@ -74,19 +74,19 @@ class Process:
         self._handle = _handle(claim.pid)
         self._look = LOOK_SOON_SECONDS
         self.was_killed = False
-        """Its time was up, and it had not ended when it was asked to."""
+        """Whether it had to be killed after SIGTERM."""
 
     def status(self) -> int | None:
-        """Return the exit status, once it has ended; None: nobody knows it."""
+        """Return the exit status of a program that has ended; None: unknown."""
         noted = self._folder.status()
         if noted is not None or self._child is None:
             return noted
         code = self._child.returncode
-        # A wrapper that was killed says nothing of its program.
+        # The status of a killed wrapper is not that of its program.
         return code if code is not None and code >= 0 else None
 
     def wait(self, context: RunContext) -> bool:
-        """Wait for the end, and bring it about when it is time.
+        """Wait for the end, and end the program at its deadline.
 
         Returns whether the program ended by itself.
         """
@@ -96,7 +96,7 @@ class Process:
                 return True
             self._signal_group(signal.SIGTERM)
             self.was_killed = not self._wait(context.grace_remaining)
-            # Also what the program has left of its group.
+            # This includes children that the program has left in its group.
             self._kill_group()
             if self._wait(context.timer(GIVE_UP_SECONDS)):
                 self._reap()
@@ -116,7 +116,7 @@ class Process:
             bell.close()
 
     def _wait(self, left: Callable[[], float], bell: Bell | None = None) -> bool:
-        """Wait while there is time left; tell whether the program has ended."""
+        """Wait while time is left; return whether the program has ended."""
         while not self._has_ended():
             seconds = left()
             if seconds <= 0:
@@ -132,7 +132,7 @@ class Process:
         self._look = LOOK_SOON_SECONDS if was_long else longer
 
     def _sleep(self, seconds: float, bell: Bell | None) -> None:
-        """Wait so long, until the bell, or until the program has ended."""
+        """Wait for the time, for the bell, or for the end of the program."""
         if self._handle is None:
             threading.Event().wait(min(seconds, POLL_SECONDS))
             return
@@ -144,7 +144,7 @@ class Process:
             ready, _, _ = select.select([self._handle], [], [], 0)
             return bool(ready)
         if self._child is not None:
-            # It is not reaped yet: its number stays its own until the group is dead.
+            # Do not reap it: its process ID must stay reserved until the group is dead.
             options = os.WEXITED | os.WNOHANG | os.WNOWAIT if _HAS_GROUPS else 0
             if not _HAS_GROUPS:  # pragma: no cover
                 return self._child.poll() is not None
@@ -178,7 +178,7 @@ def start(
     *,
     directory: str = "",
 ) -> Process:
-    """Start a program whose folder is made; raises OSError."""
+    """Start a program in a directory that exists; raises OSError."""
     words = list(words)
     if _HAS_GROUPS:
         words = [SHELL, "-c", _WRAPPER, "forewarn-run", folder.path, *words]
@@ -201,7 +201,7 @@ def start(
 
 
 def find(folder: Folder, context: RunContext) -> Process | None:
-    """Return the program of a former agent's run; None: it does not run."""
+    """Return the program of an earlier agent's run; None: it is not running."""
     left = context.timer(CLAIM_SECONDS)
     while folder.claimed() is None and left() > 0:
         threading.Event().wait(POLL_SECONDS)
@@ -209,7 +209,7 @@ def find(folder: Folder, context: RunContext) -> Process | None:
 
 
 def running(folder: Folder) -> Process | None:
-    """Return the program of a run that is there now; None: it does not run."""
+    """Return the program of a run now; None: it is not running."""
     claim = folder.claimed()
     if claim is None or not claim.began or not is_alive(claim):
         return None
@@ -217,7 +217,7 @@ def running(folder: Folder) -> Process | None:
 
 
 def is_alive(claim: Claim) -> bool:
-    """Tell whether the process is there, and not another with its number."""
+    """Return whether the process exists, and is not another with the same ID."""
     try:
         with open(f"/proc/{claim.pid}/stat", "rb") as opened:
             stat = opened.read().decode("utf-8", "replace")
@@ -228,7 +228,7 @@ def is_alive(claim: Claim) -> bool:
 
 
 def _handle(pid: int) -> int | None:
-    """Return a descriptor that is readable when a process ends, where there is one."""
+    """Return a descriptor that becomes readable when a process ends, if available."""
     make = getattr(os, "pidfd_open", None)
     if make is None:  # pragma: no cover
         return None

@@ -1,10 +1,10 @@
-"""Handlers that are Python functions, each run in a process of its own.
+"""Handlers that are Python functions, each run in a separate process.
 
-`prepare = "module:function"`: the function is given the event as a dictionary, as it
-is on the wire, and empty where the journal was lost; the environment tells the rest.
-It has failed when it raises or returns False, and when it is asynchronous or a
-generator, since nothing of it has run then. Everything else is as with programs:
-the interpreter that runs the agent runs it, and it survives the agent.
+With `prepare = "module:function"`, the function gets the event as a dictionary with the
+names of the wire. The dictionary is empty if the journal was lost. All other values are
+in the environment. The run fails if the function raises or returns False, or if it is
+asynchronous or a generator, since its body has not run then. Otherwise it works like a
+program: the agent's interpreter runs it, and it survives the agent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def last_words(kind, error, trace):
     usual(kind, error, trace)
     has_more = hasattr(error, "__notes__") or hasattr(error, "exceptions")
     if has_more or "\\n" in str(error).strip():
-        # Its last line alone would not say what it is.
+        # The last line of the traceback would not name the error.
         print(f"{kind.__name__}:", *str(error).split(), file=sys.stderr)
 sys.excepthook = last_words
 
@@ -38,8 +38,8 @@ def found(entry):
     return what
 
 def refuse(entry):
-    sys.exit(f"{entry} is asynchronous or a generator, and so does not run: "
-        "make it a plain function, with asyncio.run() where it must wait")
+    sys.exit(f"{entry} is asynchronous or a generator, so calling it runs nothing: "
+        "make it a normal function, which may call asyncio.run()")
 
 def call(entry):
     result = found(entry)(json.loads(sys.stdin.read() or "null") or {})
@@ -59,11 +59,11 @@ def look(entry):
     try:
         takes = inspect.signature(what)
     except (TypeError, ValueError):
-        return  # Written in C, or so: it does not say what it takes.
+        return  # Functions written in C have no signature.
     try:
         takes.bind({})
     except TypeError as error:
-        sys.exit(f"{entry} cannot be called with the event alone: {error}")
+        sys.exit(f"{entry} cannot be called with the event as its only argument: {error}")
 
 then, *entries = sys.argv[1:]
 for entry in entries[then == "call":]:
@@ -71,22 +71,22 @@ for entry in entries[then == "call":]:
 if then == "call":
     call(entries[0])
 """
-"""Looks at entry points, or calls the first and looks at the others. It needs nothing
-of forewarn, so it runs beside a single file too."""
+"""A script that checks entry points, or calls the first one and checks the others. It
+does not import forewarn, so it also works with the agent's single file."""
 
 
 def python_worker(settings: HandlerSettings, ground: Ground) -> ExecWorker:
-    """Return the worker for a handler whose words are entry points."""
+    """Return the worker for a handler whose actions are entry points."""
 
-    # Modules beside wherever the agent runs are nobody's; those of a folder that the
-    # settings name are meant.
+    # -P keeps modules in the current directory out. Modules in a directory that the
+    # settings name are wanted.
     safe = () if settings.directory else ("-P",)
 
     def words(then: str, *entries: str) -> tuple[str, ...]:
         start = (sys.executable, *safe, "-u", "-c", _CALL, then)
         return (*start, *entries) if entries else ()
 
-    # Whether they can be imported and called is looked at, with and without a check.
+    # Check that they can be imported and called, even without a `check`.
     entries = (*settings.check, *settings.prepare, *settings.recover)
     called = replace(
         settings,

@@ -1,13 +1,13 @@
-"""What a run of a program leaves in its folder, so that it can outlive the agent.
+"""The directory of each program run, through which the run can outlive the agent.
 
-- `event.json`: what the program gets on its standard input;
-- `claim`: the process that watches it, and when that began. It is made once, whoever
-  comes first: the wrapper, before it starts the program, or an agent that was started
-  again and finds that the program never began. So the program runs at most once;
-- `output`: what it says, with `head` for the beginning of what was too long;
-- `status`: its exit status, written when it has ended.
+- `event.json`: the standard input of the program
+- `claim`: the process that watches the program, and its start time. It is created
+  once: by the wrapper before it starts the program, or by a restarted agent which
+  finds that the program never started. So the program runs at most once.
+- `output`: the output of the program; `head` has the beginning of a long one
+- `status`: the exit status, written when the program has ended
 
-Of finished runs, the latest are kept, for whoever wants to see what was said.
+The directories of the latest finished runs are kept, so that people can read the output.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from forewarn.agent.foreign import told
 from forewarn.protocol.frozen import frozen_dataclass
 
 OUTPUT_BYTES_MAX = 256 * 1024
-"""When the output is cut back to its beginning and end: more than a person reads."""
+"""Maximum size of an output, in bytes. A longer one is cut to its beginning and end."""
 
 HEAD_BYTES = 8 * 1024
 TAIL_BYTES = 24 * 1024
-"""What is kept of an output that was too long, of its beginning and of its end."""
+"""Bytes that are kept of the beginning and the end of an output that is too long."""
 
 LINE_CHARACTERS = 300
-"""Of the last line, where it is told in a sentence."""
+"""Maximum length of the last line in a message, in characters."""
 
 RUNS_KEPT = 20
-"""Finished runs whose folders are kept: a few events'."""
+"""Number of finished runs whose directories are kept: enough for a few events."""
 
-SPARE_PLACES = ("/dev/shm", "/run", "/tmp")  # noqa: S108 - its folders have no known name
-"""Where runs go when the journal's disk is full or broken: in memory, where it can be."""
+SPARE_PLACES = ("/dev/shm", "/run", "/tmp")  # noqa: S108 - the names in it are random
+"""Where runs are recorded if the journal's disk is full or broken: in memory first."""
 
 MINE = "-"
-"""In a claim: an agent has made it, and the program never runs."""
+"""Content of a claim that an agent created so that the program never runs."""
 
 
 _RUN = re.compile(
@@ -47,32 +47,32 @@ _RUN = re.compile(
 
 @frozen_dataclass
 class Claim:
-    """Who watches over the program."""
+    """The process that watches the program."""
 
     pid: int
     began: str
-    """When the process began, as the system counts; empty where it does not tell."""
+    """The start time of the process, as the system counts; empty: unknown."""
 
 
 class Folder:
-    """The folder of one run."""
+    """The directory of one run."""
 
     def __init__(self, path: str) -> None:
-        """Know where it is."""
+        """Store the path."""
         self.path = path
 
     def file(self, name: str) -> str:
-        """Return where one of its files is."""
+        """Return the path of one of its files."""
         return os.path.join(self.path, name)
 
     def make(self, event: bytes) -> None:
-        """Make it, for our eyes only; raises OSError."""
+        """Create it, readable only for the agent's user; raises OSError."""
         os.makedirs(self.path, mode=0o700)
         with open(self.file("event.json"), "wb") as file:
             file.write(event)
 
     def remove(self) -> None:
-        """Remove it, as far as that can be done."""
+        """Remove it as far as possible."""
         with contextlib.suppress(OSError):
             for name in os.listdir(self.path):
                 os.unlink(self.file(name))
@@ -80,41 +80,41 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """The run that it is of."""
+        """The ID of the run."""
         return os.path.basename(self.path)
 
     def exists(self) -> bool:
-        """Tell whether the run was begun, or nearly."""
+        """Return whether the run was started, or almost."""
         return os.path.isdir(self.path)
 
     def claim(self) -> bool:
-        """Keep the program from ever starting; tell whether it had not."""
+        """Prevent the start of the program; return whether it had not started."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         try:
             opened = os.open(self.file("claim"), flags, 0o600)
         except OSError:
-            # It is there, or nobody can write here: not the wrapper either.
+            # It exists, or the directory is not writable for the wrapper either.
             return False
         with os.fdopen(opened, "w", encoding="ascii") as file:
             file.write(f"{MINE}\n\n")
         return True
 
     def claimed(self) -> Claim | None:
-        """Return who watches over the program; None: nobody yet, or nobody ever."""
+        """Return the process that watches the program; None: none yet, or none ever."""
         lines = _text(self.file("claim")).split("\n")
         if len(lines) < 3 or not lines[0].isdecimal():  # noqa: PLR2004 - two whole lines
             return None
         return Claim(pid=int(lines[0]), began=start_of(lines[1]))
 
     def status(self) -> int | None:
-        """Return the exit status; None: it has not ended, or nobody wrote it down."""
+        """Return the exit status; None: it has not ended, or it was not recorded."""
         text = _text(self.file("status"))
         return int(text) if text.endswith("\n") and text.strip().isdecimal() else None
 
     def trim(self) -> bool:
-        """Cut the output back if it is too long, and tell whether it was.
+        """Cut the output if it is too long, and return whether it was.
 
-        The program writes on at its end.
+        The program continues to write at the end of the file.
         """
         path = self.file("output")
         with contextlib.suppress(OSError):
@@ -127,14 +127,14 @@ class Folder:
                     kept.write(file.read(HEAD_BYTES))
             tail = _bytes(path, TAIL_BYTES)
             with open(path, "ab") as file:
-                # The program writes at the end too, wherever that is.
+                # The program appends too, wherever the end is then.
                 file.truncate(0)
                 file.write(tail)
             return True
         return False
 
     def output(self) -> str:
-        """Return what the program said; where that was much, the beginning and end."""
+        """Return the output of the program, or the beginning and end of a long one."""
         head = _bytes(self.file("head"), HEAD_BYTES)
         tail = _bytes(self.file("output"), OUTPUT_BYTES_MAX)
         if head or len(tail) > HEAD_BYTES + TAIL_BYTES:
@@ -143,33 +143,34 @@ class Folder:
         return _decoded(tail)
 
     def last_line(self) -> str:
-        """Return the last line that says something, for a sentence."""
+        """Return the last line that is not empty, for a message."""
         return last_line(self.output())
 
 
 class Shelf:
-    """All folders of one agent."""
+    """The directories of all runs of one agent."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Know where they are; nothing is made before there is a run."""
+        """Store the path; nothing is created before the first run."""
         self._path = os.fspath(path)
 
     def folder(self, run_id: str) -> Folder:
-        """Return the folder of a run, which may not be there."""
+        """Return the directory of a run, which may not exist."""
         assert run_id not in {"", ".", ".."}
         assert not set(run_id) & set("/\\\0")
         return Folder(os.path.join(self._path, run_id))
 
     def spare(self) -> Folder:
-        """Return a folder, not made yet, for a run when these have no capacity.
+        """Return a directory for a run if the usual ones cannot be used.
 
-        Nobody can guess its name: others may write where it is.
+        It is not created yet. Its name is random, since other users may write to the
+        parent directory.
         """
         place = next((path for path in SPARE_PLACES if os.access(path, os.W_OK)), "")
         return Folder(os.path.join(place, f"forewarn-run-{os.urandom(8).hex()}"))
 
     def folders_of(self, handler: str) -> list[Folder]:
-        """Return the folders of all runs of a handler, whichever journal began them."""
+        """Return the directories of all runs of a handler, from any journal."""
         with contextlib.suppress(OSError):
             return [
                 Folder(os.path.join(self._path, name))
@@ -179,7 +180,7 @@ class Shelf:
         return []
 
     def clear(self, running: Collection[str]) -> None:
-        """Remove all but the latest folders, and those of runs that go on."""
+        """Remove all directories except the latest ones and those of active runs."""
         finished: list[tuple[float, str]] = []
         with contextlib.suppress(OSError):
             finished.extend(
@@ -194,26 +195,26 @@ class Shelf:
 
 
 def subject_of(run_id: str) -> tuple[str, str, str]:
-    """Return event, phase and handler of a run, by its name; empty: it is of another form.
+    """Return the event, phase and handler of a run ID; empty if it has another form.
 
-    What is between them tells attempts and journals apart. A recovery after a lost
-    journal is for the event `restore`.
+    The other parts of the ID distinguish attempts and journals. A recovery after a lost
+    journal has the event `restore`.
     """
     found = _RUN.fullmatch(run_id)
     return (found[1], found[2] or "recover", found[3]) if found else ("", "", "")
 
 
 def start_of(stat: str) -> str:
-    """Return when a process began, from its line in /proc: clock ticks after boot."""
-    # The name, in parentheses, may contain anything.
+    """Return the start time of a process from its `stat` in /proc: ticks after boot."""
+    # The program's name in parentheses may contain any character.
     fields = stat.rpartition(")")[2].split()
     return fields[19] if len(fields) > 19 else ""  # noqa: PLR2004 - see proc(5)
 
 
 def last_line(text: str, *, also: Sequence[str] = ()) -> str:
-    """Return the last line of a text that says something, for a sentence.
+    """Return the last line of a text that is not empty, for a message.
 
-    It is fit to be shown, as `foreign.told` has it; `also` has further secrets.
+    Secrets are masked, as in `foreign.told`; `also` has additional secrets.
     """
     lines = [line.strip() for line in text.splitlines()]
     last = next((line for line in reversed(lines) if line), "")
@@ -229,7 +230,7 @@ def _text(path: str) -> str:
 
 
 def _bytes(path: str, most: int) -> bytes:
-    """Return a file's content, of a long one the end."""
+    """Return the content of a file, or the end of a long one."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)

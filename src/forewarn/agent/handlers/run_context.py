@@ -1,7 +1,7 @@
-"""How long a run may go on: it knows its deadlines, and hears when it is to stop.
+"""The deadlines and the stop signal of one handler run.
 
-The deadlines are instants; once a run has begun they are counted on the monotonic
-clock, so that a step of the machine's clock ends no preparation.
+The deadlines are given as instants. After the start of a run they are counted on the
+monotonic clock, so a step of the machine's clock does not end a preparation.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from forewarn.protocol.errors import ForewarnError
 
 PAUSE_FIRST_SECONDS = 0.25
 PAUSE_MOST_SECONDS = 5.0
-"""Before something is tried again whose target was away."""
+"""Pauses before the next attempt while the target is unavailable."""
 
 LOOK_SECONDS_MAX = 2.0
 LOOK_SECONDS_MIN = 0.1
-"""Between two looks. Each may ask the controller of a whole cluster several times."""
+"""Pause between two checks. Each can send several requests to a cluster's controller."""
 
 LOOKS = 100
-"""About so many looks fit into a run, within these bounds."""
+"""Approximate number of checks in one run, within these bounds."""
 
 
 class HandlerError(ForewarnError):
-    """The work was not done; the message says why."""
+    """The work failed; the message says why."""
 
 
 class OverError(ForewarnError):
-    """The run is to end: nothing more may be tried.
+    """The run must end and must not try anything else.
 
-    It is no HandlerError, so that what goes on after a failure does not catch it.
+    It is not a HandlerError, so code that continues after a failure does not catch it.
     """
 
 
 class TimeUpError(OverError):
-    """The work was not done in its time."""
+    """The run reached its deadline."""
 
 
 class StoppedError(OverError):
-    """The work was ended since its event went; no fault of its own."""
+    """The run was stopped because its event was removed."""
 
 
 class LostError(HandlerError):
-    """Nobody knows how the work ended."""
+    """The outcome of the run is unknown."""
 
 
 class RunContext:
-    """Held by a run on one end, and by the runner on the other."""
+    """Shared by a run, which asks it, and by the runner, which stops it."""
 
     def __init__(self, *, stop_at: Micros, kill_at: Micros, clock: Clock) -> None:
-        """Count from now on."""
+        """Start to count."""
         self._clock = clock
         now, monotonic = clock.now(), clock.monotonic()
         self._stop = monotonic + (stop_at - now) / SECOND
@@ -62,14 +62,14 @@ class RunContext:
         self._is_stopped = False
         self._doing = ""
         self._over = threading.Event()
-        """It is to end now: it was asked to, or its shortened time is up."""
+        """Set when the run must end: it was stopped, or its shortened time is over."""
         self._lock = threading.Lock()
         self._on_stop: list[Callable[[], None]] = []
 
-    # The runner's end
+    # Called by the runner
 
     def stop(self, kill_at: Micros) -> None:
-        """Ask the run to end now, and by force at that instant at the latest."""
+        """Tell the run to end now, and to be killed at `kill_at` at the latest."""
         left = (kill_at - self._clock.now()) / SECOND
         with self._lock:
             self._kill = min(self._kill, self._clock.monotonic() + left)
@@ -77,18 +77,18 @@ class RunContext:
         self._end()
 
     def shorten(self, stop_at: Micros, kill_at: Micros) -> None:
-        """Shorten it; the run is not asked to end before its time is up."""
+        """Move the deadlines forward; the run does not have to end before them."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
         with self._lock:
             self._stop = min(self._stop, monotonic + (stop_at - now) / SECOND)
             self._kill = min(self._kill, monotonic + (kill_at - now) / SECOND)
-        # The run may be in the midst of a wait that was to last longer. Without a
-        # thread it hears of it when that is over.
+        # The run may be in a wait that lasts longer. If no thread can be started, it
+        # notices the new deadline after that wait.
         with contextlib.suppress(RuntimeError):
             threading.Thread(target=self._ring, name="run-context", daemon=True).start()
 
     def _ring(self) -> None:
-        """Wait until its time is up, and end what it waits for."""
+        """Wait for the deadline, then wake the run."""
         while (left := self.remaining()) > 0:
             self._over.wait(left)
         self._end()
@@ -100,56 +100,57 @@ class RunContext:
         for wake in called:
             wake()
 
-    # The run's end
+    # Called by the run
 
     @property
     def is_stopped(self) -> bool:
-        """Tell whether somebody has asked it to end before its time."""
+        """Return whether the runner stopped the run before its deadline."""
         return self._is_stopped
 
     def remaining(self) -> float:
-        """Return how long it may go on; 0 once it is to end."""
+        """Return the seconds until the deadline; 0 when the run must end."""
         if self._over.is_set():
             return 0.0
         return max(0.0, self._stop - self._clock.monotonic())
 
     def grace_remaining(self) -> float:
-        """Return how long it may take to end, once it is to end."""
+        """Return the seconds that the run may take to end after its deadline."""
         return max(0.0, self._kill - self._clock.monotonic())
 
     def timer(self, seconds: float) -> Callable[[], float]:
-        """Return what tells how much is left of so many seconds, from now on."""
+        """Return a function that returns the seconds left of `seconds`, counted from now."""
         end = self._clock.monotonic() + seconds
         return lambda: end - self._clock.monotonic()
 
     def sleep(self, seconds: float) -> bool:
-        """Wait so long, or until it is to end; tell whether it may go on."""
+        """Wait, and return whether the run may continue; return early when it must end."""
         self._over.wait(min(seconds, self.remaining()))
         return self.remaining() > 0
 
     def over(self, doing: str, *, said: str = "") -> OverError:
-        """Return the error of a run that has no time left: `waiting for 3 sessions`.
+        """Return the error of a run that has no time left, for raising.
 
-        Within `doing`, the error says that instead. `said` is what a target that was
-        away said last.
+        `doing` is an activity such as `waiting for 3 sessions`. In a block of `doing`,
+        the error names the activity of that block. `said` is the last error of a
+        target that was unavailable.
         """
         doing = self._doing or doing
-        return self.ended(f" while it was {doing}{f': {said}' if said else ''}")
+        return self.ended(f" while {doing}{f': {said}' if said else ''}")
 
     def ended(self, how: str) -> OverError:
-        """Return the error of a run that has no time left; `how` goes on from there."""
+        """Return the error of a run that has no time left; `how` ends the sentence."""
         if self._is_stopped:
-            return StoppedError(f"its event has gone{how}")
-        return TimeUpError(f"its time was up{how}")
+            return StoppedError(f"the event was removed{how}")
+        return TimeUpError(f"timed out{how}")
 
     def pause(self, seconds: float, doing: str) -> None:
-        """Wait so long; raises OverError with this if it is to end."""
+        """Wait; raise OverError, which names the activity, if the run must end."""
         if not self.sleep(seconds):
             raise self.over(doing)
 
     @contextlib.contextmanager
     def doing(self, what: str) -> Generator[None]:
-        """Have the end of the run say what the outermost block was for."""
+        """Name the activity of the block in an OverError; the outermost block wins."""
         before = self._doing
         self._doing = before or what
         try:
@@ -158,10 +159,11 @@ class RunContext:
             self._doing = before
 
     def recheck(self, awaited: str, *, looks: int = 1, seconds: float = 0) -> None:
-        """Wait until it is time to look again; raises OverError.
+        """Wait for the next check; raise OverError if the run must end.
 
-        From now on, the end of the run says that it was waiting for this. `seconds` are
-        between two looks; 0: as many as fit into the run about a hundred times.
+        From now on, an OverError says that the run was waiting for `awaited`.
+        `seconds` is the pause between two checks. Default: about a hundredth of the
+        run.
         """
         self._doing = f"waiting {awaited}"
         usual = max(LOOK_SECONDS_MIN, min(LOOK_SECONDS_MAX, self.remaining() / LOOKS))
@@ -169,7 +171,7 @@ class RunContext:
 
     @contextlib.contextmanager
     def on_stop(self, wake: Callable[[], None]) -> Generator[None]:
-        """Have `wake` called when the run is to end early, at once if it is."""
+        """Call `wake` when the run must end early, or now if it already must."""
         with self._lock:
             self._on_stop.append(wake)
             is_over = self._over.is_set()
@@ -183,36 +185,36 @@ class RunContext:
 
 
 def context_for(seconds: float, clock: Clock) -> RunContext:
-    """Return one that lasts so long, for what nobody stops: a check."""
+    """Return a context of so many seconds for a task that is never stopped: a check."""
     end = clock.now() + round(seconds * SECOND)
     return RunContext(stop_at=end, kill_at=end, clock=clock)
 
 
 def doubling(first: float, most: float) -> Iterator[float]:
-    """Yield pauses in seconds, for ever: each is twice the last one, up to `most`."""
+    """Yield pauses in seconds without end, each twice the last one, up to `most`."""
     while True:
         yield first
         first = min(2 * first, most)
 
 
 class Bell:
-    """A file descriptor that becomes readable when it is rung: for `select`."""
+    """A file descriptor for `select` that becomes readable when it is rung."""
 
     def __init__(self) -> None:
-        """Make the pipe; raises OSError."""
+        """Create the pipe; raises OSError."""
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
 
     def fileno(self) -> int:
-        """Return what to wait for."""
+        """Return the descriptor to wait for."""
         return self._read
 
     def ring(self) -> None:
-        """Make it readable, for good."""
+        """Make it readable permanently."""
         with contextlib.suppress(OSError):
             os.write(self._write, b"!")
 
     def close(self) -> None:
-        """Let go of the pipe; only after it can no longer be rung."""
+        """Close the pipe; call this only when `ring` can no longer be called."""
         os.close(self._read)
         os.close(self._write)

@@ -1,7 +1,7 @@
-"""Gives each run a thread, and tells the main loop how it ended.
+"""Run each handler in a thread, and report the result to the main loop.
 
-A crash of the agent leaves what the handler's kind says: programs go on, the rest is
-gone; `Run.is_again` takes them up. Nothing here waits, and nothing is decided.
+After a crash of the agent, programs continue to run; all other runs have ended.
+`Run.is_again` resumes them. This module does not wait and does not decide.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = logging.getLogger("forewarn.agent.handlers")
 
 
 class Runner:
-    """The main loop's hands (`agent.Hands`)."""
+    """The handler runner of the main loop (`agent.Hands`)."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class Runner:
         clock: Clock,
         shelf: Shelf | None = None,
     ) -> None:
-        """Work with the handlers of the settings, by name.
+        """Use the handlers of the settings, by name.
 
-        `finish` is called by any thread; `vm` returns this VM's name. Of finished
-        runs, `shelf` keeps the latest.
+        `finish` is called from any thread. `vm` returns the name of this VM. `shelf`
+        keeps the latest finished runs.
         """
         self._workers = workers
         self._finish = finish
@@ -58,7 +58,7 @@ class Runner:
         self._contexts: dict[str, RunContext] = {}
 
     def start(self, run: Run) -> None:
-        """Begin a run, or take it up again; never waits."""
+        """Start or resume a run; never waits."""
         context = RunContext(
             stop_at=run.stop_at, kill_at=run.kill_at, clock=self._clock
         )
@@ -88,21 +88,21 @@ class Runner:
             self._end(job, StepState.FAILED, f"no thread could be started: {error}")
 
     def stop(self, stop: Stop) -> None:
-        """Ask a run to end; one that has ended already is left alone."""
+        """Stop a run; ignored if it has ended."""
         with self._lock:
             context = self._contexts.get(stop.run_id)
         if context is not None:
             context.stop(stop.kill_at)
 
     def tighten(self, tighten: Tighten) -> None:
-        """Give a run less time; one that has ended already is left alone."""
+        """Shorten the time of a run; ignored if it has ended."""
         with self._lock:
             context = self._contexts.get(tighten.run_id)
         if context is not None:
             context.shorten(tighten.stop_at, tighten.kill_at)
 
     def running(self) -> tuple[str, ...]:
-        """Return the runs that are under way."""
+        """Return the IDs of the active runs."""
         with self._lock:
             return tuple(self._contexts)
 
@@ -135,6 +135,6 @@ class Runner:
         with self._lock:
             self._contexts.pop(job.run_id, None)
         self._finish(Finished(run_id=job.run_id, state=state, detail=detail))
-        # After the main loop was told: that must not wait for a slow disk.
+        # After the report, which must not wait for a slow disk.
         if self._shelf is not None:
             self._shelf.clear(self.running())

@@ -1,6 +1,6 @@
-"""Secrets: the first line of a file, read anew each time, so that it can be changed.
+"""Read secrets from the first line of a file, each time, so that it can be changed.
 
-Whatever is read here is held in `secrets`, so that no text of a server shows it.
+Each secret is registered in `secrets`, which masks it in texts of servers.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.settings import files
 
 SECRET_BYTES_MAX = 4 * 1024
-"""Of such a file: a token of the longest kind is a quarter of it."""
+"""Maximum length of a secret, in bytes: four times the longest common token."""
 
 _OTHERS = 0o077
 
 
 class SecretError(HandlerError):
-    """The secret is not there; it may be put there the next moment."""
+    """The secret cannot be read; a later attempt may succeed."""
 
 
 def whole(secret: str) -> Sequence[str]:
-    """Return what no text may show of a secret: all of it."""
+    """Return the parts of a secret to mask: all of it."""
     return (secret,)
 
 
 def read_secret(file: str, *, parts: Callable[[str], Sequence[str]] = whole) -> str:
     """Return the first line of a file; raises SecretError.
 
-    `parts` returns what of it is secret: of a user and a password, the password.
+    `parts` returns the parts to mask: for a user and a password, the password.
     """
     try:
         lines = _first_line(file).decode("utf-8").splitlines()
@@ -46,20 +46,20 @@ def read_secret(file: str, *, parts: Callable[[str], Sequence[str]] = whole) -> 
 
 
 def read_token(file: str, *, most: int = SECRET_BYTES_MAX) -> str:
-    """Return a secret that goes into a header as it is; raises SecretError.
+    """Return a secret that is sent unchanged in a header; raises SecretError.
 
-    `most` is how many bytes the first line may have.
+    `most` is the maximum length of the first line, in bytes.
     """
     try:
         token = _first_line(file, most).decode("ascii").strip()
     except OSError as error:
         raise SecretError(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise SecretError(f"{file} has no token of plain letters") from error
+        raise SecretError(f"the token in {file} must be printable ASCII") from error
     if not token:
-        raise SecretError(f"{file} has nothing in it")
+        raise SecretError(f"{file} is empty")
     if not token.isprintable():
-        raise SecretError(f"{file} has no token of plain letters")
+        raise SecretError(f"the token in {file} must be printable ASCII")
     secrets.hold(file, (token,))
     return token
 
@@ -76,11 +76,11 @@ def _first_line(file: str, most: int = SECRET_BYTES_MAX) -> bytes:
 
 
 def exposure(file: str) -> str:
-    """Return that other users can read a file; empty: they cannot, or it is away."""
+    """Return a warning if other users can read a file; empty: they cannot."""
     try:
         mode = os.stat(file).st_mode
     except OSError:
         return ""
     if os.name != "posix" or not mode & _OTHERS:
         return ""
-    return f"{file} can be read by other users: chmod 600"
+    return f"other users can read {file}: run chmod 600 on it"

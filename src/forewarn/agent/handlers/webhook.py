@@ -1,8 +1,8 @@
-"""Handlers that are requests to another program: an answer of 2xx says it is done.
+"""Handlers that send a request to another program: a 2xx response means success.
 
-A request that was not answered, or refused for now, is sent again while there is time.
-Whoever takes it must bear it twice: an answer may be lost. A crash of the agent leaves
-a request that may have been taken, and the run is lost.
+A request without a response, or with a temporary error, is sent again until the
+deadline. The receiver must be idempotent, since a response can be lost. After a crash
+of the agent, the request may have been received, and the outcome of the run is unknown.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from forewarn.agent.integrations.kubernetes.listing import PodList
 
 TRY_SECONDS = 10.0
-"""For one attempt, where more is left: a server that hangs is asked again. A request
-whose answer takes longer must be answered with 202 and be done beside it."""
+"""Maximum seconds for one attempt, so that a server that hangs is asked again. A server
+that needs longer must respond with 202 and do the work in the background."""
 
 LAST_SECONDS = 0.1
-"""With less than this left, nothing is sent any more."""
+"""If fewer seconds than this are left, nothing is sent."""
 
 
 CHECK_SECONDS = 5.0
-"""For a check of who names the pods: somebody waits."""
+"""Timeout for the check of the pod list, in seconds: a person waits."""
 
 
 class WebhookWorker(Forgetful):
-    """Sends the requests of one handler."""
+    """Send the requests of one handler."""
 
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
-        """Send nothing yet."""
-        # None: there is nothing to do in that phase.
+        """Create the templates."""
+        # None: the phase has no request.
         self._prepare = _template(settings, settings.prepare)
         self._recover = _template(settings, settings.recover)
         self._clock = ground.clock
         self._pods: PodList | None = None
-        """Each request tells of the pods on this VM's node."""
+        """If set, each request lists the pods on the node of this VM."""
         if settings.pods:
-            # Whoever tells of no pods does not load what asks a cluster for them.
+            # Loaded only if the settings need it.
             from forewarn.agent.integrations.kubernetes.listing import (  # noqa: PLC0415
                 PodList,
             )
@@ -60,15 +60,15 @@ class WebhookWorker(Forgetful):
             self._pods = PodList(settings, ground)
 
     def prepare(self, job: Job, context: RunContext) -> Result:
-        """Send the request for preparation; raises HandlerError."""
+        """Send the request of `prepare`; raises HandlerError."""
         return self._send(self._prepare, job, context)
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """Send the request for recovery; raises HandlerError."""
+        """Send the request of `recover`; raises HandlerError."""
         return self._send(self._recover, job, context)
 
     def check(self, vm: str = "") -> Sequence[str]:
-        """Return what is wrong with the templates, and who is not there.
+        """Return the problems of the templates, and which servers cannot be reached.
 
         Nothing is sent.
         """
@@ -94,10 +94,10 @@ class WebhookWorker(Forgetful):
             values["pods"] = ", ".join(names or ())
             usual = usual_body(job, pods=names)
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
-        last = "there was no time left for a request"
+        last = "no time was left for a request"
         while (seconds := context.remaining()) > LAST_SECONDS:
             try:
-                # Made anew each time: one that was interrupted is of no more use.
+                # A new one each time: an interrupted one cannot be sent again.
                 post = Post(template, values, usual=usual, clock=self._clock)
                 with context.on_stop(post.interrupt):
                     post.send(seconds=min(seconds, TRY_SECONDS))
@@ -112,7 +112,7 @@ class WebhookWorker(Forgetful):
 
 
 def _named(pods: PodList, context: RunContext) -> tuple[Sequence[str] | None, str]:
-    """Return the pods, None: they could not be had; and then why, as a sentence."""
+    """Return the pods, or None and a sentence with the reason."""
     try:
         return pods.names(context), ""
     except (HandlerError, OverError) as error:
@@ -120,7 +120,7 @@ def _named(pods: PodList, context: RunContext) -> tuple[Sequence[str] | None, st
 
 
 def values_of(job: Job) -> dict[str, str]:
-    """Return the placeholders of a run."""
+    """Return the values of the placeholders for a run."""
     return {
         **{
             f"event_{name}": text
@@ -137,7 +137,7 @@ def values_of(job: Job) -> dict[str, str]:
 
 
 def usual_body(job: Job, **more: object) -> str:
-    """Return the body where the settings have none, with what else is to be told."""
+    """Return the default body, with the additional members `more`."""
     return json.dumps(
         {
             "phase": job.phase.value,
@@ -160,11 +160,11 @@ KNOWN = dict.fromkeys(
     ],
     "",
 )
-"""Every placeholder, but `{pods}`, which not each handler has."""
+"""All placeholders except `{pods}`, which only some handlers have."""
 
 
 def _template(settings: HandlerSettings, url: tuple[str, ...]) -> Template | None:
-    """Return the template of a phase; None where it has no URL."""
+    """Return the template of a phase; None if it has no URL."""
     if not url:
         return None
     return Template(

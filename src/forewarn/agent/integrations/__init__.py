@@ -1,6 +1,7 @@
-"""Handlers and receivers for programs that many know: kubernetes, haproxy, Slack …
+"""Handlers for common programs, such as Kubernetes, HAProxy and systemd.
 
-Each is one module, named after its word in the settings, with its keys, its checks and
-what it does; `catalog` has them all, and loads only those that the settings use. They
-know the handler port and the port of receivers; no rule, document or endpoint.
+Each handler is one module or package, named after its kind in the settings. It has the
+keys of the kind, their checks, and the work. `registry` lists all kinds and loads only
+those that the settings use. They depend on the handler port, but not on rules, documents
+or the endpoint.
 """

@@ -1,10 +1,10 @@
-"""Asks an HTTP API with JSON for a handler: one deadline, retries where they help.
+"""A client of HTTP APIs with JSON, with one deadline and retries of temporary errors.
 
-What may pass (no connection, 408, 425, 429, 5xx) is asked again while there is time,
-so only requests that may be repeated belong here. A refusal is an ApiError with its
-status and what the server said. An answer of 2xx counts only in the form that was asked
-for: a login page, or nothing at all, is a FormError and never an empty list. Secrets
-are read anew for each request.
+After a temporary error (no connection, 408, 425, 429, 5xx), a request is sent again until
+the deadline, so use it only for requests that can be repeated. Any other error status is
+an ApiError with the server's message. A 2xx response must have the expected form: a login
+page or an empty body is a FormError, never an empty list. Secrets are read for each
+request.
 """
 
 from __future__ import annotations
@@ -33,43 +33,43 @@ from forewarn.instants import SECOND
 from forewarn.protocol.frozen import frozen_dataclass
 
 TRY_SECONDS = 10.0
-"""For one attempt, where more is left: a server that hangs is asked again."""
+"""Maximum seconds for one attempt, so that a server that hangs is asked again."""
 
 BODY_BYTES_MAX = 64 * 1024 * 1024
-"""Of an answer: all pods of a node, with everything about them, are a few."""
+"""Maximum length of a response, in bytes: all pods of a node need a few megabytes."""
 
 AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses that may pass."""
+"""Statuses of temporary errors."""
 
 FORBIDDEN, NOT_FOUND, CONFLICT = 403, 404, 409
-"""Statuses that handlers look for."""
+"""Statuses that handlers treat specially."""
 
 _FINE = range(200, 300)
 
 SAID_BYTES = 4_096
-"""Of an answer that are looked at for a sentence."""
+"""Bytes of a response that are searched for a message."""
 
 SHOWN_CHARACTERS = 80
-"""Of an answer of another form, in a sentence: enough to know a login page by."""
+"""Characters of an unexpected response in a message: enough to recognize a login page."""
 
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f]+")
 
 
 class Shape(enum.Enum):
-    """What an answer of 2xx must be; the value is for a sentence."""
+    """The expected form of a 2xx response; the value is its name in messages."""
 
     OBJECT = "JSON object"
     LIST = "JSON list of objects"
     JSON = "JSON"
     ANY = "answer"
-    """Its body is not looked at: what came of the request is seen elsewhere."""
+    """The body is ignored; the result is visible elsewhere."""
 
 
 class ApiError(HandlerError):
-    """The server refused a request."""
+    """The server rejected a request."""
 
     def __init__(self, message: str, *, answer: Answer, body: Any = None) -> None:
-        """Keep the answer with its status, and its JSON where it was some."""
+        """Store the response, its status, and its JSON if it has any."""
         super().__init__(message)
         self.answer = answer
         self.status = answer.status
@@ -77,17 +77,17 @@ class ApiError(HandlerError):
 
 
 class FormError(HandlerError):
-    """The server answered 2xx with something else than what was asked for."""
+    """The server sent a 2xx response of an unexpected form."""
 
     def __init__(self, method: str, path: str, answer: Answer, why: str) -> None:
-        """Say what was asked, what is missing and how the answer begins."""
+        """Describe the request, the problem, and the start of the response."""
         kind = answer.header("content-type") or "no content type"
         found = "an empty body"
         if answer.body.strip():
             text = answer.body[:SAID_BYTES].decode("utf-8", "replace")
             found = told(_CONTROL.sub(" ", text).strip(), SHOWN_CHARACTERS)
         super().__init__(
-            f"{method} {path} was answered {answer.status}, and that is {why}: "
+            f"{method} {path} was answered {answer.status} with {why}: "
             f"{told(kind, SHOWN_CHARACTERS)}, {found}"
         )
         self.answer = answer
@@ -99,23 +99,23 @@ class Ask:
 
     method: str
     path: str
-    """With its query."""
+    """Includes the query."""
     json: Any = None
     content_type: str = "application/json"
     again: bool = True
-    """Whether it is asked again where that may help."""
+    """Whether it is sent again after a temporary error."""
     seconds: float = TRY_SECONDS
-    """For one attempt, where more is left."""
+    """Maximum time for one attempt."""
     shape: Shape = Shape.OBJECT
-    """Of the answer; another one is a FormError, and is not asked again here."""
+    """Expected form of the response; another form is a FormError, without a retry."""
 
     def odd(self, answer: Answer, why: str) -> FormError:
-        """Return the error of an answer that is not what was asked for: `no Node`."""
+        """Return the error for an unexpected response; `why` is such as `no Node`."""
         return FormError(self.method, self.path.partition("?")[0], answer, why)
 
 
 class Api:
-    """One server, asked with the same headers each time."""
+    """A client of one server, with the same headers for each request."""
 
     def __init__(
         self,
@@ -128,16 +128,16 @@ class Api:
         cert_file: str = "",
         key_file: str = "",
     ) -> None:
-        """Connect nowhere yet; `headers` is called for each request.
+        """Send nothing yet; `headers` is called for each request.
 
-        `ca_file`, or else `ca_text` as PEM, has the only authorities that are trusted.
-        `cert_file` and its `key_file` are shown to a server that wants to know us.
+        `ca_file`, or `ca_text` as PEM, has the only trusted authorities. `cert_file` and
+        `key_file` are the client certificate.
         """
         parsed = parse_url(url)
-        # A path in the URL, as behind a proxy, comes before that of each request.
+        # A path in the URL, for a server behind a proxy, is the prefix of each path.
         self._prefix = parsed.target.rstrip("/")
         self.base = parsed.base
-        """Where the server is, for a sentence."""
+        """The address of the server, for messages."""
         self._headers = headers
         self._client = partial(
             Client,
@@ -151,15 +151,15 @@ class Api:
         )
 
     def get(self, path: str, context: RunContext) -> dict[str, Any]:
-        """Return the JSON object of an answer; raises HandlerError."""
+        """Return the JSON object of a GET; raises HandlerError."""
         return self.ask(Ask(method="GET", path=path), context)
 
     def ask(self, ask: Ask, context: RunContext) -> Any:
-        """Return the JSON of an answer, which has the shape; raises HandlerError."""
+        """Return the JSON of a response of the expected form; raises HandlerError."""
         return self.answered(ask, context)[1]
 
     def answered(self, ask: Ask, context: RunContext) -> tuple[Answer, Any]:
-        """Return an answer, and its JSON as `ask` does; raises HandlerError."""
+        """Return a response with its JSON; raises HandlerError."""
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
         while True:
             seconds = min(context.remaining(), ask.seconds)
@@ -180,7 +180,7 @@ class Api:
             if not ask.again:
                 raise last
             if not context.sleep(next(pauses)):
-                raise context.over("asking again", said=last.message) from last
+                raise context.over("retrying", said=last.message) from last
 
     def _once(self, ask: Ask, context: RunContext, seconds: float) -> Answer:
         client = self._client()
@@ -209,12 +209,12 @@ class Api:
 
 
 class TokenApi(Api):
-    """A server that is asked with a token in a header, as Consul and Nomad are."""
+    """A client that sends a token in a header, as Consul and Nomad require."""
 
     def __init__(
         self, url: str, *, header: str, token_file: str, clock: Clock, **tls: str
     ) -> None:
-        """Connect nowhere yet; `header` is that of the token, `tls` as of `Api`."""
+        """Send nothing yet; `header` is the name of the token's header."""
 
         def headers() -> Sequence[tuple[str, str]]:
             return ((header, read_secret(token_file)),) if token_file else ()
@@ -222,9 +222,9 @@ class TokenApi(Api):
         super().__init__(url, clock=clock, headers=headers, **tls)
 
     def allowed(self, ask: Ask, context: RunContext, right: str) -> tuple[Answer, Any]:
-        """Return an answer and its JSON; raises HandlerError.
+        """Return a response with its JSON; raises HandlerError.
 
-        Where it is forbidden, that says which `right` the token needs.
+        The error for status 403 names the `right` that the token needs.
         """
         try:
             return self.answered(ask, context)
@@ -235,7 +235,7 @@ class TokenApi(Api):
 
 
 def _shaped(ask: Ask, answer: Answer) -> Any:
-    """Return the JSON of an answer; raises FormError where it has another shape."""
+    """Return the JSON of a response; raises FormError if its form is unexpected."""
     if ask.shape is Shape.ANY:
         return _read(answer)
     try:
@@ -258,7 +258,7 @@ def _has_shape(found: object, shape: Shape) -> bool:
 
 
 def _read(answer: Answer) -> Any:
-    """Return the JSON of a refusal; None: it is none."""
+    """Return the JSON of a response; None: it is not JSON."""
     try:
         return json.loads(answer.body)
     except (ValueError, RecursionError):

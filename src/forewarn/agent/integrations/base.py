@@ -1,4 +1,4 @@
-"""What the handlers of all integrations have in common."""
+"""The base class of the handlers of all integrations."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from forewarn.agent.settings_model import HandlerSettings
 
 
 class Integration(Forgetful):
-    """One handler of the settings, with its memory.
+    """One handler of the settings, with its memo.
 
-    A subclass has `prepare` and `recover`, and says in `_wrong` what would fail.
+    A subclass defines `prepare` and `recover`, and yields its problems in `_wrong`.
     """
 
     check_seconds = 5.0
-    """For all questions of a check: a person waits for it."""
+    """Time for a whole check, in seconds: a person waits for it."""
 
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
-        """Ask nobody yet."""
+        """Store the settings; nothing is contacted."""
         self._name = settings.name
         self._clock = ground.clock
         self._environment = ground.environment
         self._memo = Memo(ground.memos, settings)
 
     def check(self, vm: str = "") -> Sequence[str]:
-        """Return what would fail, one sentence each; changes nothing."""
+        """Return the problems of the handler, one sentence each; changes nothing."""
         del vm
         return faults_within(self.check_seconds, self._clock, self._wrong)
 
     def _wrong(self, context: RunContext) -> Iterable[str]:
-        """Return what would fail, one sentence each; raises HandlerError."""
+        """Return the problems of the handler, one sentence each; raises HandlerError."""
         raise NotImplementedError

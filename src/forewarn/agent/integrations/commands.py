@@ -1,8 +1,8 @@
-"""Runs a command of another program for a handler: one deadline, all of its output.
+"""Run commands of other programs for a handler, with a deadline and all their output.
 
-Only for commands that end soon and do no harm if they are killed: `systemctl show`,
-`scontrol update`. It has a process group of its own, which is killed as a whole when
-the time is up. Nothing is passed through a shell.
+Use this only for short commands that can be killed safely: `systemctl show`, `scontrol
+update`. Each command has its own process group, which is killed at the deadline. No shell
+is used.
 """
 
 from __future__ import annotations
@@ -26,54 +26,54 @@ from forewarn.agent.handlers.run_context import (
 from forewarn.protocol.frozen import frozen_dataclass
 
 OUTPUT_CHARACTERS_MAX = 4 * 1024 * 1024
-"""Of one command: a list of all jobs of a large cluster is about a megabyte."""
+"""Maximum output of one command, in characters: all jobs of a large cluster need 1 MB."""
 
 COMMAND_SECONDS = 30.0
-"""For one command, where more is left: what says nothing so long hangs."""
+"""Maximum seconds for one command: one that takes longer hangs."""
 
 REAP_SECONDS = 2.0
-"""For a killed command to be gone; then it hangs in the system."""
+"""Seconds for a killed command to end; a longer one hangs in the kernel."""
 
 
 @frozen_dataclass
 class Output:
-    """How a command ended."""
+    """The result of a command."""
 
     status: int
-    """Its exit status; negative: the signal that ended it."""
+    """The exit status; negative: the signal that ended it."""
     out: str
     err: str
 
     @property
     def said(self) -> str:
-        """Return its last line, for a sentence: of its errors, or else of its output."""
+        """Return the last line of its errors, or of its output, for a message."""
         return last_line(self.err) or last_line(self.out)
 
     @property
     def why(self) -> str:
-        """Return why it failed, for a sentence: what it said, or else its status."""
+        """Return why it failed, for a message: its last line, or its status."""
         return self.said or f"status {self.status}"
 
     def good(self, otherwise: str) -> str:
-        """Return what it printed; raises HandlerError with this where it failed."""
+        """Return its output; raises HandlerError, with `otherwise`, if it failed."""
         if self.status != 0:
             raise HandlerError(f"{otherwise}: {self.why}")
         return self.out
 
 
 class Commands:
-    """Runs commands with the agent's environment and in English."""
+    """Run commands with the agent's environment and in English."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Take the agent's environment; what is understood must not be translated."""
+        """Store the agent's environment, in a locale without translated messages."""
         self._environment = {**environment, "LC_ALL": "C.UTF-8"}
 
     def find(self, program: str) -> str:
-        """Return where a program is; empty: nowhere."""
+        """Return the path of a program; empty: not found."""
         return shutil.which(program, path=self._environment.get("PATH")) or ""
 
     def missing(self, programs: Sequence[str], origin: str) -> list[str]:
-        """Return which programs are not there, a sentence each with where they are from."""
+        """Return a sentence for each missing program, with its package."""
         return [
             f"there is no program {program}: it comes with {origin}"
             for program in programs
@@ -87,9 +87,10 @@ class Commands:
         *,
         seconds: float = COMMAND_SECONDS,
     ) -> Output:
-        """Return how a command ended; raises HandlerError where it did not.
+        """Run a command with an empty standard input, and return its result.
 
-        A status other than 0 is no error here. Its standard input is empty.
+        Raises HandlerError if it cannot run or does not end. A status other than 0 is
+        not an error.
         """
         seconds = min(seconds, context.remaining())
         if seconds <= 0:
@@ -126,7 +127,7 @@ class Commands:
             finally:
                 _kill(child)
         if killed.is_set() and context.remaining() > 0:
-            raise HandlerError(f"{shown(words)}: no answer within {seconds:.0f} s")
+            raise HandlerError(f"{shown(words)}: no result within {seconds:.0f} s")
         if killed.is_set():
             raise context.over(f"running {shown(words)}")
         return Output(
@@ -144,11 +145,11 @@ class Commands:
         may_pass: Callable[[Output], bool],
         seconds: float = COMMAND_SECONDS,
     ) -> Output:
-        """Return how a command ended once its target was there; raises HandlerError.
+        """Run a command until its target is available; raises HandlerError.
 
-        A failure that may pass, and a command that said nothing in its time, is run
-        again while there is time, so it must bear that. `doing` is what it does, for a
-        sentence: `asking systemd about web.service`.
+        After a temporary failure, for which `may_pass` returns True, and after a timeout,
+        the command runs again until the deadline, so it must be idempotent. `doing` is
+        the activity for messages: `asking systemd about web.service`.
         """
         if not self.find(words[0]):
             raise HandlerError(f"there is no program {words[0]}")
@@ -168,12 +169,12 @@ class Commands:
 
 
 def shown(words: Sequence[str]) -> str:
-    """Return a command for a sentence."""
+    """Return a command for a message."""
     return " ".join(words)
 
 
 def _kill(child: subprocess.Popen[str]) -> None:
-    """Kill a command and what it has started; one that has ended is left alone."""
+    """Kill a command and its children; ignored if it has ended."""
     with contextlib.suppress(OSError):
         if os.name == "posix":
             os.killpg(child.pid, signal.SIGKILL)

@@ -1,8 +1,9 @@
-"""Consul's maintenance mode: this node, or some services of it, get no new clients.
+"""`consul`: puts this node, or some of its services, into maintenance mode.
 
-The check that Consul makes of it bears our mark, so nothing need be remembered: what
-an operator has put into maintenance bears none, and stays. It speaks to the agent of
-Consul on this machine, and knows nothing of the rest of the cluster.
+Consul then removes it from service discovery, so it gets no new clients. The reason text
+of the maintenance starts with the handler's mark, so no memo is needed. Maintenance that
+an operator has set has no mark and stays. The handler only uses Consul's agent on this
+machine.
 """
 
 from __future__ import annotations
@@ -40,31 +41,31 @@ from forewarn.instants import (
 from forewarn.settings.forms import Option
 
 URL = "http://127.0.0.1:8500"
-"""Where Consul's agent listens unless somebody says otherwise."""
+"""Consul's default address of its local agent."""
 
 WAIT_MOST: Micros = HOUR
-"""Of the wait for clients; names are remembered for seconds or minutes."""
+"""Maximum wait for clients: they cache addresses for seconds or minutes."""
 
 NODE_CHECK = "_node_maintenance"
 SERVICE_CHECK = "_service_maintenance:"
-"""What Consul calls the checks that maintenance mode is made of."""
+"""Names of the checks with which Consul implements maintenance mode."""
 
 
 class ConsulWorker(Integration):
-    """One handler of maintenance mode."""
+    """Sets and ends maintenance mode."""
 
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
-        """Ask nobody yet."""
+        """Store the settings; nothing is contacted."""
         super().__init__(settings, ground)
         more = settings.more
         self._services: tuple[str, ...] = more.get("services", ())
         self._wait: Micros = more.get("wait", 0)
         self._mark = f"forewarn {settings.name}: "
-        """How the reasons that this handler gives begin."""
+        """The mark: the prefix of the reasons that this handler sets."""
         self._api = local_agent(more, ground.clock, url=URL, header="X-Consul-Token")
 
     def prepare(self, job: Job, context: RunContext) -> Result:
-        """Put it into maintenance, and wait for its clients; raises HandlerError."""
+        """Set maintenance mode, and wait for clients; raises HandlerError."""
         kind = job.notice.event_type if job.notice is not None else ""
         reason = f"{self._mark}{kind or 'event'} since {format_instant(job.now)}"
         before = self._maintained(context)
@@ -75,7 +76,7 @@ class ConsulWorker(Integration):
         missing = [_name(each) for each in self._targets() if each not in found]
         if missing:
             raise HandlerError(
-                f"Consul does not show {', '.join(missing)} in maintenance: may its "
+                f"Consul does not show {', '.join(missing)} in maintenance: can the "
                 "token read this node and its services?"
             )
         mine = {each for each in self._targets() if self._is_mine(found[each])}
@@ -83,7 +84,7 @@ class ConsulWorker(Integration):
         return Result(detail=self._told(mine, found))
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """End what it began, whatever the settings name now; raises HandlerError."""
+        """End its maintenance, even if the settings have changed; raises HandlerError."""
         del job
         found = self._maintained(context)
         mine = [each for each, notes in found.items() if self._is_mine(notes)]
@@ -96,29 +97,29 @@ class ConsulWorker(Integration):
         kept = ", ".join(_name(each) for each in found if each not in mine)
         told = [f"{_name(each)} is back" for each in mine]
         if kept:
-            told.append(f"{kept} was put into maintenance by somebody else and stays")
+            told.append(f"{kept} stays in maintenance, which this handler did not set")
         return Result(detail="; ".join(told) or "nothing was in maintenance")
 
     def _wrong(self, context: RunContext) -> Sequence[str]:
-        # Once, since a person waits to hear that nobody is there.
+        # Without retries, since a person waits for the result.
         ask = Ask(method="GET", path="/v1/agent/services", again=False)
         known = self._listed(ask, context, key="ID", what="services")
         self._maintained(context)
         return [
-            f"Consul's agent at {self._api.base} has no service {each}, or its token "
-            "may not read it"
+            f"Consul's agent at {self._api.base} has no service {each}, or the token "
+            "cannot read it"
             for each in self._services
             if each not in known
         ]
 
-    # What Consul is asked
+    # Requests to Consul
 
     def _targets(self) -> tuple[str, ...]:
-        """Return the checks that are to be there."""
+        """Return the checks that the settings require."""
         return tuple(SERVICE_CHECK + each for each in self._services) or (NODE_CHECK,)
 
     def _maintained(self, context: RunContext) -> dict[str, str]:
-        """Return what is in maintenance, by its check, with the reason of each."""
+        """Return the checks of maintenance mode, each with its reason."""
         ask = Ask(method="GET", path="/v1/agent/checks")
         checks = self._listed(ask, context, key="CheckID", what="checks")
         return {
@@ -130,16 +131,16 @@ class ConsulWorker(Integration):
     def _listed(
         self, ask: Ask, context: RunContext, *, key: str, what: str
     ) -> Mapping[str, Mapping[str, Any]]:
-        """Return what Consul has by id; raises HandlerError where it is no such list."""
+        """Return Consul's objects by ID; raises HandlerError if the response is another."""
         answer, found = self._answered(ask, context)
         for each in found.values():
-            # Each has its id in it, so that no other JSON object counts as such a list.
+            # Each object contains its ID, so another JSON object is recognized.
             if not members(each).get(key):
                 raise ask.odd(answer, f"no {what} of Consul")
         return found
 
     def _set(self, target: str, context: RunContext, *, reason: str = "") -> None:
-        """Begin maintenance for a reason, or end it; raises HandlerError."""
+        """Start maintenance with a reason, or end it without one; raises HandlerError."""
         path = "/v1/agent/maintenance"
         service = target.removeprefix(SERVICE_CHECK) if target != NODE_CHECK else ""
         if service:
@@ -148,33 +149,35 @@ class ConsulWorker(Integration):
         if reason:
             query = f"enable=true&reason={percent_quoted(reason)}"
         try:
-            # Consul answers nothing, and what came of it is looked for afterwards.
+            # The response is empty; the result is checked afterwards.
             ask = Ask(method="PUT", path=f"{path}?{query}", shape=Shape.ANY)
             self._answered(ask, context)
         except ApiError as error:
             if error.status != NOT_FOUND or not service:
                 raise
             if reason:
-                raise HandlerError(f"Consul has no service {service} here") from error
-            # It was deregistered meanwhile, and its maintenance went with it.
+                raise HandlerError(
+                    f"Consul's agent has no service {service}"
+                ) from error
+            # The service was deregistered in the meantime, together with its maintenance.
 
     def _answered(self, ask: Ask, context: RunContext) -> tuple[Answer, Any]:
         what = "service" if self._services else "node"
         right = f'{what} "NAME" {{ policy = "write" }}'
         return self._api.allowed(ask, context, right)
 
-    # What was found
+    # Results
 
     def _is_mine(self, notes: str) -> bool:
         return notes.startswith(self._mark)
 
     def _wait_for_clients(self, reasons: Sequence[str], context: RunContext) -> None:
-        """Wait until those who remember an address have forgotten it."""
+        """Wait until clients no longer cache the address."""
         began = max((_since(each) for each in reasons), default=0)
         left = min(began + self._wait - self._clock.now(), self._wait)
         if left <= 0:
             return
-        doing = "waiting for clients that remember this node"
+        doing = "waiting for clients that cache the address of this node"
         timer = context.timer(left / SECOND)
         while timer() > 0:
             context.pause(timer(), f"{doing} ({format_duration(self._wait)})")
@@ -182,21 +185,21 @@ class ConsulWorker(Integration):
     def _told(self, mine: set[str], found: Mapping[str, str]) -> str:
         told = [
             f"{_name(each)} is in maintenance"
-            + ("" if each in mine else f" by somebody else: {found[each]}")
+            + ("" if each in mine else f" set by others: {found[each]}")
             for each in self._targets()
         ]
         return "; ".join(told)
 
 
 def _name(target: str) -> str:
-    """Return what a person calls the target of a check."""
+    """Return the name of a check's target for messages."""
     if target == NODE_CHECK:
         return "the node"
     return f"service {target.removeprefix(SERVICE_CHECK)}"
 
 
 def _since(reason: str) -> Micros:
-    """Return when a reason of ours was given; 0: it does not say."""
+    """Return the time in a reason of this handler; 0: none."""
     try:
         return parse_instant(reason.rpartition(" since ")[2])
     except ValueError:
@@ -214,13 +217,13 @@ KIND = HandlerKind(
         **connection_keys("Consul", URL),
         "services": Option(
             form=Forms.NAMES,
-            text="The ids of services that are put into maintenance, in the place of "
-            "the whole node. Default: the node.",
+            text="The IDs of the services to put into maintenance instead of the whole "
+            "node. Default: the node.",
         ),
         "wait": Option(
             form=Forms.DURATION,
             most=WAIT_MOST,
-            text="How long it waits then for clients that still remember the address. "
+            text="How long to wait afterwards for clients that still cache the address. "
             "Default: `0s`.",
         ),
     },

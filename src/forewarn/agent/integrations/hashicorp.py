@@ -1,4 +1,4 @@
-"""How the settings say where the agent of Consul or Nomad on this machine is."""
+"""The settings for the local agent of Consul or Nomad."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forewarn.settings.forms import Option
 def local_agent(
     more: Mapping[str, Any], clock: Clock, *, url: str, header: str
 ) -> TokenApi:
-    """Return the agent that the settings of a handler mean."""
+    """Return a client of the local agent that the settings name."""
     return TokenApi(
         more.get("url", url),
         header=header,
@@ -27,31 +27,31 @@ def local_agent(
 
 
 def connection_keys(name: str, url: str) -> Mapping[str, Option]:
-    """Return the keys that say how to ask the agent of that name."""
+    """Return the keys for the connection to the local agent."""
     return {
         "url": Option(
             form=Forms.WEB,
-            text=f"Where {name}'s agent on this machine is. Default: `{url}`.",
+            text=f"The URL of {name}'s agent on this machine. Default: `{url}`.",
         ),
         "token_file": Option(
             form=Forms.TEXT,
             may_be_empty=True,
-            text="A file with the ACL token on its first line. Default: none is sent.",
+            text="A file with the ACL token on its first line. Default: no token.",
         ),
         "ca_file": Option(
             form=Forms.TEXT,
             may_be_empty=True,
-            text="Certificates to trust where the agent is https. Default: the "
-            "system's.",
+            text="The certificates to trust if the URL is https. Default: those of the "
+            "system.",
         ),
         "cert_file": Option(
             form=Forms.TEXT,
             may_be_empty=True,
-            text="A certificate to show to the agent, where it wants one. Default: none.",
+            text="A client certificate, if the agent requires one. Default: none.",
         ),
         "key_file": Option(
             form=Forms.TEXT,
             may_be_empty=True,
-            text="The certificate's key. Default: it is in the same file.",
+            text="The key of the client certificate. Default: it is in the same file.",
         ),
     }

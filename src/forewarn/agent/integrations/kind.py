@@ -1,4 +1,4 @@
-"""What an integration tells of itself: its keys, and how it is made of them.
+"""The description of an integration: its keys, their checks, and its constructor.
 
 Each module of an integration has one of these, called `KIND`.
 """
@@ -21,23 +21,23 @@ from forewarn.instants import Micros, format_duration
 from forewarn.protocol.frozen import frozen_dataclass
 
 if TYPE_CHECKING:
-    # Whoever uses no integration lets go of it once the settings are read.
+    # Unloaded after the settings are read if no integration is used.
     from forewarn.settings.forms import Option
 
 Entry = Mapping[str, Any]
-"""The sound keys of one table of the settings: its own and those of all kinds."""
+"""The valid keys of one table of the settings: those of its kind and of all kinds."""
 
 Faults = Iterator[tuple[str, str]]
-"""What is wrong: a key, or an empty text for all of it, and a sentence."""
+"""Problems, each a key, or an empty text for the whole table, and a sentence."""
 
 
 def no_faults(_entry: Entry) -> Faults:
-    """Find nothing wrong."""
+    """Find no problems."""
     return iter(())
 
 
 def too_long(entry: Entry, key: str, usual: Micros) -> Faults:
-    """Find a duration that leaves nothing of the handler's own `timeout`."""
+    """Find a duration that is not shorter than the handler's `timeout`."""
     wanted, timeout = entry.get(key, usual), entry.get("timeout", HANDLER_TIMEOUT)
     if wanted >= timeout:
         told = f"{key} ({format_duration(wanted)})"
@@ -49,18 +49,18 @@ class HandlerKind:
     """A kind of handler."""
 
     make: Callable[[HandlerSettings, Ground], Worker]
-    """Its own keys are in `settings.more`, those that were not written are absent."""
+    """The keys of the kind are in `settings.more`; keys that are not set are absent."""
     keys: Mapping[str, Option] = field(default_factory=dict[str, Any])
-    """Its own; their texts are the reference, with the default of each in them."""
+    """The keys of the kind; their texts are the reference and state the defaults."""
     needed: tuple[str, ...] = ()
-    """Keys that must be there."""
+    """Required keys."""
     faults: Callable[[Entry], Faults] = no_faults
-    """What must hold between keys."""
+    """Check conditions between keys."""
     recovers: bool = True
-    """Whether it has anything to do after the event."""
+    """Whether it does anything after the event."""
     marks_there: bool = False
-    """Whether what it did is marked where it did it, away from this VM's disk, and is
-    found there after a lost journal: `always` is on then, unless the settings say no."""
+    """Whether it marks its changes on the target and not on this VM's disk, so that they
+    are found after a lost journal. Then `always` is on, unless the settings disable it."""
 
 
 @frozen_dataclass
@@ -69,7 +69,7 @@ class SinkKind:
 
     make: Callable[[NotifySettings, Clock], Sink]
     name: Callable[[NotifySettings], str]
-    """What it is called in logs and in the queue: never with a secret in it."""
+    """Return its name for logs and the queue, which must not contain a secret."""
     keys: Mapping[str, Option] = field(default_factory=dict[str, Any])
     needed: tuple[str, ...] = ()
     faults: Callable[[Entry], Faults] = no_faults

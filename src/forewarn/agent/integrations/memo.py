@@ -1,13 +1,13 @@
-"""What a handler must remember of its own doing, so that it undoes only that.
+"""The memo of a handler: a record of its changes, so that it undoes only those.
 
-A memo is a small JSON object in a file of its own beside the journal, replaced as a
-whole and flushed. Whoever changes something outside writes down first that it is going
-to, and removes that when it has undone it: after a crash in between, something is
-undone that was not done, which does no harm.
+A memo is a small JSON object in a separate file next to the journal. It is replaced as a
+whole and flushed to disk. A handler records a change before it makes it, and removes the
+record after it has undone the change. So a crash in between can only undo a change that
+was never made, which is harmless.
 
-Each kind of handler has a file of its own: where a name is given to another kind, that
-one must not read what it cannot understand, and the first one finds its own again when
-the name is given back.
+The file name contains the kind of the handler. If the settings give a handler's name to
+another kind, that kind does not read a memo that it cannot understand. If the name is
+given back, the first kind finds its memo again.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from forewarn.agent.settings_model import HandlerSettings
 from forewarn.settings import files
 
 MEMO_BYTES_MAX = 16 * 1024 * 1024
-"""Of a memo, which has the names of what was changed: a thousand have 100,000."""
+"""Maximum size of a memo, in bytes: a thousand names need 100,000."""
 
 
 class Memo:
-    """The memory of one handler."""
+    """The memo of one handler."""
 
     def __init__(self, folder: str, handler: HandlerSettings) -> None:
-        """Know where it is; nothing is made before there is something to remember."""
+        """Store the path; the file is created when something is recorded."""
         self._folder = folder
-        # No kind has a full stop in it, so that no two handlers have one file.
+        # No kind contains a dot, so two handlers never share a file.
         self._path = os.path.join(folder, f"{handler.name}.{handler.kind}.json")
 
     def read(self) -> dict[str, Any]:
-        """Return what was remembered; empty: nothing. Raises HandlerError."""
+        """Return the recorded members; empty: none. Raises HandlerError."""
         try:
             found: object = json.loads(files.begin_of(self._path, MEMO_BYTES_MAX))
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise HandlerError(
-                f"what it did before cannot be read from {self._path}: "
-                f"{error.strerror}: let the agent's user read it"
+                f"cannot read the memo {self._path}: {error.strerror}: let the "
+                "agent's user read it"
             ) from error
         except (ValueError, RecursionError) as error:
             raise self._damaged(str(error)) from error
         if not isinstance(found, dict):
-            raise self._damaged("it is no object")
+            raise self._damaged("it is not a JSON object")
         return cast("dict[str, Any]", found)
 
     def _damaged(self, why: str) -> HandlerError:
         return HandlerError(
-            f"what it did before cannot be read from {self._path} ({why}): undo it by "
-            "hand if it is not undone, and remove that file"
+            f"cannot read the memo {self._path} ({why}): undo the handler's changes by "
+            "hand if necessary, and remove the file"
         )
 
     def keep(self, members: Mapping[str, Any]) -> None:
-        """Remember this in the place of what was; empty: nothing. Raises HandlerError."""
+        """Replace the recorded members; empty: remove the memo. Raises HandlerError."""
         try:
             if not members:
                 with contextlib.suppress(FileNotFoundError):
@@ -75,25 +75,25 @@ class Memo:
             _flush_folder(self._folder)
         except OSError as error:
             raise HandlerError(
-                f"what it is going to do cannot be remembered in {self._path}: "
+                f"cannot write the memo {self._path}, so nothing was changed: "
                 f"{error.strerror}"
             ) from error
 
-    # Groups of things, by what was done to them: each has names by ids
+    # Groups of changed objects for each kind of change: names by IDs
 
     def groups(self, deed: str) -> list[dict[str, str]]:
-        """Return the groups of a deed, in the order in which it was done.
+        """Return the groups of one kind of change, in the order of the changes.
 
         Raises HandlerError.
         """
-        # A list of ids is of an agent before 0.2.
+        # Agents before 0.2 wrote a list of IDs.
         return [
             group if isinstance(group, dict) else dict.fromkeys(group, "")
             for group in self.read().get(deed, ())
         ]
 
     def remember(self, deed: str, names: Mapping[str, str]) -> None:
-        """Add what is not remembered yet, as the last group; raises HandlerError."""
+        """Add the objects that are not recorded yet as the last group; raises HandlerError."""
         groups = self.groups(deed)
         known = {each for group in groups for each in group}
         fresh = {each: name for each, name in names.items() if each not in known}
@@ -101,7 +101,7 @@ class Memo:
             self.keep({**self.read(), deed: [*groups, fresh]})
 
     def forget(self, deed: str, ids: Collection[str]) -> None:
-        """Remember these no longer; raises HandlerError."""
+        """Remove objects from the record; raises HandlerError."""
         left = [
             {each: name for each, name in group.items() if each not in ids}
             for group in self.groups(deed)
@@ -111,7 +111,7 @@ class Memo:
 
 
 def _flush_folder(path: str) -> None:
-    """Make a rename durable, where the system has a way."""
+    """Make a rename durable, if the system supports it."""
     flag = getattr(os, "O_DIRECTORY", None)
     if flag is None:
         return

@@ -1,8 +1,8 @@
-"""Drains this Nomad client node, waits until its allocations have ended, undoes that.
+"""`nomad`: drains this client node, and makes it eligible again after the event.
 
-The drain bears our mark in its metadata, which Nomad keeps as the node's last drain:
-what an operator has begun bears another or none, and stays. It speaks to the agent of
-Nomad on this machine, and knows nothing of jobs but their names.
+The handler marks its drain in the drain's metadata, which Nomad keeps as the node's last
+drain. A drain that an operator has started has no such mark and stays. The handler only
+uses Nomad's agent on this machine.
 """
 
 from __future__ import annotations
@@ -34,82 +34,82 @@ from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option
 
 URL = "http://127.0.0.1:4646"
-"""Where Nomad's agent listens unless somebody says otherwise."""
+"""Nomad's default address of its local agent."""
 
 FORCE_BEFORE: Micros = 20 * SECOND
-"""Before our deadline: a task has five seconds to end, unless its job says otherwise,
-and then its allocation is told of."""
+"""Time before the handler's deadline at which Nomad stops the rest. By default a task has
+five seconds to end, and then Nomad reports its allocation as ended."""
 
 NEVER = 0
 AT_ONCE = -1
-"""What Nomad takes these for as the deadline of a drain."""
+"""Special values of a drain's deadline in Nomad's API."""
 
 PAUSE_SECONDS = 1.0
-"""Between two looks at a node that is being drained."""
+"""Seconds between two checks of a node that is draining."""
 
 NAMES_SHOWN = 5
-"""Allocations that a sentence names."""
+"""Maximum number of allocations that a message names."""
 
 MARK = "forewarn"
 WAS = "forewarn_was"
-"""Members of a drain's metadata: which drain of ours it is, and what the node was."""
+"""Members of a drain's metadata: the handler's mark, and the eligibility before."""
 
 ELIGIBLE = "eligible"
-"""A node that may get new allocations."""
+"""The eligibility of a node that can get new allocations."""
 
 POLICY = 'agent { policy = "read" } node { policy = "write" } namespace "*" { policy = "read" }'
-"""What a token must allow, for a sentence."""
+"""The policy that a token needs, for messages."""
 
 _NANOSECONDS = 1_000
-"""Of one microsecond."""
+"""Nanoseconds of one microsecond."""
 
 _ENDED = frozenset({"complete", "failed", "lost"})
-"""Statuses of allocations that run no more."""
+"""Statuses of allocations that have ended."""
 
 
 @frozen_dataclass
 class Node:
-    """How a node stands."""
+    """The state of a node."""
 
     node_id: str
     name: str
     is_draining: bool
     eligibility: str
     last: Mapping[str, Any]
-    """Its last drain, which may be the present one."""
+    """Its last drain, which may still be active."""
 
     @property
     def mark(self) -> str:
-        """Return which drain of ours was the last; empty: it was not ours."""
+        """Return the mark of the last drain; empty: it is not from a handler."""
         return str(members(self.last.get("Meta")).get(MARK, ""))
 
     @property
     def was(self) -> str:
-        """Return what the node was before our drain."""
+        """Return the eligibility of the node before the drain."""
         return str(members(self.last.get("Meta")).get(WAS, "")) or ELIGIBLE
 
     @property
     def is_cancelled(self) -> bool:
-        """Tell whether somebody has ended the last drain before it was done."""
+        """Return whether the last drain was cancelled before it was complete."""
         return not self.is_draining and self.last.get("Status") == "canceled"
 
 
 @frozen_dataclass
 class Drain:
-    """A drain of ours."""
+    """A drain that the handler starts."""
 
     mark: str
     was: str
-    """What the node was before it: eligible or not."""
+    """The eligibility of the node before."""
     why: str
-    """The event's type."""
+    """The type of the event."""
 
 
 class NomadWorker(Integration):
-    """One handler that drains."""
+    """Drains the node and ends the drain."""
 
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
-        """Ask nobody yet."""
+        """Store the settings; nothing is contacted."""
         super().__init__(settings, ground)
         more = settings.more
         self._forces: bool = more.get("force", True)
@@ -124,14 +124,14 @@ class NomadWorker(Integration):
         is_mine = bool(owed) and node.mark == owed and not node.is_cancelled
         if node.is_draining and not is_mine:
             self._wait_until_empty(node.node_id, context)
-            said = f"node {node.name} is drained; the drain is somebody else's"
+            said = f"node {node.name} is drained; this handler did not start the drain"
             return Result(detail=said)
         drain = Drain(
             mark=owed if is_mine else job.run_id,
             was=node.was if is_mine else node.eligibility,
             why=job.notice.event_type if job.notice is not None else "",
         )
-        # First, so that a crash leaves a drain that somebody undoes.
+        # Before the drain, so that it is undone after a crash.
         self._memo.keep({"mark": drain.mark})
         self._drain(node.node_id, drain, context, deadline=self._deadline(context))
         stopped = self._wait_until_empty(node.node_id, context, mine=drain)
@@ -139,36 +139,38 @@ class NomadWorker(Integration):
         return Result(detail=f"node {node.name} is drained{said}")
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """End the drain if it is this handler's; raises HandlerError."""
+        """End the drain if this handler started it; raises HandlerError."""
         owed = str(self._memo.read().get("mark", ""))
         if not owed and job.notice is not None:
-            return Result(detail="it drained nothing")
+            return Result(detail="this handler drained nothing")
         node = self._node(self._node_id(context), context)
-        # Without a journal the memo may be gone too: then any mark of ours will do.
+        # If the journal is lost, the memo may be lost too: then any mark of a handler counts.
         if not node.mark or owed not in {"", node.mark} or node.is_cancelled:
             self._memo.keep({})
-            said = f"the last drain of node {node.name} is not its own, or was ended"
+            said = f"the last drain of node {node.name} has another owner, or was ended"
             return Result(detail=said)
         if node.was != ELIGIBLE and not node.is_draining:
             self._memo.keep({})
-            return Result(detail=f"node {node.name} was {node.was} before, and stays")
+            return Result(detail=f"node {node.name} stays {node.was}, as before")
         self._end_drain(node, context)
         self._memo.keep({})
         if node.was != ELIGIBLE:
-            return Result(detail=f"the drain ended; node {node.name} stays {node.was}")
+            return Result(
+                detail=f"ended the drain; node {node.name} stays {node.was}, as before"
+            )
         return Result(detail=f"node {node.name} is eligible again")
 
     def _wrong(self, context: RunContext) -> Sequence[str]:
-        # Once, since a person waits to hear that nobody is there.
+        # Without retries, since a person waits for the result.
         node_id = self._node_id(context, again=False)
         self._node(node_id, context)
         self._allocations(node_id, context)
         return ()
 
-    # What is done
+    # Changes
 
     def _deadline(self, context: RunContext) -> Micros:
-        """Return how long Nomad is to wait before it stops what still runs."""
+        """Return the deadline of the drain, after which Nomad stops the rest."""
         if not self._forces:
             return NEVER
         left = round(context.remaining() * SECOND) - self._force_before
@@ -177,7 +179,7 @@ class NomadWorker(Integration):
     def _drain(
         self, node_id: str, drain: Drain, context: RunContext, *, deadline: Micros
     ) -> None:
-        """Begin a drain, or change its deadline; raises HandlerError."""
+        """Start a drain, or change its deadline; raises HandlerError."""
         body = {
             "NodeID": node_id,
             "DrainSpec": {
@@ -194,7 +196,7 @@ class NomadWorker(Integration):
         self._answered(Ask(method="POST", path=path, json=body), context)
 
     def _end_drain(self, node: Node, context: RunContext) -> None:
-        """Have a node drain no more, and be eligible if it was; until that is so."""
+        """End a drain, restore the eligibility, and wait until both are visible."""
         restores = node.was == ELIGIBLE
         body = {"NodeID": node.node_id, "DrainSpec": None, "MarkEligible": restores}
         path = f"/v1/node/{node.node_id}/drain"
@@ -209,10 +211,10 @@ class NomadWorker(Integration):
     def _wait_until_empty(
         self, node_id: str, context: RunContext, *, mine: Drain | None = None
     ) -> tuple[str, ...]:
-        """Wait until a drain is done; return what was stopped by force.
+        """Wait until a drain is complete; return the allocations stopped by force.
 
-        Of a drain of ours Nomad knows the deadline. It is told again when that has
-        come, since it may have been away, or had its clock set.
+        Nomad knows the deadline of the handler's drain. When it has come, the handler
+        sends it again, since the server may have been down or its clock may be wrong.
         """
         stopped: tuple[str, ...] | None = None
         while True:
@@ -223,21 +225,23 @@ class NomadWorker(Integration):
                 self._drain(node_id, mine, context, deadline=AT_ONCE)
                 stopped = left
             if mine is not None and node.is_cancelled:
-                raise HandlerError(f"somebody has ended the drain of node {node.name}")
+                raise HandlerError(
+                    f"the drain of node {node.name} was cancelled by others"
+                )
             if not node.is_draining and not left:
                 if mine is not None and node.eligibility == ELIGIBLE:
                     raise HandlerError(
-                        f"node {node.name} is eligible: Nomad has not kept its drain, or "
-                        "somebody has made it eligible again"
+                        f"node {node.name} is eligible: Nomad has lost its drain, or "
+                        "others have made it eligible again"
                     )
                 return stopped or ()
-            waits_for = _shown(left) if left else "Nomad to call the drain done"
+            waits_for = _shown(left) if left else "Nomad to complete the drain"
             context.recheck(f"for {waits_for}", seconds=PAUSE_SECONDS)
 
-    # What Nomad is asked
+    # Requests to Nomad
 
     def _node_id(self, context: RunContext, *, again: bool = True) -> str:
-        """Return this node's id; raises HandlerError where it is no client node."""
+        """Return the ID of this node; raises HandlerError if it is not a client node."""
         ask = Ask(method="GET", path="/v1/agent/self", again=again)
         answer, found = self._answered(ask, context)
         if not isinstance(found.get("stats"), dict):
@@ -246,7 +250,7 @@ class NomadWorker(Integration):
         node_id = str(members(stats.get("client")).get("node_id", ""))
         if not node_id:
             raise HandlerError(
-                f"Nomad's agent at {self._api.base} is no client: it has no node"
+                f"Nomad's agent at {self._api.base} is not a client and has no node"
             )
         return percent_quoted(node_id)
 
@@ -258,8 +262,8 @@ class NomadWorker(Integration):
             raise ask.odd(answer, "no such node of Nomad")
         if "LastDrain" not in found:
             raise HandlerError(
-                "this Nomad keeps no metadata of drains, by which its own are known: "
-                "1.1 is the first that does"
+                "this version of Nomad does not store the metadata of drains, which the "
+                "handler needs: use Nomad 1.1 or newer"
             )
         return Node(
             node_id=node_id,
@@ -270,7 +274,7 @@ class NomadWorker(Integration):
         )
 
     def _allocations(self, node_id: str, context: RunContext) -> tuple[str, ...]:
-        """Return the names of the allocations that still run and are to end."""
+        """Return the names of the allocations that must still end."""
         path = f"/v1/node/{node_id}/allocations"
         ask = Ask(method="GET", path=path, shape=Shape.LIST)
         answer, found = self._answered(ask, context)
@@ -297,7 +301,7 @@ class NomadWorker(Integration):
 
 
 def _shown(left: Sequence[str]) -> str:
-    """Return allocations for a sentence: `2 allocations: web.web[0], db.db[1]`."""
+    """Return allocations for a message: `2 allocations: web.web[0], db.db[1]`."""
     count = f"{len(left)} allocations" if len(left) > 1 else "1 allocation"
     more = "" if len(left) <= NAMES_SHOWN else ", …"
     return f"{count}: {', '.join(left[:NAMES_SHOWN])}{more}"
@@ -316,21 +320,21 @@ KIND = HandlerKind(
         **connection_keys("Nomad", URL),
         "force": Option(
             form=Forms.SWITCH,
-            text="Whether Nomad stops what still runs shortly before the handler's "
-            "deadline, as `nomad node drain -deadline` does. `false`: it waits for "
-            "batch jobs to end, and fails if they do not. Default: `true`.",
+            text="Whether Nomad stops the remaining allocations shortly before the "
+            "handler's deadline, as `nomad node drain -deadline` does. `false`: the "
+            "handler waits for batch jobs, and fails if they do not end. Default: `true`.",
         ),
         "force_before": Option(
             form=Forms.DURATION,
             least=SECOND,
             most=HOUR,
-            text="How long before that deadline: longer than `kill_timeout` of any "
-            "task, and five seconds. Default: `20s`.",
+            text="How long before that deadline. Set it to at least the longest "
+            "`kill_timeout` of any task plus five seconds. Default: `20s`.",
         ),
         "system_jobs": Option(
             form=Forms.SWITCH,
-            text="Whether system jobs are stopped too, the last of all. Default: "
-            "`false`, they stay.",
+            text="Whether system jobs are stopped too, after all others. Default: "
+            "`false`.",
         ),
     },
 )

@@ -1,7 +1,7 @@
-"""The locks that limit how many VMs are approved at once: one module for each kind.
+"""The locks that limit how many VMs are approved at the same time, one module per kind.
 
-`port` is what a kind promises, `locker` asks it in a thread of its own, `making` finds it
-by its name. Three kinds keep a list of holders in a text that several agents share:
-`roster` is that text, `register` changes it. Nothing of this is imported where the
-settings have no lock.
+`port` defines the interface of a kind and creates it by its name. `locker` uses it in a
+thread. Three kinds store a list of holders in a text that all agents share: `roster` is
+the format of that text, and `register` changes it. If the settings have no lock, none of
+this is imported.
 """

@@ -1,7 +1,7 @@
-"""A lock in a key of Consul: its holders are the key's value.
+"""A lock in a key of Consul, whose value is the list of holders.
 
-The key is changed under its ModifyIndex. Consul's sessions are not used: a session ends
-with the agent of Consul on this VM, so the lock would be free while the VM reboots.
+Each write names the ModifyIndex of the key that was read. Consul's sessions are not used:
+a session ends with Consul's agent on this VM, so a reboot would release the lock.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from forewarn.clock import Clock
 from forewarn.instants import SECOND
 
 URL = "http://127.0.0.1:8500"
-"""Where Consul's agent listens unless somebody says otherwise."""
+"""Consul's default address of its local agent."""
 
 PREFIX = "forewarn/locks/"
-"""Of the keys."""
+"""The prefix of all keys."""
 
 
 class KeyRegister:
-    """A key as a text that several agents share."""
+    """A key of Consul as a text that several agents share."""
 
     def __init__(self, settings: LockSettings, *, clock: Clock) -> None:
-        """Ask nobody yet."""
+        """Send nothing yet."""
         self._key = f"{PREFIX}{settings.group}"
         self._path = f"/v1/kv/{PREFIX}{percent_quoted(settings.group)}"
         self._seconds = settings.timeout / SECOND
@@ -54,13 +54,13 @@ class KeyRegister:
         )
 
     def read(self, context: RunContext) -> Page:
-        """Return the key's value; raises HandlerError."""
+        """Return the value of the key; raises HandlerError."""
         now = self._clock.now()
         try:
             path = f"{self._path}?consistent"
             answer, found = self._asked("GET", path, context, shape=Shape.LIST)
         except ApiError as error:
-            # Of a key that is not there, Consul says nothing; a proxy says something.
+            # For a missing key, Consul sends an empty body; a proxy sends a text.
             if error.status != NOT_FOUND or error.answer.body.strip():
                 raise
             return Page(text="", version=0, now=server_time(error.answer, now))
@@ -68,12 +68,14 @@ class KeyRegister:
         return Page(text=text, version=version, now=server_time(answer, now))
 
     def write(self, text: str, page: Page, context: RunContext) -> bool:
-        """Write the key's value, if it is as it was read; raises HandlerError."""
+        """Write the value if it has not changed since it was read; raises HandlerError."""
         path = f"{self._path}?cas={page.version}"
         body = json.loads(text)
         _, said = self._asked("PUT", path, context, body, shape=Shape.JSON)
         if not isinstance(said, bool):
-            raise LockError(f"PUT {self._path} was answered neither true nor false")
+            raise LockError(
+                f"the answer to PUT {self._path} was neither true nor false"
+            )
         return said
 
     def _asked(
@@ -85,7 +87,7 @@ class KeyRegister:
         *,
         shape: Shape,
     ) -> tuple[Answer, Any]:
-        # Once: who wants the lock asks again by itself.
+        # Once: the main loop repeats its request.
         ask = Ask(
             method=method,
             path=path,
@@ -103,20 +105,20 @@ def _entry(entries: Sequence[Mapping[str, Any]], key: str) -> tuple[str, int]:
     entry: Mapping[str, Any] = entries[0] if len(entries) == 1 else {}
     version, value = entry.get("ModifyIndex"), entry.get("Value")
     is_whole = entry.get("Key") == key and "Value" in entry
-    # Of a key without a value, Consul says null.
+    # The value of an empty key is null.
     if is_whole and isinstance(version, int) and isinstance(value, (str, type(None))):
         try:
             data = base64.b64decode(value or "", validate=True)
             return data.decode("utf-8"), version
         except ValueError:
             pass
-    raise LockError("GET of the key was answered with no entry of Consul")
+    raise LockError("the answer to GET of the key is not an entry of Consul")
 
 
 def make(
     settings: LockSettings, environment: Mapping[str, str], clock: Clock
 ) -> RegisterLock:
-    """Return the lock that the settings want."""
+    """Create the lock."""
     del environment
     register = KeyRegister(settings, clock=clock)
     return RegisterLock(register, slots=settings.holders, ttl=settings.ttl, clock=clock)

@@ -1,10 +1,10 @@
-"""A lock in a directory that the VMs share, such as a mount of NFS.
+"""A lock in a directory that the VMs share, such as an NFS mount.
 
-Each state of the list of holders is a file of its own, `GROUP.000000000017`. The next
-state is written under another name and then linked to its own: `link` succeeds for one
-of those who try, on NFS too, and whoever reads a file reads all of it. So nothing is
-ever locked that could stay locked. Files of the past are removed later. A directory
-without `MARKER` is not the one that the VMs share.
+Each state of the list of holders is a separate file, `GROUP.000000000017`. An agent
+writes the next state under a temporary name and then links it to its final name. `link`
+succeeds for only one agent, even on NFS, and every reader sees a complete file. There
+are no lock files that a crash could leave behind. Old states are removed later. A
+directory without `MARKER` is not the shared one.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from forewarn.instants import MINUTE, Micros
 from forewarn.settings import files
 
 MARKER = "forewarn-locks"
-"""A file that whoever sets the directory up makes once. No agent ever makes it: where
-the share is not mounted, the empty directory below it must not be taken for the lock."""
+"""A file that the operator creates once in the shared directory. Agents never create it:
+if the share is not mounted, the empty mount point must not be used as the lock."""
 
 DIGITS = 12
-"""Of a state's number: names sort as numbers do."""
+"""Digits of a state's number, so that names sort like numbers."""
 
 KEPT_MIN = 8
-"""States that are kept, whatever their age."""
+"""Number of states that are kept at any age."""
 
 KEPT_FOR: Micros = 10 * MINUTE
-"""So long a state is kept: by then every machine sees the newer ones. What a machine
-remembers of a directory of NFS is a minute old at most."""
+"""How long a state is kept. By then every machine sees the newer ones: NFS caches a
+directory for at most a minute."""
 
 READS = 5
-"""Attempts to read the last state: others may remove it in the same moment."""
+"""Attempts to read the last state, since another agent can remove it meanwhile."""
 
 _MODE = 0o644
-"""Of a state: the agents of the VMs may be of several users."""
+"""The mode of a state: the agents of the VMs may run as different users."""
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-"""What file systems without hard links say."""
+"""Errors of file systems without hard links."""
 
 
 class DirectoryRegister:
@@ -63,34 +63,34 @@ class DirectoryRegister:
         """Return the last state; raises LockError."""
         del context
         self._find_marker()
-        # First, since a change of the directory makes a machine look at it again.
+        # First, since a change of the directory makes NFS read it again.
         now = self._now()
         for _ in range(READS):
             number = max(self._numbers(), default=0)
             text = self._text_of(number) if number else ""
             if text is not None:
                 return Page(text=text, version=number, now=now)
-        raise LockError(f"{self._path} changes faster than it can be read")
+        raise LockError(f"{self._path} changes faster than the agent can read it")
 
     def write(self, text: str, page: Page, context: RunContext) -> bool:
-        """Add the next state, if there is no newer one; raises LockError."""
+        """Add the next state if no newer one exists; raises LockError."""
         del context
         name = self._name_of(page.version + 1)
         with self._drafted(text) as draft:
             if not self._linked(draft, name):
                 return False
-        # The share may have gone since it was read.
+        # The share may have been unmounted since the read.
         self._find_marker()
         newest = max(self._numbers(), default=0)
         if newest > page.version + 1:
-            # What was read was older than all that are kept: this state is of the past.
+            # The state that was read was older than all that are kept, so this one is obsolete.
             return False
         self._clear(newest)
         return True
 
     def try_link(self) -> None:
-        """Write a file, give it another name, and remove both; raises LockError."""
-        # Not an empty one, for which a full disk has a place.
+        """Create a file and a link to it, and remove both; raises LockError."""
+        # Not an empty file, which fits on a full disk.
         with self._drafted(roster.text_of(())) as draft:
             other = draft.replace(".draft", ".link.draft")
             try:
@@ -101,7 +101,7 @@ class DirectoryRegister:
     # Files
 
     def _find_marker(self) -> None:
-        """Raise LockError where the directory is not that of the lock."""
+        """Raise LockError if the directory is not the shared one."""
         name = os.path.join(self._path, MARKER)
         try:
             os.stat(name)
@@ -109,8 +109,8 @@ class DirectoryRegister:
             if not os.path.isdir(self._path):
                 raise _told(error, self._path) from error
             raise LockError(
-                f"{self._path} has no file {MARKER}: is the share mounted? If it is, "
-                f"and nobody has made the file yet: touch {name}"
+                f"{self._path} has no file {MARKER}: is the share mounted? If it is "
+                f"mounted and new, create the file: touch {name}"
             ) from error
         except OSError as error:
             raise _told(error, name) from error
@@ -127,7 +127,7 @@ class DirectoryRegister:
         return os.path.join(self._path, f"{self._group}.{number:0{DIGITS}d}")
 
     def _text_of(self, number: int) -> str | None:
-        """Return a state; None: it was removed meanwhile."""
+        """Return a state; None: another agent has removed it."""
         name = self._name_of(number)
         try:
             data = files.begin_of(name, roster.TEXT_CHARACTERS_MAX + 1)
@@ -138,7 +138,7 @@ class DirectoryRegister:
         return data.decode("utf-8", "replace")
 
     def _now(self) -> Micros:
-        """Return what time it is for the machine that keeps the files."""
+        """Return the time of the file server."""
         with self._drafted("") as draft:
             return self._time_of(draft)
 
@@ -150,7 +150,7 @@ class DirectoryRegister:
 
     @contextlib.contextmanager
     def _drafted(self, text: str) -> Generator[str, None, None]:
-        """Yield the name of a new file with a text, and remove that name at the end."""
+        """Yield the name of a new file with a text, and remove it at the end."""
         unique = f"{os.getpid()}-{os.urandom(8).hex()}"
         name = os.path.join(self._path, f".{self._group}.{unique}.draft")
         try:
@@ -168,19 +168,19 @@ class DirectoryRegister:
             self._remove(name)
 
     def _linked(self, draft: str, name: str) -> bool:
-        """Give a draft its name; False: there is such a file. Raises LockError."""
+        """Link a draft to a name; False: the name exists. Raises LockError."""
         try:
             os.link(draft, name)
         except OSError as error:
             if self._has_two_names(draft):
-                # It was done, and the answer of the file server was lost.
+                # The link was created, and the answer of the file server was lost.
                 return True
             if isinstance(error, FileExistsError):
                 return False
             if error.errno in _NO_LINKS:
                 raise LockError(
-                    f"the file system of {self._path} has no hard links, and a lock "
-                    f"needs them: {error.strerror}"
+                    f"the file system of {self._path} has no hard links, which this "
+                    f"lock needs: {error.strerror}"
                 ) from error
             raise _told(error, name) from error
         return True
@@ -192,7 +192,7 @@ class DirectoryRegister:
             return False
 
     def _clear(self, newest: int) -> None:
-        """Remove states and drafts of the past, as far as that can be."""
+        """Remove old states and drafts as far as possible."""
         with contextlib.suppress(LockError, OSError):
             until = self._time_of(self._name_of(newest)) - KEPT_FOR
             for name in os.listdir(self._path):
@@ -225,7 +225,7 @@ class DirectoryLock(RegisterLock):
         )
 
     def look(self, context: RunContext) -> str:
-        """Return who holds it, where it could be taken; raises ForewarnError."""
+        """Check that a state could be written, and return the holders."""
         self._files.try_link()
         return super().look(context)
 
@@ -233,6 +233,6 @@ class DirectoryLock(RegisterLock):
 def make(
     settings: LockSettings, environment: Mapping[str, str], clock: Clock
 ) -> DirectoryLock:
-    """Return the lock that the settings want."""
+    """Create the lock."""
     del environment
     return DirectoryLock(settings, clock=clock)

@@ -1,8 +1,8 @@
-"""The FleetLock protocol, as Zincati speaks it to airlock and to other servers.
+"""A lock of a server with the FleetLock protocol, such as airlock.
 
-A POST for each request, with a body and a header that are written down in the protocol;
-the server counts the holders. 200 means done, everything else is a refusal or a failure
-with a kind and a sentence. The protocol has no expiry, and no way to ask who holds it.
+Each request is a POST with the header and the body that the protocol defines. The server
+counts the holders. Status 200 means success; any other response has a kind and a message.
+The protocol has no expiry and no request for the current holders.
 https://coreos.github.io/zincati/development/fleetlock/protocol/
 """
 
@@ -25,29 +25,29 @@ from forewarn.instants import SECOND, Micros
 TAKE, RELEASE = "/v1/pre-reboot", "/v1/steady-state"
 
 HEADER = ("fleet-lock-protocol", "true")
-"""It shows that the request was meant, and not redirected."""
+"""The required header, which shows that the request was not redirected."""
 
 ANSWER_BYTES_MAX = 64 * 1024
-"""Of an answer: a kind and a sentence."""
+"""Maximum length of a response, in bytes: it has a kind and a message."""
 
 REACH_TIMEOUT: Micros = 3 * SECOND
-"""To connect, while a person waits."""
+"""Timeout for the connection in a check, while a person waits."""
 
 _DONE = 200
 _REDIRECTS = range(300, 400)
 _HELD_STATUSES = frozenset({409, 423})
-"""With which some servers say that others hold the lock."""
+"""Statuses of some servers for a lock that others hold."""
 
 _HELD_KIND = "lock_held"
 _FULL_KINDS = "failed_lock"
-"""How the kinds begin with which the others say so."""
+"""The prefix of the kinds that the other servers use for it."""
 
 
 class FleetLock:
     """One group of a FleetLock server."""
 
     def __init__(self, settings: LockSettings, *, clock: Clock) -> None:
-        """Connect nowhere yet."""
+        """Send nothing yet."""
         self._settings = settings
         self._url = parse_url(settings.url)
         self._clock = clock
@@ -63,28 +63,28 @@ class FleetLock:
         raise _refused(TAKE, answer)
 
     def release(self, holder: str, context: RunContext) -> None:
-        """Give a slot back; raises ForewarnError."""
+        """Release a slot; raises ForewarnError."""
         answer = self._post(RELEASE, holder, context)
         if answer.status == _DONE:
             return
         kind, _ = _error_of(answer)
-        # Another holds it, so this one does not: there is nothing to give back.
+        # Others hold the lock, so this VM does not, and has nothing to release.
         if not _says_held(answer, kind):
             raise _refused(RELEASE, answer)
 
     def look(self, context: RunContext) -> str:
-        """Return that the server takes connections; raises ForewarnError."""
+        """Check that the server accepts connections; raises ForewarnError."""
         self._headers()
         timeout = min(REACH_TIMEOUT, round(context.remaining() * SECOND))
         self._client().reach(timeout=timeout)
         return (
-            f"{self._url.base} takes connections; who holds it, FleetLock tells nobody"
+            f"{self._url.base} accepts connections; FleetLock does not show the holders"
         )
 
     def _post(self, path: str, holder: str, context: RunContext) -> Answer:
         client = self._client()
         with context.on_stop(client.interrupt):
-            # It keeps no connection.
+            # It closes its connection.
             answer = client.send(
                 "POST",
                 f"{self._url.target.rstrip('/')}{path}",
@@ -115,14 +115,14 @@ class FleetLock:
 
 
 def body_of(holder: str, group: str) -> bytes:
-    """Return the body of a request, to the byte as Zincati writes it."""
-    # Its serializer indents by two spaces and leaves letters of all alphabets as they are.
+    """Return the body of a request, with exactly the bytes that Zincati sends."""
+    # Its serializer indents by two spaces and does not escape non-ASCII letters.
     plain = {"client_params": {"id": holder, "group": group}}
     return json.dumps(plain, indent=2, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _error_of(answer: Answer) -> tuple[str, str]:
-    """Return the kind and the sentence of a refusal; empty where it has none."""
+    """Return the kind and the message of an error response; empty if it has none."""
     found = members(_json(answer))
     kind, value = found.get("kind"), found.get("value")
     if not isinstance(kind, str) or not isinstance(value, str):
@@ -140,8 +140,8 @@ def _refused(path: str, answer: Answer) -> LockError:
     kind, value = _error_of(answer)
     said = ": ".join(filter(None, (kind, value)))
     if answer.status in _REDIRECTS:
-        said = f"a redirect to {last_line(answer.header('location') or 'nowhere')}"
-        said += ", which is not followed: write the server's own URL"
+        said = f"a redirect to {last_line(answer.header('location') or 'no location')}"
+        said += ", which is not followed: set the server's final URL"
     elif not said:
         said = last_line(answer.body[:4096].decode("utf-8", "replace"))
     message = f"POST {path} was answered {answer.status}"
@@ -149,9 +149,9 @@ def _refused(path: str, answer: Answer) -> LockError:
 
 
 def _oddity(answer: Answer) -> str:
-    """Return what a 200 has that no FleetLock server sends; empty: nothing.
+    """Return content of a 200 response that no FleetLock server sends; empty: none.
 
-    The protocol says nothing of its body, and servers write a word or nothing.
+    The protocol does not define the body of a success. Servers send one word or nothing.
     """
     kind, value = _error_of(answer)
     if kind or value:
@@ -159,7 +159,9 @@ def _oddity(answer: Answer) -> str:
     if error := members(_json(answer)).get("error"):
         return f"an error: {last_line(str(error))}"
     if _is_page(answer):
-        return "a web page: is that a proxy or a login, and no FleetLock server?"
+        return (
+            "a web page: is this a proxy or a login page instead of a FleetLock server?"
+        )
     return ""
 
 
@@ -178,6 +180,6 @@ def _json(answer: Answer) -> Any:
 def make(
     settings: LockSettings, environment: Mapping[str, str], clock: Clock
 ) -> FleetLock:
-    """Return the lock that the settings want."""
+    """Create the lock."""
     del environment
     return FleetLock(settings, clock=clock)

@@ -1,7 +1,7 @@
-"""A lock in a Lease of Kubernetes: its holders are in an annotation.
+"""A lock in a Lease of Kubernetes, with the holders in an annotation.
 
-One Lease for all slots, changed under its resourceVersion, so that no two agents count
-at the same time. The Lease's own fields say the same for `kubectl get lease`.
+One Lease has all slots. Each write names its resourceVersion, so two agents cannot count
+at the same time. The fields of the Lease show the same for `kubectl get lease`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from forewarn.instants import SECOND, Micros, format_instant
 from forewarn.settings import files
 
 ANNOTATION = "forewarn/holders"
-"""On the Lease: who holds the lock, as JSON."""
+"""The annotation of the Lease with the holders, as JSON."""
 
 NAMESPACE = "default"
-"""Of the Lease, outside of a pod."""
+"""The namespace of the Lease if the agent does not run in a pod."""
 
 NAMESPACE_BYTES_MAX = 253
-"""Of the file with the pod's namespace; a name has 63."""
+"""Maximum length of the file with the pod's namespace, in bytes; a name has 63."""
 
 
 class LeaseRegister:
@@ -51,7 +51,7 @@ class LeaseRegister:
         clock: Clock,
         folder: str = ACCOUNT_FOLDER,
     ) -> None:
-        """Ask nobody yet; `folder` has the service account of this pod."""
+        """Send nothing yet; `folder` has the service account of this pod."""
         self._settings = settings
         self._environment = environment
         self._clock = clock
@@ -60,7 +60,7 @@ class LeaseRegister:
         self._api: Api | None = None
 
     def read(self, context: RunContext) -> Page:
-        """Return the holders as the Lease has them; raises HandlerError."""
+        """Return the holders of the Lease; raises HandlerError."""
         now = self._clock.now()
         path = self._path(self._name)
         try:
@@ -71,12 +71,12 @@ class LeaseRegister:
             return Page(text="", version=None, now=server_time(error.answer, now))
         metadata = members(lease.get("metadata"))
         if not metadata.get("resourceVersion"):
-            raise LockError(f"GET {path} was answered, and with no Lease")
+            raise LockError(f"the answer to GET {path} is not a Lease")
         text = members(metadata.get("annotations")).get(ANNOTATION, "")
         return Page(text=str(text), version=lease, now=server_time(answer, now))
 
     def write(self, text: str, page: Page, context: RunContext) -> bool:
-        """Write the holders, if the Lease is as it was read; raises HandlerError."""
+        """Write the holders if the Lease has not changed since; raises HandlerError."""
         lease = self._changed(page, text)
         is_new = page.version is None
         try:
@@ -86,20 +86,20 @@ class LeaseRegister:
                 path = self._path(self._name)
                 _, kept = self._asked("PUT", path, context, lease)
         except ApiError as error:
-            # One that was deleted meanwhile is to be read again, too.
+            # A Lease that was deleted in the meantime must be read again, too.
             if error.status == CONFLICT or (is_not_found(error) and not is_new):
                 return False
             raise
         annotations = members(members(kept.get("metadata")).get("annotations"))
         if annotations.get(ANNOTATION) != text:
             raise LockError(
-                f"the API server took the Lease {self._name}, and left out the "
-                f"annotation {ANNOTATION}: does an admission webhook undo it?"
+                f"the API server accepted the Lease {self._name} without the "
+                f"annotation {ANNOTATION}: does an admission webhook remove it?"
             )
         return True
 
     def _changed(self, page: Page, text: str) -> dict[str, Any]:
-        """Return the Lease as it is to be, with all that others have put there."""
+        """Return the new Lease; members of other programs are kept."""
         lease = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -144,7 +144,7 @@ class LeaseRegister:
             )
             self._api = access.api(self._clock)
         seconds = self._settings.timeout / SECOND
-        # Once: who wants the lock asks again by itself.
+        # Once: the main loop repeats its request.
         ask = Ask(method=method, path=path, json=body, again=False, seconds=seconds)
         try:
             told = self._api.answered(ask, context)
@@ -159,7 +159,7 @@ class LeaseRegister:
 
 
 def _micro_time(instant: Micros) -> str:
-    """Return an instant as the API's MicroTime, which has six digits always."""
+    """Return an instant as a MicroTime of the API, which always has six digits."""
     seconds, micros = divmod(instant, SECOND)
     whole = format_instant(seconds * SECOND).rstrip("Z")
     return f"{whole}.{micros:06d}Z"
@@ -168,6 +168,6 @@ def _micro_time(instant: Micros) -> str:
 def make(
     settings: LockSettings, environment: Mapping[str, str], clock: Clock
 ) -> RegisterLock:
-    """Return the lock that the settings want."""
+    """Create the lock."""
     register = LeaseRegister(settings, environment, clock=clock)
     return RegisterLock(register, slots=settings.holders, ttl=settings.ttl, clock=clock)

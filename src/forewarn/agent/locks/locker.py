@@ -1,4 +1,4 @@
-"""Asks for the lock in a thread. It must not know why the lock is wanted."""
+"""Request the lock in a thread, without knowing its purpose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Asked = Union[TakeLock, ReleaseLock]
 
 
 class Locker(Asker[Lock, Asked, LockSaid]):
-    """Asks one lock, and tells what came of it."""
+    """Request one lock, and report the answers."""
 
     name = "lock"
 
@@ -28,7 +28,7 @@ class Locker(Asker[Lock, Asked, LockSaid]):
         timeout: Micros,
         clock: Clock,
     ) -> None:
-        """Ask nothing yet; `make` is called by the thread, `tell` by any thread."""
+        """Send nothing yet; the thread calls `make`, and any thread calls `tell`."""
         super().__init__(make, tell)
         self._timeout = timeout
         self._clock = clock

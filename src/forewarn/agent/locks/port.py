@@ -1,14 +1,14 @@
-"""The port of locks: what every kind of lock is to the agent.
+"""The lock port: the interface of every kind of lock.
 
-A kind promises:
+Each kind keeps this contract:
 
-* `take` by a holder that has the lock already succeeds, and confirms it. `release` by a
-  holder that does not have it succeeds, and takes it from nobody.
-* At most so many holders have it at once as the settings, or its server, say.
-* What cannot be understood is a LockError with a sentence, and never a lock that is had.
-* It ends when the run context ends. What was asked then may have been done.
+* `take` by a holder that already has the lock succeeds and confirms it. `release` by a
+  holder that does not have the lock succeeds, and no other holder loses it.
+* The number of holders never exceeds the limit of the settings or of the server.
+* A response that cannot be understood is a LockError, never a granted lock.
+* A call ends when its run context ends. The request may have taken effect then.
 
-A kind knows no event. It is used by one thread at a time.
+A kind does not know events. One thread at a time uses it.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ from forewarn.protocol.frozen import frozen_dataclass
 
 
 class LockError(ForewarnError):
-    """The lock's server gave no usable answer; the message says why."""
+    """The server of the lock gave no usable answer; the message says why."""
 
 
 @frozen_dataclass
 class Grant:
-    """What came of asking for the lock."""
+    """The result of a request for the lock."""
 
     is_held: bool
     until: Micros = 0
-    """When it expires, by this machine's clock; 0: never."""
+    """When the lock expires, by the clock of this machine; 0: never."""
     detail: str = ""
-    """Who holds it, where it was not had; for a person."""
+    """The holders, for people, if the lock was not granted."""
 
 
 class Lock(Protocol):
-    """One lock, ready to be asked for."""
+    """One lock."""
 
     def take(self, holder: str, context: RunContext) -> Grant:
-        """Take the lock for a holder, or confirm that it has it; raises ForewarnError."""
+        """Take the lock for a holder, or confirm it; raises ForewarnError."""
         ...
 
     def release(self, holder: str, context: RunContext) -> None:
-        """Give it back, if that holder has it; raises ForewarnError."""
+        """Release the lock if that holder has it; raises ForewarnError."""
         ...
 
     def look(self, context: RunContext) -> str:
-        """Return a sentence about who holds it, and change nothing; raises ForewarnError."""
+        """Return a sentence about the holders; changes nothing; raises ForewarnError."""
         ...
 
 
 def make_lock(
     settings: LockSettings, environment: Mapping[str, str], clock: Clock
 ) -> Lock:
-    """Return the lock that the settings want; raises ForewarnError.
+    """Create the lock of the settings; raises ForewarnError.
 
-    A kind is a module with a function `make`, loaded when it is first needed.
+    Each kind is a module with a function `make`. It is loaded when it is first used.
     """
     module = importlib.import_module(f"forewarn.agent.locks.{settings.kind}")
     return module.make(settings, environment, clock)

@@ -1,8 +1,8 @@
-"""A lock whose holders are a list in a text, which agents change one at a time.
+"""A lock whose holders are a list in a text that the agents change one at a time.
 
-Who writes says which version it has read; a write on an older version fails, whoever
-was faster. So there are never more holders than slots, and no agent needs another's
-clock: times are those of whoever keeps the text.
+Each write names the version that the agent has read, and fails if the text has changed
+since. So the list never has more holders than slots. All times are those of the server
+that stores the text, so the agents' clocks do not matter.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from forewarn.instants import Micros, parse_http_date
 from forewarn.protocol.frozen import frozen_dataclass
 
 TRIES = 8
-"""Writes that others may be faster with, one after the other, before it gives up."""
+"""Maximum number of write conflicts in a row before the request fails."""
 
 PAUSE_SECONDS = 0.05
-"""Before it reads again after somebody was faster, at least; at most five times that."""
+"""Minimum pause after a write conflict, in seconds; the maximum is five times that."""
 
 
 @frozen_dataclass
 class Page:
-    """A text as it was read."""
+    """A text that was read, with its version."""
 
     text: str
-    """Empty: there is none yet."""
+    """Empty: the text does not exist yet."""
     version: Any
-    """What names this state of it; only the register knows what it is."""
+    """The version of the text, in a form that only the register understands."""
     now: Micros
-    """What time it was for whoever keeps the text."""
+    """The time of the server when it was read."""
 
 
 def server_time(answer: Answer, otherwise: Micros) -> Micros:
-    """Return what the `Date` of an answer says; `otherwise`: that cannot be read."""
+    """Return the time of a response's `Date` header; `otherwise` if it is not valid."""
     try:
         return parse_http_date(answer.header("date") or "")
     except ValueError:
@@ -49,13 +49,13 @@ class Register(Protocol):
     """A text that several agents share."""
 
     def read(self, context: RunContext) -> Page:
-        """Return the text as it is; raises ForewarnError."""
+        """Return the current text; raises ForewarnError."""
         ...
 
     def write(self, text: str, page: Page, context: RunContext) -> bool:
-        """Write a text in the place of the one that was read; raises ForewarnError.
+        """Replace the text that was read; raises ForewarnError.
 
-        False: it is another one by now, and was left as it is.
+        Returns False, and changes nothing, if the text has changed since.
         """
         ...
 
@@ -66,7 +66,7 @@ class RegisterLock:
     def __init__(
         self, register: Register, *, slots: int, ttl: Micros, clock: Clock
     ) -> None:
-        """Ask nothing yet."""
+        """Send nothing yet."""
         self._register = register
         self._slots = slots
         self._ttl = ttl
@@ -85,13 +85,13 @@ class RegisterLock:
                 slots = f"all {self._slots} slots are " if self._slots > 1 else ""
                 return Grant(is_held=False, detail=f"{slots}held by {who}")
             if self._register.write(roster.text_of(fresh), page, context):
-                # From before it was read, so that nobody counts on it for too long.
+                # Counted from before the read, so that the agent does not rely on it too long.
                 return Grant(is_held=True, until=began + self._ttl)
             self._wait(context)
-        return Grant(is_held=False, detail="others asked for it at the same time")
+        return Grant(is_held=False, detail="other agents requested it at the same time")
 
     def release(self, holder: str, context: RunContext) -> None:
-        """Give a slot back; raises ForewarnError."""
+        """Release a slot; raises ForewarnError."""
         for _ in range(TRIES):
             page, found = self._read(context)
             fresh = roster.without(found, holder)
@@ -100,13 +100,15 @@ class RegisterLock:
             if self._register.write(roster.text_of(fresh), page, context):
                 return
             self._wait(context)
-        raise LockError(f"others changed the list of holders {TRIES} times meanwhile")
+        raise LockError(
+            f"other agents changed the list of holders {TRIES} times in the meantime"
+        )
 
     def look(self, context: RunContext) -> str:
-        """Return who holds it; raises ForewarnError."""
+        """Return who holds the lock; raises ForewarnError."""
         page, found = self._read(context)
         who = roster.described(found, now=page.now)
-        return f"held by {who}" if who else "nobody holds it"
+        return f"held by {who}" if who else "the lock is free"
 
     def _read(self, context: RunContext) -> tuple[Page, roster.Roster]:
         page = self._register.read(context)
@@ -114,11 +116,11 @@ class RegisterLock:
             return page, roster.parse(page.text)
         except ValueError as error:
             raise LockError(
-                f"the list of holders cannot be read: {error}",
-                hint="Remove it when no VM holds the lock.",
+                f"cannot read the list of holders: {error}",
+                hint="Remove the list when no VM holds the lock.",
             ) from error
 
     def _wait(self, context: RunContext) -> None:
-        # Those that meet once must not meet again.
+        # Agents that collide once should not collide again.
         if not context.sleep(PAUSE_SECONDS * (1 + os.urandom(1)[0] / 64)):
-            raise context.ended(" while others changed the list of holders")
+            raise context.ended(" while other agents changed the list of holders")

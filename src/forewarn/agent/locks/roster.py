@@ -1,7 +1,7 @@
-"""Who holds a lock that keeps a list, as a text that several agents share. Pure.
+"""The list of a lock's holders, as a text that several agents share. Pure.
 
-The text is JSON: `{"holders": {"web_1": {"since": "…Z", "until": "…Z"}}}`. All times in
-it are of the clock of whoever keeps the text, never of an agent's own.
+The text is JSON: `{"holders": {"web_1": {"since": "…Z", "until": "…Z"}}}`. All its times
+are from the clock of the server that stores it, never from an agent's clock.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from forewarn.instants import Micros, format_instant, parse_instant
 from forewarn.protocol.frozen import frozen_dataclass
 
 TEXT_CHARACTERS_MAX = 256 * 1024
-"""Of a roster: a thousand holders have 90,000."""
+"""Maximum length of the text, in characters: a thousand holders need 90,000."""
 
 SHOWN_MAX = 5
-"""Holders that a sentence names."""
+"""Maximum number of holders that a message names."""
 
 NAME_CHARACTERS = 100
-"""Of a holder's name, in a sentence."""
+"""Maximum length of a holder's name in a message, in characters."""
 
 
 @frozen_dataclass
 class Holder:
-    """One that holds the lock."""
+    """A VM that holds the lock."""
 
     name: str
     since: Micros
     until: Micros
-    """When it expires, unless it is confirmed before."""
+    """When its slot expires, unless it is confirmed before."""
 
 
 Roster = tuple[Holder, ...]
 
 
 def parse(text: str) -> Roster:
-    """Return who is in a roster; an empty text has nobody.
+    """Return the holders of a text; an empty text has none.
 
-    Raises ValueError with a sentence: nothing is guessed of one that cannot be read.
+    Raises ValueError with a sentence if the text is not valid.
     """
     if not text.strip():
         return ()
@@ -67,9 +67,7 @@ def _holder(name: str, value: object) -> Holder:
         )
     except (KeyError, ValueError):
         shown = told(name, NAME_CHARACTERS)
-        raise ValueError(
-            f"the holder {shown!r} has no times that can be read"
-        ) from None
+        raise ValueError(f"the times of the holder {shown!r} are not valid") from None
 
 
 def text_of(roster: Roster) -> str:
@@ -87,10 +85,10 @@ def text_of(roster: Roster) -> str:
 def taken(
     roster: Roster, name: str, *, slots: int, ttl: Micros, now: Micros
 ) -> Roster | None:
-    """Return the roster in which `name` holds the lock; None: others have all slots.
+    """Return the roster in which `name` holds the lock; None: all slots are taken.
 
-    Who holds it keeps its slot, also where there are fewer of them now. Those that have
-    expired are left out.
+    A holder keeps its slot even if the number of slots was reduced. Expired holders are
+    removed.
     """
     others = [each for each in roster if each.name != name and now < each.until]
     mine = [each for each in roster if each.name == name and now < each.until]
@@ -101,12 +99,12 @@ def taken(
 
 
 def without(roster: Roster, name: str) -> Roster:
-    """Return the roster in which `name` does not hold the lock."""
+    """Return the roster without `name`."""
     return tuple(each for each in roster if each.name != name)
 
 
 def described(roster: Sequence[Holder], *, now: Micros) -> str:
-    """Return who holds the lock, for a sentence; empty: nobody does."""
+    """Return the holders of the lock for a message; empty: it is free."""
     valid = [each for each in roster if now < each.until]
     shown = ", ".join(
         f"{told(each.name, NAME_CHARACTERS)} since {format_instant(each.since // 1_000_000 * 1_000_000)}"

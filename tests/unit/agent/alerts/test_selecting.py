@@ -45,8 +45,8 @@ def test_selector_matches(text: str, is_one: bool) -> None:
         ('severity="page"', "without braces and quotes"),
         ("severity!=page", "goes to the other list"),
         ("severity=~page|ticket", "goes to the other list"),
-        ("a-b=c", '"a-b" is no name of a label'),
-        ("=c", '"" is no name of a label'),
+        ("a-b=c", '"a-b" is not a valid label name'),
+        ("=c", '"" is not a valid label name'),
     ],
 )
 def test_what_is_no_selector_has_a_sentence(text: str, why: str) -> None:

@@ -53,9 +53,9 @@ def test_a_failure_is_an_error_where_it_must_not_be() -> None:
 
 
 def test_one_that_hangs_is_killed_with_its_children() -> None:
-    with pytest.raises(HandlerError, match=r"no answer within 0 s$"):
+    with pytest.raises(HandlerError, match=r"no result within 0 s$"):
         COMMANDS.run(HANGS, context(), seconds=0.2)
-    with pytest.raises(TimeUpError, match="its time was up while it was running sh"):
+    with pytest.raises(TimeUpError, match="timed out while running sh"):
         COMMANDS.run(HANGS, context(0.2))
     with pytest.raises(TimeUpError):
         COMMANDS.run(("true",), context(0.0))
@@ -65,7 +65,7 @@ def test_one_that_hangs_ends_with_its_event() -> None:
     held = context()
     timer = threading.Timer(0.2, lambda: held.stop(SystemClock().now()))
     timer.start()
-    with pytest.raises(StoppedError, match="gone while it was running sh"):
+    with pytest.raises(StoppedError, match="removed while running sh"):
         COMMANDS.run(HANGS, held)
     timer.join()
 
@@ -85,15 +85,15 @@ def test_a_refusal_is_not_asked_again() -> None:
 
 def test_who_stays_away_is_told_of_at_the_deadline() -> None:
     words = ("sh", "-c", "echo nobody is here >&2; exit 1")
-    said = r"up while it was asking it: nobody is here$"
+    said = r"timed out while asking it: nobody is here$"
     with pytest.raises(TimeUpError, match=said):
         COMMANDS.patiently(words, context(2), doing="asking it", may_pass=always)
-    said = r"up while it was asking it: sh .* no answer within 0 s$"
+    said = r"timed out while asking it: sh .* no result within 0 s$"
     with pytest.raises(TimeUpError, match=said):
         COMMANDS.patiently(
             HANGS, context(2), doing="asking it", may_pass=always, seconds=0.3
         )
-    with pytest.raises(TimeUpError, match=r"up while it was asking it$"):
+    with pytest.raises(TimeUpError, match=r"timed out while asking it$"):
         COMMANDS.patiently(HANGS, context(0.3), doing="asking it", may_pass=always)
     with pytest.raises(HandlerError, match=r"^there is no program nowhere$"):
         COMMANDS.patiently(("nowhere",), context(), doing="asking", may_pass=always)
@@ -102,7 +102,7 @@ def test_who_stays_away_is_told_of_at_the_deadline() -> None:
 def test_the_end_of_the_run_tells_what_all_of_it_was_for() -> None:
     words = ("sh", "-c", "echo nobody is here >&2; exit 1")
     held = context(2)
-    said = r"up while it was stopping web: nobody is here$"
+    said = r"timed out while stopping web: nobody is here$"
     with pytest.raises(TimeUpError, match=said), held.doing("stopping web"):
         COMMANDS.patiently(words, held, doing="asking it", may_pass=always)
     with pytest.raises(HandlerError, match=r"^refused$"), held.doing("stopping web"):

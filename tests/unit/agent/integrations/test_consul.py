@@ -82,19 +82,19 @@ def test_what_an_operator_has_done_stays(story: Story) -> None:
     story.consul.maintain(WEB, "a new disk")
     handler = story.handler('services = ["web", "api/v2"]')
     assert handler.prepare() == (
-        "service web is in maintenance by somebody else: a new disk; "
+        "service web is in maintenance set by others: a new disk; "
         "service api/v2 is in maintenance"
     )
     assert handler.recover() == (
         "service api/v2 is back; "
-        "service web was put into maintenance by somebody else and stays"
+        "service web stays in maintenance, which this handler did not set"
     )
     assert story.consul.maintained() == {WEB: "a new disk"}
 
 
 def test_what_another_handler_has_done_stays(story: Story) -> None:
     story.consul.maintain(NODE_CHECK, "forewarn it2: Reboot since yesterday")
-    assert "by somebody else" in story.handler().prepare()
+    assert "set by others" in story.handler().prepare()
     assert "stays" in story.handler().recover()
 
 
@@ -116,11 +116,11 @@ def test_a_service_that_went_meanwhile_needs_nothing(story: Story) -> None:
 
 def test_a_service_that_is_not_there_fails_it(story: Story) -> None:
     handler = story.handler('services = ["web", "wep"]')
-    assert handler.fails("prepare") == "Consul has no service wep here"
+    assert handler.fails("prepare") == "Consul's agent has no service wep"
     assert list(story.consul.maintained()) == [WEB]
     assert handler.recover() == "service web is back"
     (told,) = handler.check()
-    assert told.endswith("has no service wep, or its token may not read it")
+    assert told.endswith("has no service wep, or the token cannot read it")
 
 
 def test_clients_are_given_time_to_forget(story: Story) -> None:
@@ -199,7 +199,7 @@ def test_an_agent_that_is_away_is_waited_for(story: Story) -> None:
     assert handler.prepare() == "the node is in maintenance"
     story.consul.end()
     told = handler.fails("recover", 0.4)
-    assert told.startswith("its time was up while it was asking again")
+    assert told.startswith("timed out while retrying")
     assert "nobody listens there" in told
     assert "nobody listens there" in handler.check()[0]
     story.consul.begin()
@@ -225,9 +225,7 @@ def test_what_is_no_list_of_checks_undoes_nothing(story: Story, said: object) ->
     handler = story.handler()
     handler.prepare()
     story.consul.refusals = [Answered(said)]
-    assert "GET /v1/agent/checks was answered 200, and that is no" in handler.fails(
-        "recover"
-    )
+    assert "GET /v1/agent/checks was answered 200 with no" in handler.fails("recover")
     assert handler.recover() == "the node is back"
 
 
@@ -235,7 +233,7 @@ def test_a_page_is_shown_in_a_bounded_sentence(story: Story) -> None:
     page = f"<html>\n\x1b[31m{'x' * 500}</html>"
     story.consul.refusals = [Answered(text=page)]
     assert story.handler().fails("prepare") == (
-        "GET /v1/agent/checks was answered 200, and that is no JSON object: "
+        "GET /v1/agent/checks was answered 200 with no JSON object: "
         f"text/plain; charset=utf-8, <html> [31m{'x' * 68}…"
     )
     story.consul.refusals = [Answered(text=" \n")]

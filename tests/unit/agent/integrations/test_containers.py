@@ -97,7 +97,7 @@ def test_twice_does_no_harm(story: Story) -> None:
     handler = story.handler('containers = "web"')
     assert handler.prepare() == "stopped web"
     handler.again()
-    assert handler.prepare() == "nothing of it ran"
+    assert handler.prepare() == "none of the containers was running"
     assert handler.recover() == "started web"
     handler.again()
     assert handler.recover() == "nothing had to be undone"
@@ -191,7 +191,10 @@ def test_those_with_all_of_the_labels(story: Story) -> None:
     handler = story.handler('labels = ["tier=web", "stage=prod"]')
     assert handler.prepare() == "stopped web"
     assert handler.recover() == "started web"
-    assert story.handler('labels = "nobody"').prepare() == "nothing of it ran"
+    assert (
+        story.handler('labels = "nobody"').prepare()
+        == "none of the containers was running"
+    )
 
 
 def test_who_crashes_again_and_again_is_stopped_too(on_docker: Story) -> None:
@@ -237,9 +240,7 @@ def test_who_was_killed_is_told_of(story: Story) -> None:
 def test_a_stop_that_hangs_ends_with_the_run(story: Story) -> None:
     story.engine.run("web", takes=HANGS)
     handler = story.handler('containers = "web"')
-    assert handler.fails("prepare", FEW_CALLS) == (
-        "its time was up while it was stopping web"
-    )
+    assert handler.fails("prepare", FEW_CALLS) == ("timed out while stopping web")
 
 
 def test_who_is_on_its_way_is_waited_for(story: Story) -> None:
@@ -248,7 +249,7 @@ def test_who_is_on_its_way_is_waited_for(story: Story) -> None:
     assert handler.prepare() == "stopped web"
     story.engine.change("web", status="running", lingers=99)
     assert handler.fails("prepare", FEW_CALLS + 2) == (
-        "its time was up while it was waiting for web (stopping) to stop"
+        "timed out while waiting for web (stopping) to stop"
     )
 
 
@@ -260,13 +261,13 @@ def test_a_container_of_rm_is_gone_and_told_of(story: Story) -> None:
     handler = story.handler('containers = "job"')
     assert handler.check() == [
         (
-            "job was started with --rm: once it is stopped it is gone, and nobody starts "
-            "it again"
+            "job was started with --rm: the engine removes it when it stops, and "
+            "the handler cannot start it again"
         )
     ]
-    assert handler.prepare() == "stopped job, which is gone (--rm)"
+    assert handler.prepare() == "stopped job, which is removed now (--rm)"
     # The next event finds nothing to stop, which is no mistake in the settings.
-    assert handler.prepare() == "nothing of it ran"
+    assert handler.prepare() == "none of the containers was running"
     assert handler.recover() == "nothing had to be undone"
     assert handler.fails("prepare") == "there is no container job"
 
@@ -277,7 +278,7 @@ def test_who_was_removed_meanwhile_is_told_of_once(story: Story) -> None:
     handler = story.handler('containers = [["web", "db"]]')
     handler.prepare()
     story.engine.remove("web")
-    said = "web was removed meanwhile and is not started"
+    said = "web was removed in the meantime and cannot be started"
     assert handler.fails("recover") == said
     assert story.engine.status("db") == "running"
     assert handler.recover() == "nothing had to be undone"
@@ -301,10 +302,10 @@ def test_a_name_that_comes_back_is_stopped_again(story: Story) -> None:
 def test_a_name_that_comes_back_for_ever_is_a_failure(story: Story) -> None:
     story.engine.run("web", respawns=9, Labels={"PODMAN_SYSTEMD_UNIT": "web.service"})
     handler = story.handler("all = true")
-    by = "a unit of systemd, which would start it again: stop that"
+    by = "a systemd unit, which would restart it: stop the unit"
     assert handler.check() == [f"web belongs to {by}"]
     assert handler.fails("prepare") == (
-        f"web was started again after it was stopped, by {by}"
+        f"web was restarted after it was stopped, by {by}"
     )
 
 
@@ -314,7 +315,7 @@ def test_who_does_not_come_up_is_tried_again(story: Story) -> None:
     handler = story.handler('containers = ["db", "web"]')
     handler.prepare()
     assert handler.fails("recover") == (
-        "web was started and has ended again with exit status 3"
+        "web was started and ended again with exit status 3"
     )
     assert story.engine.status("db") == "running"
     story.engine.change("web", refuse="driver failed")
@@ -337,8 +338,8 @@ def test_a_pause_is_undone(story: Story) -> None:
         'containers = [["web", "frozen", "idle"]]\naction = "pause"'
     )
     assert handler.prepare() == "paused web"
-    assert handler.prepare() == "nothing of it ran"
-    assert handler.recover() == "thawed web"
+    assert handler.prepare() == "none of the containers was running"
+    assert handler.recover() == "unpaused web"
     assert story.engine.status("frozen") == "paused"
     assert story.engine.orders() == ["pause web", "unpause web"]
 
@@ -361,7 +362,7 @@ def test_a_pause_that_is_refused_is_told(on_docker: Story) -> None:
     on_docker.engine.change("web", status="paused")
     assert "cgroup freezer" in handler.fails("recover")
     on_docker.engine.change("web", refuse="")
-    assert handler.recover() == "thawed web"
+    assert handler.recover() == "unpaused web"
 
 
 # The engine
@@ -374,7 +375,7 @@ def test_an_engine_that_is_away_is_asked_again(on_docker: Story) -> None:
     assert handler.prepare() == "stopped web"
     on_docker.engine.away(1_000, DOCKER_IS_AWAY)
     said = handler.fails("recover", FEW_CALLS)
-    assert said == (f"its time was up while it was asking docker: {DOCKER_IS_AWAY}")
+    assert said == (f"timed out while asking docker: {DOCKER_IS_AWAY}")
 
 
 def test_who_may_not_use_the_engine_is_told_at_once(on_docker: Story) -> None:
@@ -387,7 +388,7 @@ def test_who_may_not_use_the_engine_is_told_at_once(on_docker: Story) -> None:
     )
     (said,) = handler.check()
     assert said.startswith("docker ps: permission denied while trying")
-    assert said.endswith("(the agent runs as root, or its user may use the engine)")
+    assert said.endswith("(run the agent as root, or let its user access the engine)")
     assert handler.fails("prepare") == said
 
 
@@ -426,12 +427,18 @@ def test_another_program_is_used_if_it_is_named(on_docker: Story) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("", "it names no containers: write containers, labels or all"),
-        ("all = false", "it names no containers"),
-        ('containers = "a"\nall = true', "is one choice too many: containers is there"),
-        ('containers = "a"\nkeep = "b"', "leave them out of containers"),
-        ('all = true\naction = "pause"\ngrace = "1s"', "what is paused does not stop"),
-        ('containers = "-a"', "is no name of a container"),
+        ("", "it selects no containers: set containers, labels or all"),
+        ("all = false", "it selects no containers"),
+        ('containers = "a"\nall = true', "cannot be combined with containers"),
+        (
+            'containers = "a"\nkeep = "b"',
+            "cannot be combined with containers: use labels or all",
+        ),
+        (
+            'all = true\naction = "pause"\ngrace = "1s"',
+            'cannot be combined with action = "pause"',
+        ),
+        ('containers = "-a"', "is not a valid container name"),
         ('all = true\naction = "kill"', "must be one of stop, pause"),
     ],
 )

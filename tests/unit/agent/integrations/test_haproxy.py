@@ -67,7 +67,7 @@ def test_it_drains_waits_for_sessions_and_makes_ready(
     assert admins(proxy) == DRAINED
     assert recover(made) == "app/web_1 ready, api/web_1 ready"
     assert admins(proxy) == READY
-    assert recover(made) == "it had drained nothing"
+    assert recover(made) == "this handler drained nothing"
 
 
 def test_two_events_overlap(proxy: FakeHaproxy, tmp_path: Path) -> None:
@@ -86,7 +86,8 @@ def test_what_was_out_before_stays_out(
     proxy.servers["api/web_1"].admin = flag
     made = worker(proxy, tmp_path)
     assert (
-        prepare(made) == "app/web_1 drained; api/web_1 was out before; 0 sessions left"
+        prepare(made)
+        == "app/web_1 drained; api/web_1 was already out of rotation; 0 sessions left"
     )
     assert recover(made) == "app/web_1 ready"
     assert admins(proxy) == {**READY, "api/web_1": flag}
@@ -107,7 +108,10 @@ def test_sessions_of_servers_that_were_out_are_waited_for_too(
         proxy.servers[label].admin = 0x01
         proxy.servers[label].sessions = [1, 1, 0]
     made = worker(proxy, tmp_path)
-    assert prepare(made) == "app/web_1, api/web_1 were out before; 0 sessions left"
+    assert (
+        prepare(made)
+        == "app/web_1, api/web_1 were already out of rotation; 0 sessions left"
+    )
     assert proxy.orders() == []
 
 
@@ -118,7 +122,7 @@ def test_maintenance_that_somebody_has_ordered_since_is_left(
     prepare(made)
     proxy.servers["app/web_1"].admin = 0x01
     assert recover(made) == (
-        "app/web_1 left in maintenance, where somebody has put it, api/web_1 ready"
+        "app/web_1 left in maintenance, which this handler did not set, api/web_1 ready"
     )
     assert admins(proxy) == {**READY, "app/web_1": 0x01}
 
@@ -234,8 +238,7 @@ def test_after_a_reload_there_is_nothing_to_undo(
     proxy.reload(**{"app/web_1": Server(op=0)})
     ordered = len(proxy.orders())
     assert recover(made) == (
-        "app/web_1 ready, and still down by its health check, "
-        "api/web_1 is not there any more"
+        "app/web_1 ready, but its health check still fails, api/web_1 no longer exists"
     )
     assert len(proxy.orders()) == ordered
 
@@ -292,7 +295,7 @@ def test_this_computer_has_a_name_too(proxy: FakeHaproxy, tmp_path: Path) -> Non
 
 
 def test_a_vm_without_a_name_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
-    with pytest.raises(HandlerError, match="this VM's name is not known"):
+    with pytest.raises(HandlerError, match="the name of this VM is unknown"):
         prepare(worker(proxy, tmp_path), vm="")
     prepare(worker(proxy, tmp_path, servers=("app/web_1",)), vm="")
 
@@ -353,7 +356,7 @@ def test_an_event_that_goes_ends_it(proxy: FakeHaproxy, tmp_path: Path) -> None:
     held = context()
     proxy.servers["app/web_1"].sessions = [1]
     proxy.answers = [*untouched(12), lambda: held.stop(CLOCK.now())]
-    with pytest.raises(StoppedError, match="its event has gone"):
+    with pytest.raises(StoppedError, match="the event was removed"):
         worker(proxy, tmp_path).prepare(job_of(), held)
     proxy.answers = []
     held = context()
@@ -386,10 +389,10 @@ def test_a_check_finds_nothing_and_changes_nothing(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda proxy: setattr(proxy, "level", "operator"), "has the level operator"),
+        (lambda proxy: setattr(proxy, "level", "operator"), "access level is operator"),
         (lambda proxy: proxy.servers.clear(), "there is no server app/web_1"),
         (lambda proxy: proxy.servers.pop("api/web_1"), "there is no server api/web_1"),
-        (lambda proxy: setattr(proxy, "answers", ["?"]), "no whole answer"),
+        (lambda proxy: setattr(proxy, "answers", ["?"]), "proc is incomplete"),
     ],
 )
 def test_a_check_says_what_would_fail(
@@ -404,7 +407,7 @@ def test_a_check_says_what_would_fail(
 
 
 def test_a_check_of_a_vm_without_a_name(proxy: FakeHaproxy, tmp_path: Path) -> None:
-    told = "this VM's name is not known, and `servers` has {vm} in it"
+    told = "the name of this VM is unknown, and `servers` contains {vm}"
     assert worker(proxy, tmp_path).check("") == [told]
     assert worker(proxy, tmp_path, servers=("app/web_1",)).check("") == []
 
@@ -428,9 +431,9 @@ def test_a_run_that_the_agent_did_not_survive_is_lost(
         ('socket = "/s"', "handler.servers: is missing"),
         ('socket = "s"\nservers = "app/web"', "neither a path such as"),
         ('socket = []\nservers = "app/web"', "must not be empty"),
-        ('socket = "/s"\nservers = "web"', "'web' is no BACKEND/SERVER"),
-        ('socket = "/s"\nservers = "app/a; quit"', "is no BACKEND/SERVER"),
-        ('socket = "/s"\nservers = "app/{name}"', "{name} is nothing that is known"),
+        ('socket = "/s"\nservers = "web"', "'web' must have the form BACKEND/SERVER"),
+        ('socket = "/s"\nservers = "app/a; quit"', "must have the form BACKEND/SERVER"),
+        ('socket = "/s"\nservers = "app/{name}"', "unknown placeholder {name}"),
         ('socket = "/s"\nservers = "a/b"\nsessions_left = "keep"', "must be one of"),
     ],
 )
@@ -452,10 +455,14 @@ def test_a_memo_that_is_broken_is_told(proxy: FakeHaproxy, tmp_path: Path) -> No
         proxy.place: {"app/web_1": "drain", "api/web_1": "drain"}
     }
     memo.write_text("{")
-    with pytest.raises(HandlerError, match=r"undo it by hand .* and remove that file"):
+    with pytest.raises(
+        HandlerError, match=r"by hand if necessary, and remove the file"
+    ):
         recover(made)
     memo.write_text("[]")
-    with pytest.raises(HandlerError, match=r"cannot be read from .* \(it is no object"):
+    with pytest.raises(
+        HandlerError, match=r"cannot read the memo .* \(it is not a JSON object"
+    ):
         prepare(made)
     memo.unlink()
     memo.mkdir()
@@ -480,8 +487,8 @@ def test_a_server_without_sessions_to_see_is_not_drained(
     with pytest.raises(HandlerError) as raised:
         prepare(made)
     assert raised.value.message == (
-        f"{proxy.place}: app/web_1 is in show servers state and not in show stat: nobody "
-        "knows how many sessions it has"
+        f"{proxy.place}: app/web_1 is in `show servers state` but not in "
+        "`show stat`, so the number of its sessions is unknown"
     )
     # Those of others are no matter of ours, and to put it back needs no count.
     assert prepare(worker(proxy, tmp_path, servers=("api/web_1",)))

@@ -44,8 +44,8 @@ def admins(proxy: FakeHaproxy) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("", "the answer was cut off"),
-        (f"1\n# {'be_id be_name srv_id'}\n3 app 1", "the answer was cut off"),
+        ("", "the response is incomplete"),
+        (f"1\n# {'be_id be_name srv_id'}\n3 app 1", "the response is incomplete"),
         ("hang", "no answer within 0 s"),
     ],
 )
@@ -71,7 +71,7 @@ def test_what_is_no_haproxy_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
     with pytest.raises(HandlerError, match="show stat -1 4 -1: Go away"):
         prepare(worker(proxy, tmp_path))
     proxy.answers = ["-ERR unknown command\n"] * 1000
-    with pytest.raises(TimeUpError, match="no whole answer to show proc"):
+    with pytest.raises(TimeUpError, match="the response to show proc is incomplete"):
         prepare(worker(proxy, tmp_path), looks=3)
 
 
@@ -79,7 +79,7 @@ def test_an_answer_without_end_is_cut(
     proxy: FakeHaproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(haproxy_runtime, "ANSWER_BYTES_MAX", 100)
-    with pytest.raises(HandlerError, match="the answer has no end"):
+    with pytest.raises(HandlerError, match="the response is longer than"):
         prepare(worker(proxy, tmp_path))
 
 
@@ -113,8 +113,8 @@ def test_a_master_is_asked_for_its_workers(proxy: FakeHaproxy, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("master", "advice"),
     [
-        ("unix@/run/m.sock;ipv4@127.0.0.1:9", "name the master's socket, /run/m.sock"),
-        ("", "start HAProxy with `-S PATH`, and name that socket"),
+        ("unix@/run/m.sock;ipv4@127.0.0.1:9", "use the master's socket, /run/m.sock"),
+        ("", "start HAProxy with `-S PATH`, and use that socket"),
     ],
 )
 def test_check_advises_against_a_workers_own_socket(
@@ -125,12 +125,12 @@ def test_check_advises_against_a_workers_own_socket(
     proxy.environment = {"HAPROXY_MWORKER": "1", "HAPROXY_MASTER_CLI": master}
     missing, told = made.check()
     assert missing == "there is no server app/web_9"
-    assert told.startswith(f"{proxy.place} is a worker's own socket: after a reload ")
+    assert told.startswith(f"{proxy.place} is the socket of a worker. After a reload ")
     assert told.endswith(advice)
     # Whoever may not ask is told what is needed first.
     proxy.level = "user"
     [told] = worker(proxy, tmp_path).check("web_1")
-    assert "has the level user" in told
+    assert "access level is user" in told
     proxy.level = "admin"
     proxy.is_master = True
     assert worker(proxy, tmp_path).check("web_1") == []
@@ -145,10 +145,10 @@ def test_check_of_another_machine_wants_the_master_at_an_address(
             "HAPROXY_MASTER_CLI": "unix@/run/m.sock",
         }
         [told] = worker(proxy, tmp_path, servers=("*/web_1",)).check()
-        assert told.endswith("start HAProxy with `-S HOST:PORT`, and name that address")
+        assert told.endswith("start HAProxy with `-S HOST:PORT`, and use that address")
         proxy.environment["HAPROXY_MASTER_CLI"] = "ipv4@192.0.2.7:99"
         [told] = worker(proxy, tmp_path, servers=("*/web_1",)).check()
-        assert told.endswith("name the master's socket, 192.0.2.7:99")
+        assert told.endswith("use the master's socket, 192.0.2.7:99")
 
 
 def test_sessions_that_a_reload_has_left_behind_are_waited_for(
@@ -216,7 +216,7 @@ def test_a_system_without_paths_for_sockets_says_so(
 ) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
     [found] = worker(proxy, tmp_path).check("web_1")
-    assert found.endswith("this system has no sockets with a path")
+    assert found.endswith("this system does not support Unix sockets")
 
 
 def test_an_exchange_that_has_no_time_left_is_not_begun(

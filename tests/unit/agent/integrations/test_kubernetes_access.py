@@ -112,25 +112,25 @@ def test_the_account_of_a_pod(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").unlink()
     with pytest.raises(HandlerError, match="the authorities of the service account"):
         access.find("", environment, folder=str(tmp_path))
-    with pytest.raises(HandlerError, match="it does not run in a pod"):
+    with pytest.raises(HandlerError, match="the agent does not run in a pod"):
         access.find("", {})
 
 
 @pytest.mark.parametrize(
     ("cluster", "user", "told"),
     [
-        (None, {"exec": {"command": "kubelogin"}}, "does not log in with exec"),
-        (None, {"client-key-data": "x"}, "does not log in with client-key-data"),
+        (None, {"exec": {"command": "kubelogin"}}, "does not support exec"),
+        (None, {"client-key-data": "x"}, "does not support client-key-data"),
         (None, {"client-key": "k.pem"}, "neither a token nor a tokenFile"),
-        (None, {"username": "u", "password": "p"}, "does not log in with username"),
+        (None, {"username": "u", "password": "p"}, "does not support username"),
         (None, {"extensions": []}, "neither a token nor a tokenFile"),
         ({"server": "k:6443"}, None, "is not a URL"),
-        ({"server": "http://k:6443"}, None, "http://k:6443, is no https"),
+        ({"server": "http://k:6443"}, None, "http://k:6443, is not https"),
         ({"certificate-authority": "none.crt"}, None, "certificate-authority cannot"),
-        ({"certificate-authority-data": "%%"}, None, "no certificate in base64"),
-        ({"insecure-skip-tls-verify": True}, None, "would give the token to anybody"),
-        ({"proxy-url": "http://p"}, None, "does not know proxy-url"),
-        ({"tls-server-name": "k"}, None, "does not know tls-server-name"),
+        ({"certificate-authority-data": "%%"}, None, "not a certificate in base64"),
+        ({"insecure-skip-tls-verify": True}, None, "would expose the token"),
+        ({"proxy-url": "http://p"}, None, "does not support proxy-url"),
+        ({"tls-server-name": "k"}, None, "does not support tls-server-name"),
     ],
 )
 def test_what_is_not_known_is_refused(
@@ -148,7 +148,7 @@ def test_what_is_not_known_is_refused(
         ("- a\n", "has no current-context"),
         ("current-context: x\n", "has no context 'x' in contexts"),
         ("{", "line 1: "),
-        ("a: &b c\n", "line 1 has & where"),
+        ("a: &b c\n", "line 1 has an unsupported &"),
         ("current-context: x\ncontexts:\n- name: x\n", "has no cluster '' in clusters"),
     ],
 )
@@ -219,19 +219,19 @@ def test_yaml_as_kubectl_writes_it(text: str, value: Any) -> None:
     ("text", "told"),
     [
         ("a: b\n\tc: d\n", "line 2 is indented with a tab"),
-        ("a: b\n---\nc: d\n", "line 2 begins another document"),
-        ("a: b\n  c: d\n", "line 2 is indented otherwise"),
-        ("a: b\nc\n", "line 2 is no key"),
-        ("a: b\na: c\n", "line 2 says a again"),
-        ("a: |\n  b\n", r"line 1 has \| where"),
-        ("a: {b: c}\n", "line 1 has { where"),
-        ("a: *b\n", r"line 1 has \* where"),
+        ("a: b\n---\nc: d\n", "line 2 starts another document"),
+        ("a: b\n  c: d\n", "line 2 has a different indentation"),
+        ("a: b\nc\n", "line 2 is not a key"),
+        ("a: b\na: c\n", "line 2 repeats a"),
+        ("a: |\n  b\n", r"line 1 has an unsupported \|"),
+        ("a: {b: c}\n", "line 1 has an unsupported {"),
+        ("a: *b\n", r"line 1 has an unsupported \*"),
         ("a: b: c\n", "line 1 has two colons"),
-        ("a: 'b\n", "line 1 has a quote that does not end"),
-        ("a: 'b' c\n", "line 1 has a quote that does not end"),
-        ('a: "b\n', "line 1 has a quoted text that is none"),
-        ('a: "b" c\n', "line 1 has something behind"),
-        ("a: b\n- c\n", "line 2 is indented otherwise"),
+        ("a: 'b\n", "line 1 has a quoted text without an end"),
+        ("a: 'b' c\n", "line 1 has a quoted text without an end"),
+        ('a: "b\n', "line 1 has a quoted text that is not valid"),
+        ('a: "b" c\n', "line 1 has characters after"),
+        ("a: b\n- c\n", "line 2 has a different indentation"),
         ("a" * (kubernetes_yaml.YAML_CHARACTERS_MAX + 1), "it has more than"),
     ],
 )

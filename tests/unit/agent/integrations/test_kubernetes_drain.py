@@ -88,9 +88,7 @@ def test_the_systems_pods_do_not_wait_for_ever(cluster: Cluster) -> None:
     fake.budgets.append(Budget("web", "shop", WEB, 1))
     fake.add_pod("web-1", labels=WEB)
     fake.add_pod("dns", namespace="kube-system")
-    with pytest.raises(
-        TimeUpError, match="its time was up with 1 pod left: shop/web-1"
-    ):
+    with pytest.raises(TimeUpError, match="timed out with 1 pod left: shop/web-1"):
         cluster.prepare(cluster.worker(), seconds=100)
     assert fake.names() == ["web-1"]
     # Asked every five seconds: the 17th time is after 80 of 100.
@@ -126,7 +124,7 @@ def test_a_budget_that_never_gives_way_is_told(cluster: Cluster) -> None:
     with pytest.raises(TimeUpError) as error:
         cluster.prepare(cluster.worker(), seconds=30)
     assert error.value.message == (
-        "its time was up with 1 pod left: shop/web-1 (The disruption budget web needs "
+        "timed out with 1 pod left: shop/web-1 (The disruption budget web needs "
         "1 healthy pods and has 1 currently)"
     )
     assert cluster.fake.names() == ["web-1"]
@@ -194,7 +192,7 @@ def test_a_stop_ends_it(cluster: Cluster) -> None:
 
     cluster.fake.answer = stopping
     with pytest.raises(
-        StoppedError, match=r"has gone with 1 pod left: shop/web-1 \(end"
+        StoppedError, match=r"was removed with 1 pod left: shop/web-1 \(end"
     ):
         cluster.prepare(cluster.worker())
 
@@ -210,7 +208,7 @@ def test_data_and_orphans_are_refused_unless_the_settings_say_otherwise(
     with pytest.raises(HandlerError) as error:
         cluster.prepare(cluster.worker())
     assert error.value.message == (
-        "3 pods left where they are, as the settings want it: "
+        "3 pods not evicted because of the settings: "
         "shop/cache (with data in an emptyDir), shop/lonely (without a controller), "
         "shop/both (with data in an emptyDir)"
     )
@@ -272,7 +270,7 @@ def test_who_came_while_the_node_was_closed_is_evicted_too(cluster: Cluster) -> 
 
     fake.answer = coming
     detail = cluster.prepare(cluster.worker()).detail
-    assert detail.endswith("2 pods evicted, 1 left (1 come again meanwhile)")
+    assert detail.endswith("2 pods evicted, 1 left (1 new in the meantime)")
 
 
 def test_gone_meanwhile_is_gone(cluster: Cluster) -> None:
@@ -353,7 +351,7 @@ def test_what_is_refused_for_good_is_told_at_once(cluster: Cluster) -> None:
         return real(request)
 
     fake.answer = refusing
-    with pytest.raises(HandlerError, match="1 pod may not be evicted: shop/web-1"):
+    with pytest.raises(HandlerError, match="1 pod cannot be evicted: shop/web-1"):
         cluster.prepare(cluster.worker(force=True))
     assert seconds(cluster) < 10
     assert fake.names() == ["web-1"]
@@ -376,7 +374,7 @@ def test_time_that_is_up_among_evictions_is_told(cluster: Cluster) -> None:
     with pytest.raises(TimeUpError, match="with 3 pods left: ") as error:
         cluster.prepare(worker, seconds=20)
     assert error.value.message.count("(ending)") == 2
-    assert "shop/web-2 (waits for the other pods to go first)" in error.value.message
+    assert "shop/web-2 (waiting for the other pods to end first)" in error.value.message
 
 
 def test_by_force_a_list_that_lags_behind_deletes_nobody_twice(
@@ -403,7 +401,7 @@ def test_by_force_a_list_that_lags_behind_deletes_nobody_twice(
 def test_only_five_are_named(cluster: Cluster) -> None:
     for number in range(8):
         cluster.fake.add_pod(f"web-{number}", owner="")
-    with pytest.raises(HandlerError, match=r"8 pods left .* 3 more$"):
+    with pytest.raises(HandlerError, match=r"8 pods not evicted .* 3 more$"):
         cluster.prepare(cluster.worker())
 
 
@@ -415,6 +413,6 @@ def test_an_answer_that_is_no_list_is_no_empty_node(cluster: Cluster) -> None:
 
     cluster.fake.answer = strange
     with pytest.raises(
-        HandlerError, match=r"200, and that is no list of pods: application/json, \{\}"
+        HandlerError, match=r"200 with no list of pods: application/json, \{\}"
     ):
         cluster.prepare(cluster.worker())

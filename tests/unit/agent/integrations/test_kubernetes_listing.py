@@ -126,7 +126,7 @@ def test_without_pods_nothing_replaces_them(
     cluster: Cluster, receiver: Receiver
 ) -> None:
     worker = webhook(cluster, receiver, pods=False, body='{"text": "{pods}"}')
-    assert worker.check() == ("the body has {pods}, which nothing replaces",)
+    assert worker.check() == ("the body has an unknown placeholder {pods}",)
     assert not cluster.fake.came
 
 

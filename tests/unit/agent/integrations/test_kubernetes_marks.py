@@ -185,12 +185,12 @@ def test_all_conditions_are_one_request(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("exclude = false\nexclude_wait = '5s'", "with exclude = true"),
-        ("drain = false\nexclude_wait = '5s'", "with exclude = true"),
+        ("exclude = false\nexclude_wait = '5s'", "requires exclude = true"),
+        ("drain = false\nexclude_wait = '5s'", "requires exclude = true"),
         ("exclude_wait = '1h'", "at most"),
         (
             "drain = false\ncordon = false\ntaint = ''\ncondition = ''",
-            "it would do nothing",
+            "it does nothing",
         ),
     ],
 )

@@ -51,7 +51,7 @@ def test_a_name_that_becomes_anothers_and_is_given_back(tmp_path: Path) -> None:
         other = memo(tmp_path / "agent.db.memos", "h", "systemd")
         other.keep({"stopped": [["web.service"]]})
         # The name was systemd's until now, and what that has stopped is no server.
-        assert recover(rotation()) == "it had drained nothing"
+        assert recover(rotation()) == "this handler drained nothing"
         assert prepare(rotation()) == "app/web_1 drained; 0 sessions left"
         assert recover(rotation()) == "app/web_1 ready"
     assert other.read() == {"stopped": [["web.service"]]}
@@ -66,5 +66,7 @@ def test_one_that_is_damaged_says_what_to_do(tmp_path: Path, text: str) -> None:
     with pytest.raises(HandlerError) as raised:
         damaged.read()
     said = raised.value.message
-    assert said.startswith(f"what it did before cannot be read from {file} (")
-    assert said.endswith("undo it by hand if it is not undone, and remove that file")
+    assert said.startswith(f"cannot read the memo {file} (")
+    assert said.endswith(
+        "undo the handler's changes by hand if necessary, and remove the file"
+    )

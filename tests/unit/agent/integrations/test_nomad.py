@@ -76,7 +76,7 @@ def test_it_drains_waits_and_is_eligible_again(story: Story) -> None:
     assert story.recover(handler) == "node worker-1 is eligible again"
     assert nomad.eligibility == "eligible"
     assert not handler.memo.exists()
-    assert story.recover(handler) == "it drained nothing"
+    assert story.recover(handler) == "this handler drained nothing"
 
 
 def test_twice_does_no_harm(story: Story) -> None:
@@ -93,13 +93,13 @@ def test_an_operators_drain_is_waited_for_and_stays(story: Story) -> None:
     nomad.allocations = [Allocation("web.web[0]", looks=2)]
     nomad.begin_drain({"Deadline": 0, "IgnoreSystemJobs": False}, {"why": "disk"})
     handler = story.handler()
-    said = "node worker-1 is drained; the drain is somebody else's"
+    said = "node worker-1 is drained; this handler did not start the drain"
     assert handler.prepare() == said
     assert nomad.writes() == []
-    assert story.recover(handler) == "it drained nothing"
+    assert story.recover(handler) == "this handler drained nothing"
     # Nor is it taken for ours where nobody knows what was done.
     assert handler.recover() == (
-        "the last drain of node worker-1 is not its own, or was ended"
+        "the last drain of node worker-1 has another owner, or was ended"
     )
     assert nomad.eligibility == "ineligible"
 
@@ -121,7 +121,7 @@ def test_a_node_that_was_ineligible_stays_so(story: Story) -> None:
     handler = story.handler()
     assert handler.prepare() == "node worker-1 is drained"
     handler.prepare()
-    assert story.recover(handler) == "node worker-1 was ineligible before, and stays"
+    assert story.recover(handler) == "node worker-1 stays ineligible, as before"
     assert nomad.eligibility == "ineligible"
 
 
@@ -130,7 +130,7 @@ def test_an_event_that_goes_early_ends_the_drain(story: Story) -> None:
     nomad.allocations = [Allocation("b.b[0]", kind="batch", looks=-1)]
     handler = story.handler("force = false")
     assert handler.fails("prepare", 20) == (
-        "its time was up while it was waiting for 1 allocation: b.b[0]"
+        "timed out while waiting for 1 allocation: b.b[0]"
     )
     assert nomad.deadlines == [0]
     assert nomad.drain is not None
@@ -144,7 +144,10 @@ def test_a_drain_of_an_ineligible_node_only_ends(story: Story) -> None:
     story.nomad.allocations = [Allocation("b.b[0]", kind="batch", looks=-1)]
     handler = story.handler("force = false")
     handler.fails("prepare", 20)
-    assert story.recover(handler) == "the drain ended; node worker-1 stays ineligible"
+    assert (
+        story.recover(handler)
+        == "ended the drain; node worker-1 stays ineligible, as before"
+    )
     assert (story.nomad.drain, story.nomad.eligibility) == (None, "ineligible")
 
 
@@ -201,7 +204,7 @@ def test_a_drain_that_is_ended_under_our_eyes_fails_it(story: Story) -> None:
         Answered(ended),
     ]
     told = story.handler().fails("prepare")
-    assert told == "somebody has ended the drain of node worker-1"
+    assert told == "the drain of node worker-1 was cancelled by others"
 
 
 def test_after_somebody_ended_ours_the_next_is_a_new_one(story: Story) -> None:
@@ -228,7 +231,7 @@ def test_with_a_lost_memory_the_mark_tells(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     handler.memo.unlink()
-    assert story.recover(handler) == "it drained nothing"
+    assert story.recover(handler) == "this handler drained nothing"
     assert handler.recover() == "node worker-1 is eligible again"
 
 
@@ -250,7 +253,7 @@ def test_what_is_no_node_is_told(story: Story) -> None:
     nomad, handler = story.nomad, story.handler()
     nomad.is_client = False
     (told,) = handler.check()
-    assert told.endswith("is no client: it has no node")
+    assert told.endswith("is not a client and has no node")
     nomad.is_client, nomad.is_old = True, True
     assert "1.1 is the first" in handler.fails("prepare")
     nomad.is_old = False
@@ -270,7 +273,7 @@ def test_servers_that_are_away_are_waited_for(story: Story) -> None:
     assert handler.prepare() == "node worker-1 is drained"
     nomad.end()
     told = handler.fails("recover", 40)
-    assert told.startswith("its time was up while it was asking again")
+    assert told.startswith("timed out while retrying")
     assert handler.memo.exists()
     nomad.begin()
     assert story.recover(handler) == "node worker-1 is eligible again"
@@ -285,7 +288,7 @@ def test_what_was_left_is_told_also_where_the_servers_went(story: Story) -> None
     listed = [Answered(nomad._node()), Answered([WEB])]
     nomad.refusals = [*first, *listed, *away]
     assert handler.fails("prepare", 50).startswith(
-        "its time was up while it was waiting for 1 allocation: web.web[0]: GET "
+        "timed out while waiting for 1 allocation: web.web[0]: GET "
     )
 
 
@@ -295,7 +298,7 @@ def test_eligibility_that_does_not_come_is_told(story: Story) -> None:
     stuck = Answered(nomad._node())
     nomad.refusals = [nomad.answer_self(), *[stuck, Answered({})] * 99]
     assert handler.fails("recover", 20) == (
-        "its time was up while it was waiting for node worker-1 to be eligible"
+        "timed out while waiting for node worker-1 to be eligible"
     )
 
 
@@ -305,7 +308,7 @@ def test_a_drain_that_nomad_never_calls_done_is_told(story: Story) -> None:
     first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
     nomad.refusals = [*first, *[Answered(draining), Answered([])] * 99]
     assert handler.fails("prepare", 20) == (
-        "its time was up while it was waiting for Nomad to call the drain done"
+        "timed out while waiting for Nomad to complete the drain"
     )
 
 
@@ -333,4 +336,4 @@ def test_what_is_no_list_of_allocations_is_no_empty_node(
     node = Answered(nomad._node())
     nomad.refusals = [nomad.answer_self(), node, Answered({}), node, Answered(said)]
     told = handler.fails("prepare")
-    assert "/allocations was answered 200, and that is no" in told
+    assert "/allocations was answered 200 with no" in told

@@ -52,7 +52,7 @@ def test_everything_is_moved_away_and_let_back(story: Story) -> None:
         ["db", False],
         ["ip", False],
     ]
-    assert handler.recover() == "n1 takes resources again"
+    assert handler.recover() == "n1 hosts resources again"
     assert story.cluster.attributes("n1") == {}
     assert not handler.memo.exists()
     name = "--node=n1 --name"
@@ -68,7 +68,7 @@ def test_everything_is_moved_away_and_let_back(story: Story) -> None:
 def test_a_node_where_nothing_runs_takes_nothing(story: Story) -> None:
     story.cluster.node("n2", online=False)
     story.cluster.set(quorum=False)
-    assert story.handler().prepare() == "n1 takes no resources, and nothing runs here"
+    assert story.handler().prepare() == "n1 hosts no resources, and nothing runs on it"
     assert "standby" in story.cluster.attributes("n1")
 
 
@@ -77,7 +77,7 @@ def test_twice_does_no_harm(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     handler.again()
-    assert handler.prepare() == "n1 takes no resources, and nothing runs here"
+    assert handler.prepare() == "n1 hosts no resources, and nothing runs on it"
     handler.recover()
     handler.again()
     assert handler.recover() == "n1 was not put into standby by forewarn"
@@ -90,21 +90,21 @@ def test_a_crash_between_mark_and_standby(story: Story) -> None:
     handler = story.handler()
     assert handler.prepare() == "moved away: db"
     story.cluster.attribute("n1", "standby")
-    assert handler.recover() == "n1 takes resources again"
+    assert handler.recover() == "n1 hosts resources again"
     assert story.cluster.attributes("n1") == {}
 
 
 def test_the_mark_is_enough_when_the_disk_is_lost(story: Story) -> None:
     story.cluster.attribute("n1", "forewarn", "standby forever E1")
     story.cluster.attribute("n1", "standby", "on")
-    assert story.handler().recover() == "n1 takes resources again"
+    assert story.handler().recover() == "n1 hosts resources again"
     assert story.cluster.attributes("n1") == {}
 
 
 def test_what_was_set_is_taken_back_though_the_settings_changed(story: Story) -> None:
     story.cluster.set(options={"node-health-strategy": "migrate-on-red"})
     story.handler('mode = "health"').prepare()
-    assert story.handler('lifetime = "reboot"').recover() == "n1 takes resources again"
+    assert story.handler('lifetime = "reboot"').recover() == "n1 hosts resources again"
     assert story.cluster.attributes("n1") == {}
 
 
@@ -116,14 +116,14 @@ def test_what_was_begun_in_one_way_goes_on_in_that_way(story: Story) -> None:
         "forewarn": "standby reboot -",
         "standby": "on",
     }
-    assert story.handler().recover() == "n1 takes resources again"
+    assert story.handler().recover() == "n1 hosts resources again"
     assert story.cluster.attributes("n1") == {}
 
 
 def test_a_mark_that_somebody_wrote_means_a_standby(story: Story) -> None:
     story.cluster.attribute("n1", "forewarn", "yes")
     story.cluster.attribute("n1", "standby", "on")
-    assert story.handler().recover() == "n1 takes resources again"
+    assert story.handler().recover() == "n1 hosts resources again"
 
 
 def test_until_the_next_start_of_the_node(story: Story) -> None:
@@ -132,7 +132,7 @@ def test_until_the_next_start_of_the_node(story: Story) -> None:
     assert story.cluster.attributes("n1")["forewarn"] == "standby reboot -"
     # As the cluster does when the node joins again.
     story.cluster.attribute("n1", "standby")
-    assert handler.recover() == "n1 takes resources again"
+    assert handler.recover() == "n1 hosts resources again"
     assert (
         story.cluster.orders()[2]
         == "--node=n1 --name=standby --lifetime=reboot --delete"
@@ -144,11 +144,11 @@ def test_a_node_that_joins_again_is_waited_for(story: Story) -> None:
     handler.prepare()
     story.cluster.node("n1", pending=True)
     said = handler.fails("recover")
-    assert said == "its time was up while it was waiting for n1 to be online"
+    assert said == "timed out while waiting for n1 to be online"
     # It is owed as long as the mark is there.
     assert story.cluster.attributes("n1") == {"forewarn": "standby forever -"}
     story.cluster.node("n1", pending=False)
-    assert handler.recover() == "n1 takes resources again"
+    assert handler.recover() == "n1 hosts resources again"
 
 
 # What others set stays
@@ -157,7 +157,7 @@ def test_a_node_that_joins_again_is_waited_for(story: Story) -> None:
 def test_an_operator_s_standby_stays(story: Story) -> None:
     story.cluster.attribute("n1", "standby", "on")
     handler = story.handler()
-    assert handler.prepare() == "n1 was in standby already; nothing runs here"
+    assert handler.prepare() == "n1 was already in standby; nothing runs on it"
     assert handler.recover() == "n1 was not put into standby by forewarn"
     assert story.cluster.attributes("n1") == {"standby": "on"}
     assert story.cluster.orders() == []
@@ -175,7 +175,10 @@ def test_an_operator_keeps_it_by_removing_the_mark(story: Story) -> None:
 def test_a_standby_of_another_kind_is_told(story: Story) -> None:
     story.cluster.attribute("n1", "forewarn", "standby reboot E1")
     story.cluster.attribute("n1", "standby", "on")
-    assert story.handler().recover() == "n1 stays in standby, which somebody else set"
+    assert (
+        story.handler().recover()
+        == "n1 stays in standby, which this handler did not set"
+    )
 
 
 # When it refuses
@@ -186,12 +189,12 @@ def test_a_standby_of_another_kind_is_told(story: Story) -> None:
     [
         (
             {"quorum": False},
-            "the cluster has no quorum: it would start nothing elsewhere",
+            "the cluster has no quorum, so it starts nothing on other nodes",
         ),
-        ({"dc": False}, "the cluster has no designated controller: nobody would move "),
+        ({"dc": False}, "the cluster has no designated controller, so it moves "),
         (
             {"options": {"maintenance-mode": "true"}},
-            "the cluster is in maintenance mode: it would move nothing",
+            "the cluster is in maintenance mode, so it moves nothing",
         ),
     ],
 )
@@ -203,7 +206,7 @@ def test_a_cluster_that_would_move_nothing(
     for settings in ("", 'alone = "stop"'):
         said = story.handler(settings).fails("prepare")
         assert said.startswith(
-            f"its time was up while it was waiting for this to pass: {why}"
+            f"timed out while waiting for the end of this problem: {why}"
         )
     assert story.cluster.orders() == []
 
@@ -231,7 +234,7 @@ def test_nobody_would_take_the_resources(story: Story, other: dict[str, Any]) ->
     story.cluster.node("n2", **other)
     said = story.handler().fails("prepare")
     assert said == (
-        "its time was up while it was waiting for this to pass: no other node would take the "
+        "timed out while waiting for the end of this problem: no other node can host the "
         "resources: db, ip"
     )
     assert story.cluster.orders() == []
@@ -252,7 +255,7 @@ def test_resources_are_stopped_where_nobody_takes_them_if_so_set(story: Story) -
     story.cluster.resource("db")
     story.cluster.node("n2", online=False)
     said = story.handler('alone = "stop"').prepare()
-    assert said == "stopped here and taken by nobody: db"
+    assert said == "stopped, since no other node can host them: db"
     assert story.cluster.where("db") == ""
 
 
@@ -263,7 +266,7 @@ def test_two_nodes_that_go_at_once_do_not_stop_everything(story: Story) -> None:
     # A look by prepare, a look before, and then the look after.
     story.cluster.then({}, {}, {"n2": both})
     said = story.handler().fails("prepare")
-    assert said.endswith("no other node would take the resources: db")
+    assert said.endswith("no other node can host the resources: db")
     assert story.cluster.attributes("n1") == {}
     deletes = [each for each in story.cluster.orders() if each.endswith("--delete")]
     assert len(deletes) == 2
@@ -286,7 +289,7 @@ def test_what_is_left_is_named(story: Story) -> None:
     story.cluster.resource("db", leaves=NEVER)
     story.cluster.resource("ip")
     said = story.handler().fails("prepare")
-    assert said == "its time was up while it was waiting for db to leave n1"
+    assert said == "timed out while waiting for db to leave n1"
 
 
 def test_of_many_some_are_named(story: Story) -> None:
@@ -303,7 +306,9 @@ def test_what_the_cluster_will_not_move_is_told_at_once(story: Story) -> None:
     story.cluster.resource("fs", blocked=True)
     story.cluster.resource("ip", leaves=1)
     said = story.handler().fails("prepare")
-    assert said == "the cluster does not move everything: db (unmanaged), fs (blocked)"
+    assert (
+        said == "the cluster does not move all resources: db (unmanaged), fs (blocked)"
+    )
     assert story.cluster.where("ip") == ""
 
 
@@ -317,7 +322,7 @@ def test_where_only_that_is_left_nothing_is_in_the_way(story: Story) -> None:
     story.cluster.resource("events", managed=False)
     story.cluster.node("n2", online=False)
     assert story.handler('leave = "events"').prepare() == (
-        "n1 takes no resources, and nothing runs here"
+        "n1 hosts no resources, and nothing runs on it"
     )
 
 
@@ -325,7 +330,7 @@ def test_what_runs_nowhere_withholds_the_approval(story: Story) -> None:
     story.cluster.resource("db", starts=NEVER)
     handler = story.handler()
     said = handler.fails("prepare")
-    assert said == "its time was up while it was waiting for db to run on another node"
+    assert said == "timed out while waiting for db to run on another node"
     # Nothing runs here any more, and the next attempt knows what did.
     handler.again()
     assert handler.fails("prepare") == said
@@ -385,7 +390,7 @@ def test_a_node_that_says_it_is_ill(story: Story, strategy: str, value: str) -> 
         "#health-azure": value,
     }
     assert story.cluster.where("agent") == "n1"
-    assert handler.recover() == "n1 takes resources again"
+    assert handler.recover() == "n1 hosts resources again"
     assert story.cluster.attributes("n1") == {}
 
 
@@ -397,7 +402,7 @@ def test_the_health_that_it_had_is_given_back(story: Story) -> None:
     handler.again()
     handler.prepare()
     assert story.cluster.attributes("n1")["forewarn"] == "#health-forewarn forever - 0"
-    assert handler.recover() == "n1 takes resources again"
+    assert handler.recover() == "n1 hosts resources again"
     assert story.cluster.attributes("n1") == {"#health-forewarn": "0"}
 
 
@@ -405,7 +410,7 @@ def test_a_node_that_was_ill_stays_so(story: Story) -> None:
     story.cluster.set(options={"node-health-strategy": "custom"})
     story.cluster.attribute("n1", "#health-forewarn", "-1000000")
     handler = story.handler('mode = "health"')
-    assert handler.prepare() == "n1 was ill already; nothing runs here"
+    assert handler.prepare() == "n1 was already unhealthy; nothing runs on it"
     assert handler.recover() == "n1 was not put into standby by forewarn"
     assert story.cluster.orders() == []
 
@@ -415,14 +420,14 @@ def test_nobody_well_would_take_the_resources(story: Story) -> None:
     story.cluster.resource("db")
     story.cluster.attribute("n2", "#health-forewarn", "-1000000")
     said = story.handler('mode = "health"').fails("prepare")
-    assert said.endswith("no other node would take the resources: db")
+    assert said.endswith("no other node can host the resources: db")
 
 
 def test_a_cluster_that_does_not_look_at_health(story: Story) -> None:
     said = story.handler('mode = "health"').fails("prepare")
     assert said == (
-        "the cluster does not look at the health of its nodes: set its "
-        'node-health-strategy, or write mode = "standby"'
+        "the cluster ignores the health of its nodes: set its "
+        'node-health-strategy, or use mode = "standby"'
     )
     assert story.handler('mode = "health"').check() == [said]
 
@@ -436,11 +441,11 @@ def test_a_cluster_that_does_not_answer_is_asked_again(
 ) -> None:
     """Some commands say then that there is no such thing, which is no answer."""
     story.cluster.set(away=2, away_status=status)
-    assert story.handler().prepare() == "n1 takes no resources, and nothing runs here"
+    assert story.handler().prepare() == "n1 hosts no resources, and nothing runs on it"
     story.cluster.set(away=1000)
     for phase in ("prepare", "recover"):
         assert story.handler().fails(phase) == (
-            "its time was up while it was asking Pacemaker (crm_node): "
+            "timed out while asking Pacemaker (crm_node): "
             "Could not connect to the CIB: Connection refused"
         )
 
@@ -448,7 +453,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again(
 def test_errors_are_read_where_they_are_xml(story: Story) -> None:
     story.cluster.set(away=1000)
     assert story.handler('node = "n1"').fails("prepare") == (
-        "its time was up while it was asking Pacemaker (crm_mon): "
+        "timed out while asking Pacemaker (crm_mon): "
         "crm_mon: Connection to cluster failed: Connection refused"
     )
 
@@ -456,14 +461,14 @@ def test_errors_are_read_where_they_are_xml(story: Story) -> None:
 def test_a_refusal_is_told_at_once(story: Story) -> None:
     story.cluster.set(denied=True)
     assert story.handler().fails("prepare") == (
-        "forewarn of n1 could not be set: Error performing operation: Permission denied"
+        "cannot set forewarn of n1: Error performing operation: Permission denied"
     )
 
 
 def test_a_node_that_the_cluster_does_not_know(story: Story) -> None:
     said = story.handler('node = "web_0"').fails("prepare")
     assert said == (
-        "the cluster knows no node web_0: write its name as `node`, one of these: n1, n2"
+        "the cluster has no node web_0: set `node` to one of these names: n1, n2"
     )
 
 
@@ -473,8 +478,8 @@ def test_a_node_that_the_cluster_does_not_know(story: Story) -> None:
 @pytest.mark.parametrize(
     ("settings", "fault"),
     [
-        ('health_attribute = "#health-a"', "means something only with mode"),
-        ('mode = "health"\nhealth_attribute = "ill"', "must begin with #health"),
+        ('health_attribute = "#health-a"', "requires mode"),
+        ('mode = "health"\nhealth_attribute = "ill"', "must start with #health"),
     ],
 )
 def test_an_attribute_that_means_nothing_is_a_fault(
@@ -491,10 +496,10 @@ def test_check_tells_what_would_fail(story: Story) -> None:
         "there is no program crm_node: it comes with Pacemaker (pacemaker-cli-utils)"
     )
     assert len(missing) == 3
-    assert "knows no node web_0" in story.handler('node = "web_0"').check()[0]
+    assert "has no node web_0" in story.handler('node = "web_0"').check()[0]
     story.cluster.node("n2", online=False)
     assert story.handler().check() == [
-        "no node but n1 could take resources now: a preparation would be refused"
+        "no other node than n1 can host resources now, so a preparation would fail"
     ]
     assert story.handler('alone = "stop"').check() == []
     assert story.cluster.orders() == []

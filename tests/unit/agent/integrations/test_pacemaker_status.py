@@ -37,5 +37,5 @@ def test_old_words_and_missing_ones_are_understood() -> None:
 
 @pytest.mark.parametrize("text", ["", "<pacemaker-result>", "<a/>", "Cluster Summary:"])
 def test_what_is_not_understood_is_said(text: str) -> None:
-    with pytest.raises(HandlerError, match="what crm_mon says is not understood"):
+    with pytest.raises(HandlerError, match="cannot parse crm_mon's output"):
         cluster_of(text)

@@ -45,12 +45,12 @@ def test_a_leader_hands_over_and_stays_a_replica(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     made = worker(cluster, tmp_path)
-    assert prepare(made) == "pg2 leads in the place of pg1"
+    assert prepare(made) == "pg2 leads instead of pg1"
     assert cluster.posts == [{"leader": "pg1", "candidate": "pg2"}]
     # It has waited for all of it: the old leader runs as a replica.
     assert cluster.steps == []
     assert recover(made) == "pg2 stays the leader"
-    assert recover(made) == "it had not switched over"
+    assert recover(made) == "this handler had not switched over"
     assert cluster.leader() == "pg2"
 
 
@@ -60,7 +60,7 @@ def test_a_replica_has_nothing_to_do(cluster: FakePatroni, tmp_path: Path) -> No
     cluster.set("pg2", state="stopped")
     made = worker(cluster, tmp_path, switch_back=True)
     assert prepare(made) == "nothing to do: pg1 leads, not pg2"
-    assert recover(made) == "it had not switched over"
+    assert recover(made) == "this handler had not switched over"
     assert cluster.posts == []
 
 
@@ -69,13 +69,13 @@ def test_two_events_overlap_and_the_lead_comes_back_once(
 ) -> None:
     made = worker(cluster, tmp_path, switch_back=True)
     prepare(made)
-    assert prepare(made) == "pg2 leads in the place of pg1"
+    assert prepare(made) == "pg2 leads instead of pg1"
     assert recover(made) == "pg1 is the leader again"
     assert cluster.posts == [
         {"leader": "pg1", "candidate": "pg2"},
         {"leader": "pg2", "candidate": "pg1"},
     ]
-    assert recover(made) == "it had not switched over"
+    assert recover(made) == "this handler had not switched over"
 
 
 # -- when not -----------------------------------------------------------------------
@@ -87,7 +87,7 @@ def test_a_paused_cluster_is_left_alone(cluster: FakePatroni, tmp_path: Path) ->
     with pytest.raises(HandlerError) as raised:
         prepare(made)
     assert raised.value.message == (
-        "the cluster demo is paused, and is left to who paused it: patronictl resume"
+        "the cluster demo is paused, so it is not changed: run patronictl resume"
     )
     assert cluster.posts == []
     cluster.is_paused = False
@@ -103,12 +103,12 @@ def test_a_paused_cluster_may_be_let_be(cluster: FakePatroni, tmp_path: Path) ->
     cluster.is_paused = True
     made = worker(cluster, tmp_path, switch_back=True, paused="leave")
     assert made.check() == []
-    assert prepare(made) == "left as it is: the cluster demo is paused, and pg1 leads"
-    assert recover(made) == "it had not switched over"
+    assert prepare(made) == "not changed: the cluster demo is paused, and pg1 leads"
+    assert recover(made) == "this handler had not switched over"
     cluster.is_paused = False
     prepare(made)
     cluster.is_paused = True
-    assert recover(made) == "left as it is: the cluster demo is paused, and pg2 leads"
+    assert recover(made) == "not changed: the cluster demo is paused, and pg2 leads"
     assert cluster.posts == [{"leader": "pg1", "candidate": "pg2"}]
 
 
@@ -140,7 +140,7 @@ def test_a_plan_that_is_due_does_the_work(cluster: FakePatroni, tmp_path: Path) 
     assert prepare(made) == "nothing to do: pg3 leads, not pg1"
     assert cluster.posts == []
     # It was not handed over by us, so it is not taken back.
-    assert recover(made) == "it had not switched over"
+    assert recover(made) == "this handler had not switched over"
 
 
 def test_a_plan_to_make_this_one_the_leader_is_told(
@@ -212,7 +212,7 @@ def test_another_than_the_candidate_may_win(
     switch = cluster.switch
     cluster.switch = lambda leader, _: switch(leader, "pg3")  # pyright: ignore[reportAttributeAccessIssue]
     made = worker(cluster, tmp_path, switch_back=True)
-    assert prepare(made) == "pg3 leads in the place of pg1"
+    assert prepare(made) == "pg3 leads instead of pg1"
     cluster.switch = switch
     assert recover(made) == "pg1 is the leader again"
 
@@ -227,10 +227,10 @@ def test_a_switchover_that_does_not_end_is_told(
         cluster.set(candidate, role="leader", state="running")
 
     cluster.switch = stuck
-    with pytest.raises(TimeUpError, match="pg2 leads, and pg1 is start failed"):
+    with pytest.raises(TimeUpError, match="pg2 leads, but pg1 is start failed"):
         prepare(made, looks=6)
     # It was handed over nevertheless, and the next attempt waits for the rest of it.
-    with pytest.raises(TimeUpError, match="pg2 leads, and pg1 is start failed"):
+    with pytest.raises(TimeUpError, match="pg2 leads, but pg1 is start failed"):
         prepare(made, looks=6)
     del cluster.members["pg1"]
     with pytest.raises(TimeUpError, match="the cluster has no member pg1"):
@@ -253,15 +253,15 @@ def test_a_leader_that_does_not_change_is_told(
 ) -> None:
     cluster.switch = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
     made = worker(cluster, tmp_path)
-    with pytest.raises(TimeUpError, match="the lead has not changed"):
+    with pytest.raises(TimeUpError, match="the leader has not changed yet"):
         prepare(made, looks=6)
 
 
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ([], "that is no JSON object"),
-        ({"status": "ok"}, "is no Patroni"),
+        ([], "with no JSON object"),
+        ({"status": "ok"}, "is not Patroni"),
     ],
 )
 def test_what_is_no_patroni_is_told(
@@ -274,7 +274,7 @@ def test_what_is_no_patroni_is_told(
 
 def test_what_tells_of_no_cluster_is_told(cluster: FakePatroni, tmp_path: Path) -> None:
     cluster._cluster = dict
-    with pytest.raises(HandlerError, match="tells of no cluster"):
+    with pytest.raises(HandlerError, match="reports no cluster"):
         prepare(worker(cluster, tmp_path))
 
 
@@ -288,7 +288,7 @@ def test_a_patroni_that_is_away_is_asked_until_the_end(tmp_path: Path) -> None:
 def test_an_event_that_goes_ends_it(cluster: FakePatroni, tmp_path: Path) -> None:
     held = context()
     cluster.switch = lambda *_: held.stop(CLOCK.now())  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(StoppedError, match="its event has gone"):
+    with pytest.raises(StoppedError, match="the event was removed"):
         worker(cluster, tmp_path).prepare(job_of(), held)
 
 
@@ -306,7 +306,7 @@ def test_it_is_taken_back_when_this_member_is_fit(
     cluster.lead("pg1")
     prepare(made)
     cluster.set("pg1", lag=5 << 20)
-    with pytest.raises(TimeUpError, match=r"pg1 is not fit to lead: it is 5\.0 MiB"):
+    with pytest.raises(TimeUpError, match=r"pg1 cannot lead: its lag is 5\.0 MiB"):
         recover(made, looks=6)
     mine = cluster.members.pop("pg1")
     with pytest.raises(TimeUpError, match="the cluster has no member pg1"):
@@ -321,8 +321,10 @@ def test_a_cluster_that_has_moved_on_is_left_as_it_is(
     made = worker(cluster, tmp_path, switch_back=True)
     prepare(made)
     cluster.lead("pg3")
-    assert recover(made) == ("left as it is: pg3 leads, to whom it was not handed over")
-    assert recover(made) == "it had not switched over"
+    assert recover(made) == (
+        "not changed: pg3 leads, which is not the member that took over"
+    )
+    assert recover(made) == "this handler had not switched over"
 
 
 def test_the_way_back_waits_for_a_leader(cluster: FakePatroni, tmp_path: Path) -> None:
@@ -374,17 +376,15 @@ def test_it_shows_its_password(cluster: FakePatroni, tmp_path: Path) -> None:
     with pytest.raises(HandlerError, match="No such file"):
         prepare(made)
     file.write_text("geheim\n")
-    with pytest.raises(HandlerError, match="must be USER:PASSWORD"):
+    with pytest.raises(HandlerError, match="must have the form USER:PASSWORD"):
         prepare(made)
     file.write_text("admin:falsch\n")
     with pytest.raises(ApiError, match="401: not authenticated"):
         prepare(made)
     [found] = made.check()
-    assert found.endswith(
-        "401: not authenticated; a `secret_file` is not what it takes"
-    )
+    assert found.endswith("401: not authenticated; `secret_file` is not valid")
     [found] = worker(cluster, tmp_path).check()
-    assert found.endswith("401: no auth header received; a `secret_file` is needed")
+    assert found.endswith("401: no auth header received; `secret_file` is required")
     file.write_text("admin:geheim\n")
     assert made.check() == []
     assert prepare(made).startswith("pg2 ")
@@ -398,9 +398,9 @@ def test_it_shows_its_password(cluster: FakePatroni, tmp_path: Path) -> None:
         (lambda c: setattr(c, "me", "pg9"), "the cluster demo has no member pg9"),
         (
             lambda c: [c.set(n, state="stopped") for n in ("pg2", "pg3")],
-            "nobody could take over: pg2: it is stopped; pg3: it is stopped",
+            "no member could take over: pg2: its state is stopped; pg3: its state is stopped",
         ),
-        (lambda c: setattr(c, "names_itself", False), "write `member`"),
+        (lambda c: setattr(c, "names_itself", False), "set `member`"),
     ],
 )
 def test_a_check_says_what_would_fail(

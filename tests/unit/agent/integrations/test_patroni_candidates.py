@@ -34,15 +34,15 @@ def worker(cluster: FakePatroni, tmp_path: Path, **more: Any) -> Worker:
 UNFIT: list[tuple[dict[str, Any], str]] = [
     ({"tags": {"nofailover": True}}, "its tags forbid it"),
     ({"tags": {"failover_priority": 0}}, "its tags forbid it"),
-    ({"state": "stopped"}, "it is stopped"),
-    ({"state": ""}, "it is in no state"),
+    ({"state": "stopped"}, "its state is stopped"),
+    ({"state": ""}, "its state is unknown"),
     ({"state": "in archive recovery"}, "it does not stream"),
     ({"state": "running"}, "it does not stream"),
-    ({"lag": 2 << 20}, "it is 2.0 MiB behind"),
-    ({"lag": "unknown"}, "nobody knows how far it is behind"),
+    ({"lag": 2 << 20}, "its lag is 2.0 MiB"),
+    ({"lag": "unknown"}, "its lag is unknown"),
     ({"timeline": 3}, "it is on timeline 3, not 4"),
-    ({"name": "web_1"}, "the event is about it too"),
-    ({"host": "web_1"}, "the event is about it too"),
+    ({"name": "web_1"}, "the event affects it too"),
+    ({"host": "web_1"}, "the event affects it too"),
 ]
 
 
@@ -52,7 +52,7 @@ def test_who_is_not_fit_is_passed_over(
 ) -> None:
     cluster.set("pg2", **members)
     made = worker(cluster, tmp_path)
-    assert prepare(made) == "pg3 leads in the place of pg1"
+    assert prepare(made) == "pg3 leads instead of pg1"
     cluster.lead("pg1")
     cluster.set("pg2", **members)
     cluster.set("pg3", state="crashed")
@@ -60,7 +60,7 @@ def test_who_is_not_fit_is_passed_over(
     with pytest.raises(HandlerError) as raised:
         prepare(made)
     assert raised.value.message == (
-        f"nobody can take over: {name}: {why}; pg3: it is crashed"
+        f"no member can take over: {name}: {why}; pg3: its state is crashed"
     )
 
 
@@ -81,7 +81,7 @@ def test_only_synchronous_standbys_take_over_where_that_is_the_mode(
 ) -> None:
     cluster.config = {"synchronous_mode": mode}
     made = worker(cluster, tmp_path)
-    with pytest.raises(HandlerError, match="pg3: it is no synchronous standby"):
+    with pytest.raises(HandlerError, match="pg3: it is not a synchronous standby"):
         prepare(made)
     role = "quorum_standby" if mode == "Quorum" else "sync_standby"
     cluster.set("pg3", role=role)
@@ -94,7 +94,7 @@ def test_how_far_behind_is_for_the_cluster_or_the_settings_to_say(
     cluster.config = {"maximum_lag_on_failover": 100}
     cluster.set("pg2", lag=101)
     cluster.set("pg3", lag=101)
-    with pytest.raises(HandlerError, match=r"pg2: it is 0\.0 MiB behind"):
+    with pytest.raises(HandlerError, match=r"pg2: its lag is 0\.0 MiB"):
         prepare(worker(cluster, tmp_path))
     assert prepare(worker(cluster, tmp_path, lag_max=101)).startswith("pg2 ")
     cluster.lead("pg1")
@@ -155,7 +155,7 @@ def test_a_replica_that_catches_up_is_waited_for(
 def test_an_old_patroni_knows_less(cluster: FakePatroni, tmp_path: Path) -> None:
     cluster.names_itself = False
     cluster.tells_streams = False
-    with pytest.raises(HandlerError, match=r"write `member`"):
+    with pytest.raises(HandlerError, match=r"set `member`"):
         prepare(worker(cluster, tmp_path))
     made = worker(cluster, tmp_path, member="pg1", switch_back=True)
     assert prepare(made).startswith("pg2 ")
@@ -175,4 +175,4 @@ def test_the_leader_of_a_standby_cluster_is_told(
         cluster.steps = [lambda: cluster.lead(candidate, "standby_leader")]
 
     cluster.switch = as_standby
-    assert prepare(made) == "pg2 leads in the place of pg1, in a standby cluster"
+    assert prepare(made) == "pg2 leads instead of pg1, in a standby cluster"

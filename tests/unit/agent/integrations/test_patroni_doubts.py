@@ -42,7 +42,7 @@ def test_who_takes_itself_for_the_primary_is_not_followed_by_another(
 ) -> None:
     call_itself(cluster, role)
     with pytest.raises(
-        HandlerError, match=r"^pg2 leads, and pg1 takes itself for the primary$"
+        HandlerError, match=r"^pg2 leads, but pg1 also reports that it is the primary$"
     ):
         prepare(worker(cluster, tmp_path))
     assert cluster.posts == []
@@ -60,7 +60,7 @@ def test_a_member_that_the_cluster_does_not_know_is_told(
 ) -> None:
     del cluster.members["pg1"]
     with pytest.raises(
-        HandlerError, match=r"^pg2 leads, and the cluster has no member pg1$"
+        HandlerError, match=r"^pg2 leads, but the cluster has no member pg1$"
     ):
         prepare(worker(cluster, tmp_path))
 
@@ -72,7 +72,7 @@ def test_a_leader_that_does_not_run_is_told(
     cluster.set("pg2", state=state)
     with pytest.raises(HandlerError) as raised:
         prepare(worker(cluster, tmp_path))
-    assert raised.value.message == f"pg2 leads, and it is {state or 'in no state'}"
+    assert raised.value.message == f"pg2 leads, but its state is {state or 'unknown'}"
 
 
 def test_two_leaders_are_told(cluster: FakePatroni, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_it_drains_waits_and_resumes(story: Story) -> None:
     assert story.slurm.shown == "IDLE+DRAIN"
     assert story.slurm.read()["reason"] == "forewarn: an event"
     assert json.loads(handler.memo.read_text()) == {"node": "n1"}
-    assert handler.recover() == "n1 takes jobs again"
+    assert handler.recover() == "n1 accepts jobs again"
     assert story.slurm.shown == "IDLE"
     assert not handler.memo.exists()
     assert story.slurm.orders() == [
@@ -87,7 +87,7 @@ def test_jobs_that_are_left_are_named(story: Story) -> None:
     story.slurm.job("13_4", user="bob", state="SUSPENDED")
     handler = story.handler()
     assert handler.fails("prepare") == (
-        "its time was up while it was waiting for 2 jobs, 12 (alice), 13_4 (bob), on n1"
+        "timed out while waiting for 2 jobs, 12 (alice), 13_4 (bob), on n1"
     )
     assert story.slurm.shown == "MIXED+DRAIN"
 
@@ -189,7 +189,7 @@ def test_who_holds_it_keeps_it(story: Story, held: dict[str, object]) -> None:
     before = story.slurm.shown
     handler = story.handler()
     assert handler.prepare() == (
-        f"n1 was {before} already: {held['reason']}; no job is left"
+        f"n1 was already {before}: {held['reason']}; no job is left"
     )
     assert handler.recover() == "n1 was not drained by forewarn"
     assert story.slurm.orders() == []
@@ -209,7 +209,7 @@ def test_an_operator_resumes_it_first(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     story.slurm.set(flags=[], reason="")
-    assert handler.recover() == "n1 takes jobs again"
+    assert handler.recover() == "n1 accepts jobs again"
     assert len(story.slurm.orders()) == 1
 
 
@@ -225,7 +225,7 @@ def test_a_node_that_slurm_powers_down_is_left(story: Story) -> None:
 
 def test_the_reason_is_enough_when_the_disk_is_lost(story: Story) -> None:
     story.slurm.set(flags=["DRAIN"], reason=OURS)
-    assert story.handler().recover() == "n1 takes jobs again"
+    assert story.handler().recover() == "n1 accepts jobs again"
 
 
 def test_a_rebooted_node_returns(story: Story) -> None:
@@ -235,7 +235,7 @@ def test_a_rebooted_node_returns(story: Story) -> None:
     story.slurm.set(base="DOWN", flags=["DRAIN", "NOT_RESPONDING"])
     away = {"flags": ["NOT_RESPONDING"]}
     story.slurm.then({}, away, {"base": "DOWN", "flags": [], "reason": REBOOTED})
-    assert handler.recover() == "n1 takes jobs again"
+    assert handler.recover() == "n1 accepts jobs again"
     assert story.slurm.orders()[1:] == 2 * ["scontrol update nodename=n1 state=resume"]
     assert not handler.memo.exists()
 
@@ -250,7 +250,7 @@ def test_a_node_that_does_not_come_back_is_owed(story: Story) -> None:
     # Slurm has forgotten the reason; the memory has not.
     story.slurm.set(base="DOWN", reason=REBOOTED, flags=[])
     handler.again()
-    assert handler.recover() == "n1 takes jobs again"
+    assert handler.recover() == "n1 accepts jobs again"
 
 
 def test_a_rebooted_node_stays_down_if_so_set(story: Story) -> None:
@@ -331,9 +331,11 @@ def test_a_reason_may_say_anything() -> None:
 
 @pytest.mark.parametrize("text", ["", "NodeName=n1", "NodeName=n10 State=IDLE X=1"])
 def test_what_is_not_understood_is_said(text: str) -> None:
-    with pytest.raises(HandlerError, match="what scontrol says of node n1"):
+    with pytest.raises(
+        HandlerError, match="cannot parse scontrol's output for node n1"
+    ):
         node_of(text, "n1")
-    with pytest.raises(HandlerError, match="what squeue says"):
+    with pytest.raises(HandlerError, match="cannot parse squeue's output"):
         jobs_of("slurm has a new format")
 
 
@@ -343,7 +345,7 @@ def test_a_controller_that_is_away_is_asked_again(story: Story) -> None:
     story.slurm.set(away=1000)
     for phase in ("prepare", "recover"):
         said = story.handler().fails(phase)
-        assert said.startswith("its time was up while it was asking Slurm about node")
+        assert said.startswith("timed out while asking Slurm about node")
         assert said.endswith("Unable to contact slurm controller (connect failure)")
 
 
@@ -358,10 +360,10 @@ def test_a_drain_that_nobody_answered_is_remembered(story: Story) -> None:
     """It may have been done all the same."""
     story.slurm.then({"away": 1000})
     handler = story.handler()
-    assert "while it was having Slurm drain node n1: " in handler.fails("prepare")
+    assert "while asking Slurm to drain node n1: " in handler.fails("prepare")
     assert handler.memo.exists()
     story.slurm.set(away=0)
-    assert handler.recover() == "n1 takes jobs again"
+    assert handler.recover() == "n1 accepts jobs again"
     assert story.slurm.orders()[-1].endswith("state=drain reason=forewarn: an event")
 
 
@@ -369,7 +371,7 @@ def test_a_refusal_is_told_at_once_and_nothing_remembered(story: Story) -> None:
     story.slurm.set(denied=True)
     handler = story.handler()
     assert handler.fails("prepare") == (
-        f"Slurm would not drain node n1: slurm_update error: {DENIED}"
+        f"Slurm refused to drain node n1: slurm_update error: {DENIED}"
     )
     assert not handler.memo.exists()
 
@@ -377,7 +379,7 @@ def test_a_refusal_is_told_at_once_and_nothing_remembered(story: Story) -> None:
 def test_a_node_that_slurm_does_not_know(story: Story) -> None:
     handler = story.handler('node = "n2"')
     assert handler.fails("prepare") == (
-        "Slurm knows no node n2: write its name as `node` (Node n2 not found)"
+        "Slurm has no node n2: set `node` to its name (Node n2 not found)"
     )
 
 
@@ -399,7 +401,7 @@ def test_what_the_node_is_called() -> None:
 
 
 def test_a_time_that_means_nothing_is_a_fault(story: Story) -> None:
-    with pytest.raises(AgentSettingsError, match="means something only with jobs"):
+    with pytest.raises(AgentSettingsError, match="requires jobs"):
         story.handler('requeue_before = "2m"')
 
 
@@ -410,7 +412,7 @@ def test_check_tells_what_is_missing(story: Story) -> None:
         "there is no program squeue: it comes with Slurm (slurm-client)",
     ]
     assert story.handler('node = "n2"').check() == [
-        "Slurm knows no node n2: write its name as `node` (Node n2 not found)"
+        "Slurm has no node n2: set `node` to its name (Node n2 not found)"
     ]
 
 
@@ -420,7 +422,7 @@ def test_check_tells_who_may_not(story: Story, monkeypatch: pytest.MonkeyPatch) 
     assert story.handler().check() == []
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     [said] = story.handler().check()
-    assert "which is neither root nor slurm nor an operator of Slurm" in said
+    assert "run it as root or slurm, or make root an operator of Slurm" in said
     sacctmgr = story.slurm.path / "sacctmgr"
     sacctmgr.write_text("#!/bin/sh\necho Operator\n")
     sacctmgr.chmod(0o755)

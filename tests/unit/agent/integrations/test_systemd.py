@@ -113,8 +113,7 @@ def test_what_does_not_stop_in_time_is_named(story: Story) -> None:
     story.systemd.unit("db.service", stop=NEVER)
     handler = story.handler('stop = [["web.service", "db.service"]]')
     assert handler.fails("prepare", FEW_CALLS) == (
-        "its time was up while it was waiting for db.service "
-        "(deactivating, stop-sigterm) to stop"
+        "timed out while waiting for db.service (deactivating, stop-sigterm) to stop"
     )
     # It may stop later on, and is started again nevertheless.
     story.systemd.change("db.service", looks=0)
@@ -150,13 +149,10 @@ def test_what_runs_again_in_the_end_is_a_failure(story: Story) -> None:
     story.systemd.unit("db.service", wakes="web.service")
     handler = story.handler('stop = ["web.service", "db.service"]')
     assert handler.check() == [
-        (
-            "web.service can be started again by web.socket while it is stopped: write "
-            "that one before it"
-        )
+        ("web.socket can restart web.service while it is stopped: list it first")
     ]
     assert handler.fails("prepare") == (
-        "web.service was started again after it was stopped: look at web.socket"
+        "web.service was restarted after it was stopped: check web.socket"
     )
     assert story.handler('stop = ["web.socket", "web.service"]').check() == []
 
@@ -173,7 +169,7 @@ def test_its_event_goes_while_it_waits(story: Story) -> None:
         return ask(words)
 
     story.commands.programs["systemctl"] = ask_until_it_waits
-    with pytest.raises(StoppedError, match="has gone while it was waiting for web"):
+    with pytest.raises(StoppedError, match="was removed while waiting for web"):
         handler.worker.prepare(JOB, context)
 
 
@@ -211,7 +207,7 @@ def test_a_unit_that_ends_at_once_does_not_run(story: Story) -> None:
     handler = story.handler('stop = [["web.service", "once.service"]]')
     handler.prepare()
     assert handler.fails("recover") == (
-        "web.service (inactive, dead) was started and has ended again"
+        "web.service (inactive, dead) was started and ended again"
     )
     assert json.loads(handler.memo.read_text())["stopped"] == [{"web.service": ""}]
 
@@ -233,7 +229,7 @@ def test_who_was_forbidden_meanwhile_is_told_of_once(story: Story, how: str) -> 
     else:
         story.systemd.remove("web.service")
     said = handler.fails("recover")
-    assert said == f"web.service was {how} meanwhile and stays stopped"
+    assert said == f"web.service was {how} in the meantime and stays stopped"
     assert handler.recover() == "nothing had to be undone"
 
 
@@ -241,7 +237,7 @@ def test_a_unit_whose_condition_is_not_met_does_not_run(story: Story) -> None:
     story.systemd.unit("web.service", start_to="inactive", ConditionResult="no")
     handler = story.handler('stop = "web.service"')
     handler.prepare()
-    assert handler.fails("recover") == "web.service has a condition that is not met"
+    assert handler.fails("recover") == "a condition of web.service is not met"
 
 
 # Starting before the event
@@ -275,7 +271,7 @@ def test_a_oneshot_that_did_its_work_is_done(story: Story) -> None:
     [
         ({"start_to": "failed"}, "drain.service (failed: exit-code) could not be"),
         ({"LoadState": "masked"}, "drain.service is masked"),
-        ({"refuse": "Access denied"}, "Access denied (the agent runs as root"),
+        ({"refuse": "Access denied"}, "Access denied (run the agent as root"),
         ({"LoadState": "bad-setting"}, "drain.service cannot be loaded: bad-setting"),
         (
             {"dependency": True},
@@ -297,7 +293,7 @@ def test_a_start_that_hangs_ends_with_the_run(story: Story) -> None:
     story.systemd.unit("drain.service", "inactive", start=NEVER)
     handler = story.handler('start = "drain.service"')
     assert handler.fails("prepare", FEW_CALLS) == (
-        "its time was up while it was asking systemd to start drain.service"
+        "timed out while asking systemd to start drain.service"
     )
 
 
@@ -335,7 +331,7 @@ def test_a_manager_that_is_away_is_asked_again(story: Story) -> None:
     assert handler.prepare() == "stopped web.service"
     story.systemd.away(1_000)
     assert handler.fails("recover", 3.0) == (
-        "its time was up while it was asking systemd about web.service: "
+        "timed out while asking systemd about web.service: "
         "Failed to connect to bus: Connection refused"
     )
 
@@ -381,7 +377,7 @@ def test_it_does_not_stop_the_agent(
     own = frozenset({"forewarn-agent.service", "system.slice"})
     monkeypatch.setattr(systemd_worker, "own_units", lambda: own)
     handler = story.handler('stop = "all.target"')
-    said = "to stop forewarn-agent.service would stop the agent, which is in it"
+    said = "stopping forewarn-agent.service would stop the agent, which runs in it"
     assert handler.fails("prepare") == said
     assert handler.check() == [said]
     assert story.systemd.orders() == []
@@ -403,10 +399,10 @@ def test_check_tells_what_systemd_would_refuse(story: Story) -> None:
     )
     assert handler.check() == [
         "e.service cannot be loaded: Unit e.service is odd.",
-        "a.service may not be stopped by hand (RefuseManualStop=)",
-        "b.service may not be started by hand (RefuseManualStart=)",
+        "a.service cannot be stopped manually (RefuseManualStop=)",
+        "b.service cannot be started manually (RefuseManualStart=)",
         "d.service is masked",
-        "c.service has no way to be reloaded (ExecReload=)",
+        "c.service cannot be reloaded (ExecReload=)",
     ]
     assert story.handler('stop = "app@.service"').check() == [
         (
@@ -422,13 +418,13 @@ def test_check_tells_what_systemd_would_refuse(story: Story) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("", "it does nothing: write stop, start, reload or reload_after"),
-        ('start = "a"\nkill_after = "5s"', "there is nothing to kill: write stop"),
-        ('stop = "-a"', "is no name of a unit"),
-        ('stop = "a b"', "is no name of a unit"),
-        ('reload = "/etc/a"', "is no name of a unit"),
-        ('start = "a@*"', "stands for nothing that does not run"),
-        ('start = "a"\nstop = [["a"]]', "is to be stopped too"),
+        ("", "it does nothing: set stop, start, reload or reload_after"),
+        ('start = "a"\nkill_after = "5s"', "requires stop"),
+        ('stop = "-a"', "is not a valid unit name"),
+        ('stop = "a b"', "is not a valid unit name"),
+        ('reload = "/etc/a"', "is not a valid unit name"),
+        ('start = "a@*"', "is a pattern, which matches only loaded units"),
+        ('start = "a"\nstop = [["a"]]', "is also in stop"),
         ('stop = "a"\nmanager = "users"', "must be one of system, user"),
     ],
 )

@@ -106,13 +106,13 @@ def test_file_system_without_hard_links_is_told(
         lambda lock: lock.take("web_0", context()),
         lambda lock: lock.look(context()),
     ):
-        with pytest.raises(LockError, match="has no hard links, and a lock needs them"):
+        with pytest.raises(LockError, match="has no hard links, which this lock needs"):
             ask(directory_lock(tmp_path))
     assert names(tmp_path) == []
 
 
 def test_look_leaves_nothing_behind(tmp_path: Path) -> None:
-    assert directory_lock(tmp_path).look(context()) == "nobody holds it"
+    assert directory_lock(tmp_path).look(context()) == "the lock is free"
     assert names(tmp_path) == []
 
 
@@ -187,4 +187,4 @@ while True:
         assert lock.take("web_0", context()).is_held
         lock.release("web_0", context())
         lock.release("victim", context())
-        assert lock.look(context()) == "nobody holds it"
+        assert lock.look(context()) == "the lock is free"

@@ -100,8 +100,8 @@ def test_token_is_sent_to_whoever_stands_before_the_server(tmp_path: Path) -> No
 
 # What is answered
 
-WEB_PAGE = "a web page: is that a proxy or a login, and no FleetLock server?"
-UNFOLLOWED = "which is not followed: write the server's own URL"
+WEB_PAGE = "a web page: is this a proxy or a login page instead of a FleetLock server?"
+UNFOLLOWED = "which is not followed: set the server's final URL"
 
 
 def test_full_semaphore_is_a_refusal_with_the_words_of_the_server(
@@ -161,7 +161,7 @@ def test_group_that_the_server_does_not_know_is_told() -> None:
             Odd(status=302, headers=(("Location", "https://example.com/"),)),
             f"was answered 302: a redirect to https://example.com/, {UNFOLLOWED}",
         ),
-        (Odd(status=307), "was answered 307: a redirect to nowhere, which is not"),
+        (Odd(status=307), "was answered 307: a redirect to no location, which is not"),
         (Odd(status=500, body=b"\x00\xff"), "was answered 500"),
         (Odd(status=500, body=b"[" * 60_000), "was answered 500"),
         (Odd(status=503, body=b"\n\nUpstream is away\n"), "503: Upstream is away"),
@@ -230,7 +230,7 @@ def test_server_whose_certificate_is_not_trusted_is_told_nothing(
         assert fake.came == []
         trusted = client(fake, ca_file=str(certificate.certificate))
         assert trusted.take("web_0", context()).is_held
-        assert "takes connections" in trusted.look(context())
+        assert "accepts connections" in trusted.look(context())
 
 
 @needs_openssl
@@ -252,7 +252,7 @@ def test_check_asks_nothing_that_could_change_the_lock() -> None:
     with FakeFleetLock() as fake:
         said = client(fake).look(context())
         assert said == (
-            f"{fake.url} takes connections; who holds it, FleetLock tells nobody"
+            f"{fake.url} accepts connections; FleetLock does not show the holders"
         )
         assert fake.came == []
     with pytest.raises(ForewarnError, match="nobody listens there"):

@@ -98,7 +98,7 @@ def test_one_that_hangs_is_not_overtaken_and_only_the_last_follows_it() -> None:
     ("error", "detail"),
     [
         (LockError("no etcd", hint="Look at it."), "no etcd"),
-        (ZeroDivisionError(), "a fault of the agent: see its log"),
+        (ZeroDivisionError(), "a bug in the agent: see its log"),
     ],
 )
 def test_error_is_told_as_trouble(error: Exception, detail: str) -> None:
@@ -146,7 +146,7 @@ def test_machine_without_a_thread_left_is_trouble(
     assert ground.answer() == LockSaid(
         number=1,
         answer=LockAnswer.TROUBLE,
-        detail="no thread could be started: can't start new thread",
+        detail="cannot start a thread: can't start new thread",
     )
     ground.locker.ask(TakeLock(number=2, holder="web_0"))
     ground.lock.may_go_on.release()

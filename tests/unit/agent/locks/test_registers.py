@@ -76,18 +76,20 @@ def test_who_is_outrun_again_and_again_waits_for_the_next_time() -> None:
     refused = shelved(shelf).take("web_0", context())
     assert (refused.is_held, refused.detail) == (
         False,
-        "others asked for it at the same time",
+        "other agents requested it at the same time",
     )
     assert shelved(shelf).take("web_0", context()).is_held
     shelf.faster = register.TRIES
-    with pytest.raises(LockError, match="others changed the list of holders 8 times"):
+    with pytest.raises(
+        LockError, match="other agents changed the list of holders 8 times"
+    ):
         shelved(shelf).release("web_0", context())
 
 
 def test_who_is_outrun_ends_with_its_time() -> None:
     shelf = Shelf()
     shelf.faster = register.TRIES
-    with pytest.raises(ForewarnError, match="its time was up while others changed"):
+    with pytest.raises(ForewarnError, match="timed out while other agents changed"):
         shelved(shelf).take("web_0", context(0.01))
 
 
@@ -211,7 +213,7 @@ def test_answer_that_is_no_lease_is_no_lock(
     cluster: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster.leases, "answer", lambda *_: (200, ["x"]))
-    with pytest.raises(ForewarnError, match="that is no JSON object"):
+    with pytest.raises(ForewarnError, match="with no JSON object"):
         lease_lock(cluster, tmp_path).take("web_0", context())
 
 
@@ -228,7 +230,7 @@ def test_lease_without_what_was_written_is_no_lock(
         return status, said
 
     cluster.answer = answer
-    with pytest.raises(LockError, match="left out the annotation forewarn/holders"):
+    with pytest.raises(LockError, match="without the annotation forewarn/holders"):
         lease_lock(cluster, tmp_path).take("web_0", context())
 
 
@@ -308,7 +310,7 @@ def test_key_is_written_under_its_modify_index(tmp_path: Path) -> None:
 def test_answer_that_is_no_entry_is_no_lock(said: Answered) -> None:
     with FakeConsulKeys() as fake:
         fake.refusals = [said]
-        with pytest.raises(ForewarnError, match=r"no entry of Consul|no JSON list"):
+        with pytest.raises(ForewarnError, match=r"not an entry of Consul|no JSON list"):
             consul_lock(fake).take("web_0", context())
 
 

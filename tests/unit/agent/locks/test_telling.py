@@ -225,12 +225,12 @@ def test_check_reads_the_token(tmp_path: Path) -> None:
     token.write_text("s3cret\n")
     token.chmod(0o644)
     text = f'[lock]\nkind = "consul"\ntoken_file = "{token}"\n'
-    found = found_of(tmp_path, text, lambda: "nobody holds it")
+    found = found_of(tmp_path, text, lambda: "the lock is free")
     assert [(each.what, each.is_well) for each in found] == [
         ("lock", True),
         ("lock.token_file", False),
     ]
-    assert found[1].text == f"{token} can be read by other users: chmod 600"
+    assert found[1].text == f"other users can read {token}: run chmod 600 on it"
 
 
 # `agent try`

@@ -167,7 +167,9 @@ def test_a_check_looks_and_sends_nothing(
 ) -> None:
     assert list(sink.check()) == []
     url_file.chmod(0o644)
-    assert list(sink.check()) == [f"{url_file} can be read by other users: chmod 600"]
+    assert list(sink.check()) == [
+        f"other users can read {url_file}: run chmod 600 on it"
+    ]
     url_file.chmod(0o600)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

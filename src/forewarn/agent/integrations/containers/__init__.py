@@ -1,9 +1,9 @@
-"""Containers of docker or podman: stopped or paused before an event, and back after it.
+"""`docker` and `podman`: stop or pause containers, and restore them after the event.
 
-It waits until they are in that state. It remembers which ones it stopped or paused, by
-their ids, before it does, and starts or thaws exactly these again; a crash in between
-leaves a memory of more than was done, which does no harm. Docker and podman differ
-only in their `Flavour`.
+The handler waits until the containers are in the new state. It records the IDs of the
+containers that it is going to stop or pause, and starts or unpauses exactly these. After
+a crash in between, the memo has more containers than were changed, which is harmless.
+Docker and Podman differ only in their `Flavour`.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option
 
 RESERVE_SECONDS = 2.0
-"""Kept of the time that is left, for the engine to kill and to tell of it."""
+"""Seconds reserved before the deadline for the engine to kill, and for its report."""
 
 ROUNDS_MAX = 3
-"""How often what runs is stopped, until something else must be starting it again."""
+"""Attempts to stop containers; if some still run, another program restarts them."""
 
 PAUSE_SECONDS = 0.25
-"""Between two looks at containers that are on their way."""
+"""Seconds between two checks of containers that are changing their state."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
@@ -57,32 +57,32 @@ FLAVOURS = {
 }
 
 STOPPED, PAUSED, GONE = "stopped", "paused", "gone"
-"""What the memo has: groups of containers, and the names of those that vanished."""
+"""Members of the memo: groups of containers, and names of containers with --rm."""
 
 
 @frozen_dataclass
 class Plan:
-    """Which containers, and what is done with them, in the words of the settings."""
+    """The keys of the settings: which containers, and the action."""
 
     containers: tuple[tuple[str, ...], ...] = ()
     labels: tuple[str, ...] = ()
-    """With neither: all that run."""
+    """Containers with all these labels."""
     keep: tuple[str, ...] = ()
     all: bool = False
     action: str = "stop"
     grace: Micros | None = None
-    """None: each container's own."""
+    """None: the stop timeout of each container."""
     command: tuple[str, ...] = ()
-    """The program, and what always comes after it; empty: as the kind is called."""
+    """The program and its first arguments; empty: the name of the kind."""
 
     @property
     def pauses(self) -> bool:
-        """Tell whether containers are frozen, and not stopped."""
+        """Return whether containers are paused instead of stopped."""
         return self.action == "pause"
 
 
 class ContainerWorker(Integration):
-    """Handles the containers of one handler."""
+    """Stops or pauses containers, and restores them."""
 
     check_seconds = 10.0
 
@@ -94,7 +94,7 @@ class ContainerWorker(Integration):
         *,
         commands: Commands | None = None,
     ) -> None:
-        """Ask nothing yet; `commands` run the program, usually by themselves."""
+        """Store the settings; `commands` replaces the runner of commands in tests."""
         super().__init__(settings, ground)
         self._plan = Plan(**settings.more)
         commands = commands or Commands(ground.environment)
@@ -102,13 +102,13 @@ class ContainerWorker(Integration):
         self._engine = Engine(commands, flavour, words)
 
     def _own(self) -> frozenset[str]:
-        """Return how ids of the agent's containers begin."""
+        """Return prefixes of the IDs of the agent's own containers."""
         return own_ids(self._environment.get("HOSTNAME", ""))
 
-    # Which ones
+    # Selection
 
     def _chosen(self, context: RunContext) -> list[list[Container]]:
-        """Return the containers in question, in groups; raises HandlerError."""
+        """Return the selected containers in groups; raises HandlerError."""
         plan = self._plan
         if not plan.containers:
             found, own = self._engine.running(plan.labels, context), self._own()
@@ -135,22 +135,24 @@ class ContainerWorker(Integration):
     # Before the event
 
     def prepare(self, job: Job, context: RunContext) -> Result:
-        """Stop or pause what runs; raises HandlerError.
+        """Stop or pause the running containers; raises HandlerError.
 
-        What was started again meanwhile, or made anew, is stopped again.
+        Containers that were restarted or recreated in the meantime are stopped again.
         """
         del job
         done: list[str] = []
         left: list[Container] = []
         for number in range(ROUNDS_MAX + 1):
             groups = [
-                # What was paused by others is left alone.
+                # Containers that others have paused are ignored.
                 [each for each in group if each.is_up]
                 for group in self._chosen(context)
             ]
             left = [each for group in groups for each in group]
             if not left:
-                return Result(detail=", ".join(done) or "nothing of it ran")
+                return Result(
+                    detail=", ".join(done) or "none of the containers was running"
+                )
             if number == ROUNDS_MAX:
                 break
             own = self._own()
@@ -167,7 +169,7 @@ class ContainerWorker(Integration):
                     done += self._stop(group, context, seconds=max(0.0, share))
         raise HandlerError(
             "; ".join(
-                f"{names_of([each])} was started again after it was stopped"
+                f"{names_of([each])} was restarted after it was stopped"
                 + (f", by {each.owner}" if each.owner else "")
                 for each in left
             )
@@ -176,7 +178,7 @@ class ContainerWorker(Integration):
     def _stop(
         self, group: Sequence[Container], context: RunContext, *, seconds: float
     ) -> list[str]:
-        """Stop a group within its share of the time."""
+        """Stop a group within its part of the time."""
         if not group:
             return []
         self._memo.remember(
@@ -197,7 +199,7 @@ class ContainerWorker(Integration):
         return [_told(each, found.get(each.id)) for each in group]
 
     def _patience(self, group: Sequence[Container], seconds: float) -> tuple[str, ...]:
-        """Return the words that say how long the engine waits before it kills."""
+        """Return the arguments for the engine's timeout before it kills."""
         grace = self._plan.grace
         if grace is not None:
             return ("-t", str(int(min(grace / SECOND, seconds))))
@@ -220,9 +222,9 @@ class ContainerWorker(Integration):
     # After the event
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """Start what was stopped, thaw what was paused; raises HandlerError.
+        """Start the stopped containers and unpause the paused ones; raises HandlerError.
 
-        What fails keeps nothing else from being undone, and is tried again later.
+        A failure does not affect the other containers, and is retried later.
         """
         del job
         done: list[str] = []
@@ -238,16 +240,16 @@ class ContainerWorker(Integration):
     def _start(
         self, group: Mapping[str, str], context: RunContext, faults: list[str]
     ) -> list[str]:
-        """Start what was stopped; what does not run then is remembered further.
+        """Start stopped containers; those that do not run then stay in the memo.
 
-        Who is no longer there is told of once, unless another has its name and runs.
+        A container that was removed is reported once, unless a new one of its name runs.
         """
         found = self._engine.look(group, context)
         lost = group.keys() - {each.id for each in found}
         recreated = self._engine.look([group[each] for each in lost], context)
         running = {each.name for each in recreated if each.is_up}
         faults += [
-            f"{name} was removed meanwhile and is not started"
+            f"{name} was removed in the meantime and cannot be started"
             for name in sorted(group[each] for each in lost)
             if name not in running
         ]
@@ -264,9 +266,9 @@ class ContainerWorker(Integration):
     def _thaw(
         self, group: Mapping[str, str], context: RunContext, faults: list[str]
     ) -> list[str]:
-        """Thaw what was paused; who was ended meanwhile was not ended here."""
+        """Unpause paused containers; those that have ended are ignored."""
         frozen = [each for each in self._engine.look(group, context) if each.is_paused]
-        with context.doing(f"thawing {names_of(frozen)}"):
+        with context.doing(f"unpausing {names_of(frozen)}"):
             said = self._engine.order(("unpause",), _ids(frozen), context)
             now = self._engine.look(_ids(frozen), context)
         still = [each for each in now if each.is_paused]
@@ -274,7 +276,7 @@ class ContainerWorker(Integration):
             faults.append(said or f"{names_of(still)} is still paused")
         held = _ids(still)
         self._memo.forget(PAUSED, group.keys() - set(held))
-        return [f"thawed {each.name}" for each in frozen if each.id not in held]
+        return [f"unpaused {each.name}" for each in frozen if each.id not in held]
 
     def _remember_gone(self, names: Sequence[str]) -> None:
         known: list[str] = list(self._memo.read().get(GONE, ()))
@@ -282,7 +284,7 @@ class ContainerWorker(Integration):
         if fresh:
             self._memo.keep({**self._memo.read(), GONE: [*known, *fresh]})
 
-    # Is it well?
+    # Check
 
     def _wrong(self, context: RunContext) -> Iterator[str]:
         chosen, own = self._engine.running(self._plan.labels, context), self._own()
@@ -293,8 +295,8 @@ class ContainerWorker(Integration):
             for each in chosen:
                 if each.vanishes and not self._plan.pauses:
                     yield (
-                        f"{each.name} was started with --rm: once it is stopped it is "
-                        "gone, and nobody starts it again"
+                        f"{each.name} was started with --rm: the engine removes it when "
+                        "it stops, and the handler cannot start it again"
                     )
         for each in chosen:
             if not _is_one(each, own):
@@ -313,10 +315,10 @@ def _ids(containers: Iterable[Container]) -> list[str]:
 
 
 def _told(before: Container, now: Container | None) -> str:
-    """Return what became of a container that was to stop."""
+    """Return the result for a container that had to stop."""
     how = "killed" if now is not None and now.was_killed else "stopped"
-    # It may take the engine a moment to remove it.
-    gone = ", which is gone (--rm)" if before.vanishes else ""
+    # The engine may remove it a moment later.
+    gone = ", which is removed now (--rm)" if before.vanishes else ""
     return f"{how} {before.name}{gone}"
 
 
@@ -324,70 +326,71 @@ def _not_up(container: Container, said: str) -> str:
     if said:
         return f"{container.name or container.id[:SHORT_ID]} was not started: {said}"
     return (
-        f"{container.name} was started and has ended again with exit status "
+        f"{container.name} was started and ended again with exit status "
         f"{container.exit_code}"
     )
 
 
 def _keys_of(program: str) -> Mapping[str, Option]:
-    """Return the keys of a handler for this program."""
+    """Return the keys of the kind for one program."""
     return {
         "containers": Option(
             form=Forms.GROUPS,
-            text="Which containers, by name or id: one after the other, those of an "
-            "inner list side by side; after the event the last ones first. Default: "
-            "those of `labels` or `all`.",
+            text="The containers, by name or ID. They are stopped one after the other, "
+            "and those of an inner list in parallel. After the event the order is "
+            "reversed. Default: those of `labels` or `all`.",
         ),
         "labels": Option(
             form=Forms.NAMES,
-            text='All containers that run and have all of these labels, `"tier"` or '
+            text='All running containers with all of these labels, `"tier"` or '
             '`"tier=web"`. Default: those of `containers` or `all`.',
         ),
         "all": Option(
-            form=Forms.SWITCH, text="Whether it is all that run. Default: `false`."
+            form=Forms.SWITCH,
+            text="Whether to use all running containers. Default: `false`.",
         ),
         "keep": Option(
             form=Forms.NAMES,
             may_be_empty=True,
-            text="Names of containers that are left alone with `labels` and `all`; the "
-            "agent's own always is. Default: none.",
+            text="Names of containers to exclude from `labels` and `all`. The agent's own "
+            "container is always excluded. Default: none.",
         ),
         "action": Option(
             form=Forms.WORD,
             words=("stop", "pause"),
-            text="`stop`: end them, and start them after the event. `pause`: freeze "
-            "them, for an event that freezes the VM for some seconds and loses "
-            "nothing. Default: `stop`.",
+            text="`stop`: stop them, and start them after the event. `pause`: pause "
+            "them, for an event that freezes the VM for some seconds without data "
+            "loss. Default: `stop`.",
         ),
         "grace": Option(
             form=Forms.DURATION,
             most=DAY,
-            text="How long each may take to stop before it is killed, in whole seconds, "
-            "and less where there is no more time. Default: what the container was "
-            "made with, which is 10 s where nobody said otherwise.",
+            text="How long each container may take to stop before it is killed, in whole "
+            "seconds; less if the deadline is near. Default: the stop timeout of the "
+            "container, which is 10 s by default.",
         ),
         "command": Option(
             form=Forms.ACTION,
-            text="The program and the words that always come after it, such as "
+            text="The program and its first arguments, such as "
             f'`["sudo", "-n", "{program}"]`. Default: `{program}`.',
         ),
     }
 
 
 def _faults(entry: Entry) -> Faults:
-    """Yield what must hold between these keys and does not."""
+    """Yield the problems between keys."""
     chosen = [key for key in _CHOICES if entry.get(key)]
     if not chosen:
-        yield "", "it names no containers: write containers, labels or all"
+        yield "", "it selects no containers: set containers, labels or all"
     elif len(chosen) > 1:
-        yield chosen[1], f"is one choice too many: {chosen[0]} is there"
+        yield chosen[1], f"cannot be combined with {chosen[0]}"
     if "keep" in entry and "containers" in entry:
-        yield "keep", "is for labels and all: leave them out of containers"
+        yield "keep", "cannot be combined with containers: use labels or all"
     if "grace" in entry and entry.get("action") == "pause":
-        yield "grace", "what is paused does not stop"
+        yield "grace", 'cannot be combined with action = "pause"'
     for name in (name for group in entry.get("containers", ()) for name in group):
         if not _NAME.fullmatch(name):
-            yield "containers", f"{quoted(name)} is no name of a container"
+            yield "containers", f"{quoted(name)} is not a valid container name"
 
 
 KINDS = {
@@ -396,4 +399,4 @@ KINDS = {
     )
     for word, flavour in FLAVOURS.items()
 }
-"""The kinds of handler, by the program."""
+"""The kinds of handler, by program."""

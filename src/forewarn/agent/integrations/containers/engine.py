@@ -1,8 +1,8 @@
-"""What docker and podman tell of containers, and how they are asked: by their command.
+"""A client of Docker or Podman through their command-line programs.
 
-Whether something came about is seen in the states of the containers. An engine that is
-away is asked again while there is time. This module must not know what is prepared for,
-nor what is remembered of it.
+The result of an action is read from the states of the containers. If the engine is
+unavailable, commands are repeated until the deadline. This module does not know events or
+the memo.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from forewarn.agent.integrations.commands import Commands, Output, shown
 from forewarn.protocol.frozen import frozen_dataclass
 
 LOOK_SECONDS = 10.0
-"""For a question, where more is left: an engine that hangs is asked again."""
+"""Maximum seconds for a query, so that an engine that hangs is asked again."""
 
 STOP_SECONDS = 10
-"""How long a container may take to stop where neither it nor the settings say."""
+"""Default stop timeout of a container, in seconds."""
 
 SHORT_ID = 12
-"""Characters of an id that people use."""
+"""Characters of the short form of an ID."""
 
 KILLED = 137
-"""The exit status of who was killed: 128 and the number of the signal."""
+"""The exit status of a killed process: 128 plus the number of SIGKILL."""
 
 _UP = frozenset({"running", "restarting", "stopping"})
 
@@ -43,31 +43,31 @@ _AWAY = (
     "database is locked",
     "server is shutting down",
 )
-"""What the commands say, in small letters, where the engine is away or begins anew."""
+"""Parts of error messages, in lower case, while the engine is down or restarts."""
 
 _MISSING = "no such container"
 
 _OWNERS = {
-    "com.docker.swarm.task.id": "swarm, which would make another: drain the node there",
-    "PODMAN_SYSTEMD_UNIT": "a unit of systemd, which would start it again: stop that",
-    "io.kubernetes.pod.uid": "Kubernetes, which would make another: drain the node",
+    "com.docker.swarm.task.id": "Swarm, which would replace it: drain the node there",
+    "PODMAN_SYSTEMD_UNIT": "a systemd unit, which would restart it: stop the unit",
+    "io.kubernetes.pod.uid": "Kubernetes, which would replace it: drain the node",
 }
-"""Labels of containers that somebody else looks after."""
+"""Labels of containers that another program manages."""
 
 
 @frozen_dataclass
 class Flavour:
-    """What is otherwise with each of the programs."""
+    """The differences between the programs."""
 
     word: str
-    """Of the program, and of the kind of handler."""
+    """The name of the program and of the kind."""
     statuses: tuple[str, ...]
-    """Of containers that run, as its list knows them."""
+    """The states of running containers in the program's list."""
 
 
 @frozen_dataclass
 class Container:
-    """A container at one moment."""
+    """The state of a container."""
 
     id: str
     name: str
@@ -75,45 +75,45 @@ class Container:
     exit_code: int = 0
     was_out_of_memory: bool = False
     vanishes: bool = False
-    """It was started with --rm: the engine removes it once it has stopped."""
+    """Whether it was started with --rm: the engine removes it after it stops."""
     stop_seconds: int = STOP_SECONDS
-    """Its own patience; negative: it is never killed."""
+    """Its stop timeout; negative: it is never killed."""
     labels: Mapping[str, str]
 
     @property
     def is_up(self) -> bool:
-        """Tell whether it runs."""
+        """Return whether it runs."""
         return self.status in _UP
 
     @property
     def is_paused(self) -> bool:
-        """Tell whether it is frozen."""
+        """Return whether it is paused."""
         return self.status == "paused"
 
     @property
     def was_killed(self) -> bool:
-        """Tell whether it ended since it was killed for being slow."""
+        """Return whether it was killed because it did not stop in time."""
         return self.exit_code == KILLED and not self.was_out_of_memory
 
     @property
     def owner(self) -> str:
-        """Return who would undo what is done to it; empty: nobody that is known."""
+        """Return the program that manages it; empty: no known one."""
         return next((who for label, who in _OWNERS.items() if label in self.labels), "")
 
 
 class Engine:
-    """The engine behind one command."""
+    """A client of one engine."""
 
     def __init__(
         self, commands: Commands, flavour: Flavour, words: Sequence[str]
     ) -> None:
-        """Ask nothing yet; `words` are the program and what always comes after it."""
+        """Run nothing yet; `words` are the program and its first arguments."""
         self._commands = commands
         self._flavour = flavour
         self._words = tuple(words)
 
     def running(self, labels: Sequence[str], context: RunContext) -> list[Container]:
-        """Return the containers that run, or are paused, and have all these labels."""
+        """Return the running and paused containers with all these labels."""
         filters = [f"label={label}" for label in labels]
         filters += [f"status={status}" for status in self._flavour.statuses]
         words = [word for each in filters for word in ("--filter", each)]
@@ -123,7 +123,7 @@ class Engine:
         return self.look(output.out.split(), context)
 
     def look(self, names: Collection[str], context: RunContext) -> list[Container]:
-        """Return the containers of these names or ids; who is not there is left out."""
+        """Return the containers of these names or IDs; missing ones are left out."""
         if not names:
             return []
         output = self._run(("container", "inspect", *names), context)
@@ -131,19 +131,19 @@ class Engine:
         if found is None or (output.status != 0 and _MISSING not in output.err.lower()):
             raise self._failed("container inspect", output)
         if output.status == 0 and len(found) < len(set(names)):
-            # Who is not there is told, and makes the command fail.
+            # A missing container would be reported and make the command fail.
             raise HandlerError(
                 f"{shown(self._words)} container inspect: {len(found)} of "
-                f"{len(set(names))} containers were told of, and no error"
+                f"{len(set(names))} containers were listed, without an error"
             )
         return found
 
     def order(
         self, words: Sequence[str], names: Collection[str], context: RunContext
     ) -> str:
-        """Do something with containers, waiting for it; return what went wrong.
+        """Run an action on containers and wait for it; return the error message.
 
-        Raises HandlerError where the engine was away, or busy, until the end.
+        Raises HandlerError if the engine was unavailable until the deadline.
         """
         if not names:
             return ""
@@ -170,18 +170,18 @@ class Engine:
     def _failed(self, verb: str, output: Output) -> HandlerError:
         hint = ""
         if "permission denied" in output.err.lower():
-            hint = " (the agent runs as root, or its user may use the engine)"
+            hint = " (run the agent as root, or let its user access the engine)"
         return HandlerError(f"{shown(self._words)} {verb}: {output.why}{hint}")
 
 
 def may_pass(output: Output) -> bool:
-    """Tell whether a command failed since the engine was away."""
+    """Return whether a command failed because the engine was unavailable."""
     said = output.err.lower()
     return "permission denied" not in said and any(word in said for word in _AWAY)
 
 
 def _containers(text: str) -> list[Container] | None:
-    """Return the containers of an `inspect`; None: it printed something else."""
+    """Parse the output of `inspect`; None: it is something else."""
     try:
         found: object = json.loads(text or "[]")
     except ValueError:
@@ -200,7 +200,7 @@ def _container(told: Mapping[str, Any]) -> Container:
     patience = config.get("StopTimeout")
     return Container(
         id=str(told["Id"]),
-        # docker has a slash before each name, from when containers were linked.
+        # Docker puts a slash before each name, for historical reasons.
         name=str(told.get("Name", "")).removeprefix("/"),
         status=str(state.get("Status", "")),
         exit_code=int(state.get("ExitCode") or 0),
@@ -212,10 +212,10 @@ def _container(told: Mapping[str, Any]) -> Container:
 
 
 def names_of(containers: Collection[Container]) -> str:
-    """Return what containers are called, for a sentence."""
+    """Return the names of containers for a message."""
     return ", ".join(each.name or each.id[:SHORT_ID] for each in containers)
 
 
 def shown_containers(containers: Collection[Container]) -> str:
-    """Return how containers stand, for a sentence."""
+    """Return containers with their states for a message."""
     return ", ".join(f"{names_of([each])} ({each.status})" for each in containers)

@@ -1,7 +1,8 @@
-"""Which container the agent itself runs in, by what the kernel tells a process.
+"""Find the containers in which the agent runs, from the kernel's information.
 
-There may be several ids: those of containers around it, and of one that shares its
-files with it (Kubernetes' sandbox). To stop any of them would stop the agent too.
+There can be several IDs: those of outer containers, and that of a container which shares
+files with the agent's (the sandbox of Kubernetes). Stopping any of them would stop the
+agent.
 """
 
 from __future__ import annotations
@@ -11,22 +12,22 @@ import re
 from collections.abc import Iterator
 
 SELF = "/proc/self"
-"""Where the kernel tells a process of itself."""
+"""The directory with the kernel's information about the current process."""
 
 _GIVEN = frozenset(
     {"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/run/.containerenv"}
 )
-"""Files that an engine puts into a container, from a folder that is named after it."""
+"""Files that an engine mounts from a directory that is named after the container."""
 
 _ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _HOST_ID = re.compile(r"[0-9a-f]{12,64}")
 
 
 def own_ids(host: str) -> frozenset[str]:
-    """Return how the ids of the agent's own containers begin; empty: it is in none.
+    """Return prefixes of the IDs of the agent's own containers; empty: none.
 
-    `host`: what the agent's environment has as HOSTNAME, which is the id's beginning
-    unless the container has its host's network, or a name of its own.
+    `host` is HOSTNAME of the agent's environment. It is the start of the ID, unless the
+    container uses the host's network or has its own host name.
     """
     found = {host} if _HOST_ID.fullmatch(host) else set[str]()
     found.update(ids_by_groups(_told("cgroup")), ids_by_mounts(_told("mountinfo")))
@@ -34,28 +35,28 @@ def own_ids(host: str) -> frozenset[str]:
 
 
 def ids_by_groups(cgroup: str) -> Iterator[str]:
-    """Yield the containers whose control groups a process is in, by its `cgroup`.
+    """Yield the IDs of containers in the control groups of a process.
 
-    Where it has a namespace of them to itself, that tells nothing.
+    With a private cgroup namespace, the file does not contain them.
     """
     for line in cgroup.splitlines():
         yield from _ID.findall(line.split(":", 2)[-1])
 
 
 def ids_by_mounts(mountinfo: str) -> Iterator[str]:
-    """Yield the containers whose files a process sees as its own, by its `mountinfo`.
+    """Yield the IDs of containers whose files are mounted for a process.
 
-    Other lines may name containers as well: a machine sees the file systems of all.
+    Only lines for certain files count, since a host sees the mounts of all containers.
     """
     for line in mountinfo.splitlines():
-        # The fourth is the path within the file system, the fifth where it is seen.
+        # Field 4 is the path in the file system, field 5 the mount point.
         inside, where = (*line.split(" "), *[""] * 5)[3:5]
         if where in _GIVEN:
             yield from _ID.findall(inside)
 
 
 def _told(what: str) -> str:
-    """Return what the kernel tells; empty: nothing, as on another system."""
+    """Return a file of /proc/self; empty on other systems."""
     try:
         with open(os.path.join(SELF, what), encoding="utf-8", errors="replace") as file:
             return file.read()

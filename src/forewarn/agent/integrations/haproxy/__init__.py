@@ -1,9 +1,9 @@
-"""`haproxy`: takes this VM out of HAProxy's rotation, and puts it back after the event.
+"""`haproxy`: drains this VM's servers at HAProxy, and makes them ready after the event.
 
-Its servers are drained at every proxy, and their sessions waited for. Who was drained
-or put into maintenance by somebody else before is left as it is. HAProxy forgets what
-was set when it is reloaded, so that is looked at again as long as sessions are waited
-for. How HAProxy is spoken to is for `runtime`.
+The servers are drained at every proxy, and the handler waits for their sessions. Servers
+that others have drained or put into maintenance are not changed. A reload of HAProxy
+resets the states, so the handler checks them as long as it waits for sessions. `runtime`
+has the client of HAProxy.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option
 
 SESSIONS_BOUND = 1_000_000
-"""Of what the settings may say: more than a proxy has."""
+"""Maximum of `sessions_max`: more than a proxy has."""
 
 SHARE = 0.9
-"""Of its time, for waiting: what is left over is for what comes after it."""
+"""Part of the time for waiting; the rest is for the steps after it."""
 
 POLL_SECONDS = 0.5
-"""Between two looks at the sessions; they cost HAProxy less than a millisecond."""
+"""Seconds between two checks of the sessions; each costs HAProxy under a millisecond."""
 
 AWAY_SECONDS = 2.0
-"""Before a proxy that is away is asked again, after an event."""
+"""Seconds before an unavailable proxy is asked again, after an event."""
 
 FAIL, LEAVE, SHUTDOWN = "fail", "leave", "shutdown"
 
 DRAIN, MAINT = "drain", "maint"
-"""What a server was set to: words of HAProxy's, and of the memo."""
+"""States of servers, in HAProxy and in the memo."""
 
 _MAGIC = re.compile(r"([*?[])")
 _PLACES = {"vm": "", "host": ""}
@@ -65,42 +65,42 @@ _SERVER = re.compile(r"[^/\s;]+/[^/\s;]+")
 
 @frozen_dataclass
 class HaproxyOptions:
-    """The settings of one handler."""
+    """The keys of the settings."""
 
     socket: tuple[str, ...]
     servers: tuple[str, ...]
     """`backend/server`, with placeholders and `*`."""
     sessions_max: int = 0
-    """How many sessions may be left."""
+    """Number of sessions that may be left."""
     wait: Micros = 0
-    """At most, for sessions; 0: as long as there is time."""
+    """Maximum wait for sessions; 0: until the deadline."""
     sessions_left: str = FAIL
     maint: bool = False
-    """Whether they are put into maintenance once they are drained."""
+    """Whether drained servers are put into maintenance."""
 
 
 @dataclass
 class _Seen:
-    """One look at all proxies."""
+    """The result of one check of all proxies."""
 
     servers: list[tuple[Runtime, Server]] = field(
         default_factory=list[tuple[Runtime, Server]]
     )
     away: list[str] = field(default_factory=list[str])
-    """Who could not be asked, or does not drain yet: a sentence each."""
+    """A sentence for each proxy that is unavailable, or that has not drained yet."""
 
 
 class HaproxyWorker(Integration):
-    """Drains the servers of one handler, and makes them ready again."""
+    """Drains servers, and makes them ready again."""
 
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
-        """Connect nowhere yet."""
+        """Store the settings; nothing is contacted."""
         super().__init__(settings, ground)
         self._options = HaproxyOptions(**settings.more)
         self._runtimes = [Runtime(place) for place in self._options.socket]
 
     def prepare(self, job: Job, context: RunContext) -> Result:
-        """Drain, and wait until the sessions have ended; raises HandlerError."""
+        """Drain the servers, and wait for their sessions; raises HandlerError."""
         options = self._options
         patterns = self._patterns(job.vm)
         share = context.remaining() * SHARE
@@ -123,7 +123,7 @@ class HaproxyWorker(Integration):
                 context.pause(POLL_SECONDS, "")
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """Make ready what it had drained; raises HandlerError."""
+        """Make the servers ready that it has drained; raises HandlerError."""
         del job
         told: list[str] = []
         while memo := self._remembered():
@@ -143,10 +143,10 @@ class HaproxyWorker(Integration):
                 raise HandlerError("; ".join(refused + away))
             if away:
                 context.pause(AWAY_SECONDS, f"waiting: {'; '.join(away)}")
-        return Result(detail=", ".join(told) or "it had drained nothing")
+        return Result(detail=", ".join(told) or "this handler drained nothing")
 
     def check(self, vm: str = "") -> Sequence[str]:
-        """Return which proxies cannot be asked, do not obey, or have no such server."""
+        """Return the problems of proxies: no access, no permission, or no such server."""
         context = context_for(self.check_seconds, self._clock)
         found: list[str] = []
         missing: list[str] = []
@@ -165,8 +165,8 @@ class HaproxyWorker(Integration):
                 continue
             if level and level != "admin":
                 found.append(
-                    f"{runtime.place}: what comes there has the level {level}, and to "
-                    "drain needs admin: add `level admin` to that `stats socket`"
+                    f"{runtime.place}: the access level is {level}, but draining needs "
+                    "admin: add `level admin` to that `stats socket`"
                 )
             missing = [
                 each
@@ -177,12 +177,12 @@ class HaproxyWorker(Integration):
             found += [f"there is no server {each}" for each in missing]
         return found + advice
 
-    # One look at all proxies
+    # One check of all proxies
 
     def _drained(self, patterns: Sequence[str], context: RunContext) -> _Seen:
-        """Drain what is not out, and return how all of it stands.
+        """Drain the servers that still get sessions, and return all states.
 
-        Raises HandlerError where that is refused; by then the others are drained.
+        Raises HandlerError if a proxy refuses, after the others have been drained.
         """
         seen = _Seen()
         refused: list[str] = []
@@ -202,8 +202,8 @@ class HaproxyWorker(Integration):
                 refused.append(error.message)
                 continue
             refused += [
-                f"{runtime.place}: {each.label} is in show servers state and not in "
-                "show stat: nobody knows how many sessions it has"
+                f"{runtime.place}: {each.label} is in `show servers state` but not in "
+                "`show stat`, so the number of its sessions is unknown"
                 for each in servers
                 if not each.is_counted
             ]
@@ -223,7 +223,7 @@ class HaproxyWorker(Integration):
         return seen
 
     def _waits(self, seen: _Seen, context: RunContext, *, is_late: bool) -> str:
-        """Return what is waited for; empty: nothing."""
+        """Return what the handler waits for; empty: nothing."""
         waits = "; ".join(seen.away)
         if not waits and not (is_late and self._options.sessions_left == LEAVE):
             waits = self._sessions_left(seen)
@@ -232,7 +232,7 @@ class HaproxyWorker(Integration):
         return waits
 
     def _sessions_left(self, seen: _Seen) -> str:
-        """Return whose sessions are waited for; empty: nobody's."""
+        """Return the servers with sessions, if there are too many; empty: there are not."""
         count = sum(server.sessions for _, server in seen.servers)
         if count <= self._options.sessions_max:
             return ""
@@ -245,7 +245,7 @@ class HaproxyWorker(Integration):
         return f"{count} {sessions} left: {', '.join(busy)}"
 
     def _into_maintenance(self, seen: _Seen, context: RunContext) -> str:
-        """Put what it has drained into maintenance; empty: all of it is."""
+        """Put drained servers into maintenance; return what the handler waits for."""
         memo = self._remembered()
         fresh = [
             (runtime, server)
@@ -274,11 +274,11 @@ class HaproxyWorker(Integration):
         said = [f"{', '.join(mine)} drained"] if mine else []
         if others:
             were = "were" if len(others) > 1 else "was"
-            said.append(f"{', '.join(others)} {were} out before")
+            said.append(f"{', '.join(others)} {were} already out of rotation")
         return f"{'; '.join(said)}; {count} {sessions} left"
 
     def _at(self, runtime: Runtime) -> str:
-        """Return where a server is, if that is a question."""
+        """Return the proxy of a server, if there are several proxies."""
         return f" at {runtime.place}" if len(self._runtimes) > 1 else ""
 
     # After the event
@@ -286,37 +286,39 @@ class HaproxyWorker(Integration):
     def _made_ready(
         self, runtime: Runtime, wanted: dict[str, str], context: RunContext
     ) -> Iterator[str]:
-        """Make servers ready, and yield what became of each; raises HandlerError."""
+        """Make servers ready, and yield the result for each; raises HandlerError."""
         told: dict[str, str] = {}
         for server in runtime.servers(context):
             if server.label not in wanted:
                 continue
             if wanted[server.label] == DRAIN and server.admin & MAINT_FORCED:
-                told[server.label] = "left in maintenance, where somebody has put it"
+                told[server.label] = (
+                    "left in maintenance, which this handler did not set"
+                )
             elif server.admin & (DRAIN_FORCED | MAINT_FORCED):
                 runtime.set_state(server, "ready", context)
         for server in runtime.servers(context):
             if server.label in wanted and server.label not in told:
                 if server.admin & (DRAIN_FORCED | MAINT_FORCED):
                     raise HandlerError(f"{runtime.place}: {server.label} is not ready")
-                health = "" if server.is_up else ", and still down by its health check"
+                health = "" if server.is_up else ", but its health check still fails"
                 told[server.label] = f"ready{health}"
         for label in wanted:
-            yield f"{label} {told.get(label, 'is not there any more')}"
+            yield f"{label} {told.get(label, 'no longer exists')}"
 
-    # Names and memory
+    # Names and memo
 
     def _patterns(self, vm: str) -> list[str]:
-        """Return which servers are meant; raises HandlerError if that is not known."""
+        """Fill in the server names; raises HandlerError if the VM's name is unknown."""
         if not vm and any("{vm}" in each for each in self._options.servers):
             raise HandlerError(
-                "this VM's name is not known, and `servers` has {vm} in it"
+                "the name of this VM is unknown, and `servers` contains {vm}"
             )
         values = {"vm": _plain(vm), "host": _plain(host_name())}
         return [forms.fill(each, values) for each in self._options.servers]
 
     def _remembered(self) -> dict[str, dict[str, str]]:
-        """Return what was set to what, by socket and server."""
+        """Return the recorded states, by socket and server."""
         return cast("dict[str, dict[str, str]]", self._memo.read())
 
     def _remember(self, place: str, servers: Sequence[Server], what: str) -> None:
@@ -332,7 +334,7 @@ class HaproxyWorker(Integration):
 def _break_off(seen: _Seen, context: RunContext) -> None:
     for runtime, server in seen.servers:
         if server.sessions:
-            # Who is away is asked again, after the next look.
+            # An unavailable proxy is asked again after the next check.
             with contextlib.suppress(AwayError):
                 runtime.shut_sessions(server, context)
 
@@ -351,7 +353,7 @@ def _chosen(servers: Sequence[Server], patterns: Sequence[str]) -> list[Server]:
 
 
 def _plain(name: str) -> str:
-    """Return a pattern that only this name matches."""
+    """Return a pattern that matches only this name."""
     return _MAGIC.sub(r"[\1]", name)
 
 
@@ -364,9 +366,9 @@ def _faults(entry: Entry) -> Faults:
         unknown = forms.unknown_places(server, _PLACES)
         if unknown:
             known = ", ".join(f"{{{name}}}" for name in _PLACES)
-            yield "servers", f"{{{unknown[0]}}} is nothing that is known: {known}"
+            yield "servers", f"unknown placeholder {{{unknown[0]}}}; use one of {known}"
         elif not _SERVER.fullmatch(server):
-            yield "servers", f"{server!r} is no BACKEND/SERVER"
+            yield "servers", f"{server!r} must have the form BACKEND/SERVER"
 
 
 KIND = HandlerKind(
@@ -374,37 +376,37 @@ KIND = HandlerKind(
     keys={
         "socket": Option(
             form=Forms.NAMES,
-            text="Where HAProxy's runtime API is: the path of a `stats socket` or of "
-            "the master's socket, or HOST:PORT; several for several proxies.",
+            text="The addresses of HAProxy's runtime API: the path of a `stats socket` "
+            "or of the master's socket, or HOST:PORT. One for each proxy.",
         ),
         "servers": Option(
             form=Forms.NAMES,
-            text="What is drained: `backend/server`. `{vm}` is this VM's name, `{host}` "
-            "this computer's without its domain, `*` stands for anything and `?` for "
-            "one character. Each must be at one of the proxies at least.",
+            text="The servers to drain: `backend/server`. `{vm}` is the name of this VM, "
+            "`{host}` the short host name, `*` matches any text and `?` one character. "
+            "At least one proxy must have each server.",
         ),
         "sessions_max": Option(
             form=Forms.COUNT,
             most=SESSIONS_BOUND,
-            text="How many sessions may be left, of all servers together. Default: 0.",
+            text="How many sessions all servers together may have left. Default: 0.",
         ),
         "wait": Option(
             form=Forms.DURATION,
             least=SECOND,
             most=DAY,
-            text="How long to wait for sessions at most. Default: nine tenths of the "
-            "time that there is, and never longer.",
+            text="Maximum wait for sessions. Default, and upper limit: nine tenths of the "
+            "handler's time.",
         ),
         "sessions_left": Option(
             form=Forms.WORD,
             words=(FAIL, LEAVE, SHUTDOWN),
-            text="What to do about sessions that are left then: `fail`; `leave`, which "
-            "is content; `shutdown`, which breaks them off. Default: `fail`.",
+            text="What to do with sessions that are left then. `fail`: the handler fails. "
+            "`leave`: it succeeds. `shutdown`: it closes them. Default: `fail`.",
         ),
         "maint": Option(
             form=Forms.SWITCH,
-            text="Whether servers are put into maintenance once they are drained, so "
-            "that their health checks end. Default: `false`.",
+            text="Whether to put drained servers into maintenance, which stops their "
+            "health checks. Default: `false`.",
         ),
     },
     needed=("socket", "servers"),

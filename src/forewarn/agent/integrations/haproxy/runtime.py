@@ -1,8 +1,8 @@
-"""HAProxy's runtime API at one socket: a command for each connection, text in and out.
+"""A client of HAProxy's runtime API at one socket, with one command per connection.
 
-It reads which servers there are, in which state and with how many sessions, and sets
-their state. At the socket of a master process it talks to the workers, and counts the
-sessions of those that a reload has left behind. It decides nothing.
+It reads servers with their states and sessions, and sets their states. At the socket of a
+master process it talks to the workers, and also counts the sessions of old workers that a
+reload has left. It does not decide anything.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from forewarn.agent.wire.urls import split_listener
 from forewarn.protocol.frozen import frozen_dataclass
 
 EXCHANGE_SECONDS = 4.0
-"""For one command, where more is left: HAProxy answers in milliseconds, or hangs."""
+"""Maximum seconds for one command: HAProxy answers in milliseconds, or hangs."""
 
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
-"""Of one answer: a server takes less than a kilobyte of `show stat`."""
+"""Maximum length of a response, in bytes: `show stat` needs under 1 kB per server."""
 
 PIECE_BYTES = 65_536
 
 MAINT_FORCED = 0x01
 DRAIN_FORCED = 0x08
-"""What an operator, or this handler, has set a server to."""
+"""Flags that an operator or this handler has set."""
 
 OUT = 0x01 | 0x02 | 0x08 | 0x10 | 0x20
-"""Whatever of `srv_admin_state` keeps new sessions away, inherited or set. 0x04 alone
-says that the file has it disabled, and that it was made ready since."""
+"""Flags of `srv_admin_state` that keep new sessions away, inherited or set. 0x04 alone
+means: disabled in the configuration file, but ready since."""
 
 _RUNNING = 2
-"""Of `srv_op_state`: fully up."""
+"""The value of `srv_op_state` for a server that is up."""
 
 _SERVERS_ONLY = "show stat -1 4 -1"
 
@@ -46,7 +46,7 @@ Row = Mapping[str, str]
 
 
 class AwayError(HandlerError):
-    """Nobody answered at the socket, or not wholly: as while HAProxy restarts."""
+    """No complete response came from the socket, for example while HAProxy restarts."""
 
 
 @frozen_dataclass
@@ -56,43 +56,43 @@ class Server:
     backend: str
     name: str
     admin: int
-    """`srv_admin_state`, a sum of flags."""
+    """`srv_admin_state`, a bit set."""
     is_up: bool
-    """Whether its health checks find it well; without any it always is."""
+    """Whether its health checks succeed; always true without checks."""
     sessions: int
-    """Under way or queued, also in workers that a reload has left behind."""
+    """Active and queued sessions, including those in old workers."""
     is_counted: bool = True
-    """Whether its own process has told how many there are."""
+    """Whether its process has reported the sessions."""
     process: str = ""
-    """What comes before a command to reach it; empty: nothing."""
+    """The prefix that sends a command to its process."""
 
     @property
     def label(self) -> str:
-        """Return its name as commands have it."""
+        """Return its name in commands."""
         return f"{self.backend}/{self.name}"
 
     @property
     def is_out(self) -> bool:
-        """Tell whether it gets no new sessions, whoever has seen to that."""
+        """Return whether it gets no new sessions, for any reason."""
         return bool(self.admin & OUT)
 
 
 class Runtime:
-    """The runtime API at one socket."""
+    """A client of the runtime API at one socket."""
 
     def __init__(self, place: str) -> None:
-        """Talk at a path, or at HOST:PORT; connect nowhere yet."""
+        """Use a path or HOST:PORT; nothing is contacted yet."""
         self.place = place
         self._lookup: Lookup | None = None
         if is_address(place):
             self._lookup = Lookup(parse_url(f"http://{place}"))
 
     def servers(self, context: RunContext) -> list[Server]:
-        """Return all servers; raises HandlerError, and AwayError where it may pass."""
+        """Return all servers; raises HandlerError, or AwayError if it is temporary."""
         current, old = self._processes(context)
         left_behind: dict[str, int] = {}
         for process in old:
-            # It may have ended since: then nothing of it is left.
+            # If the old worker has ended since, it has no sessions.
             with contextlib.suppress(HandlerError):
                 for label, count in self._sessions(process, context).items():
                     left_behind[label] = left_behind.get(label, 0) + count
@@ -107,7 +107,7 @@ class Runtime:
                         name=row["srv_name"],
                         admin=int(row["srv_admin_state"]),
                         is_up=int(row["srv_op_state"]) == _RUNNING,
-                        # Counted once, where several workers have the server.
+                        # Counted once if several workers have the server.
                         sessions=sessions.get(label, 0) + left_behind.pop(label, 0),
                         is_counted=label in sessions,
                         process=process,
@@ -116,11 +116,11 @@ class Runtime:
         return found
 
     def set_state(self, server: Server, state: str, context: RunContext) -> None:
-        """Make a server `ready`, `drain` or `maint`; raises HandlerError."""
+        """Set a server to `ready`, `drain` or `maint`; raises HandlerError."""
         self._order(f"{server.process}set server {server.label} state {state}", context)
 
     def shut_sessions(self, server: Server, context: RunContext) -> None:
-        """Break the sessions of a server off, also the old ones; raises HandlerError."""
+        """Close all sessions of a server, including old workers; raises HandlerError."""
         command = f"shutdown sessions server {server.label}"
         _, old = self._processes(context)
         for process in old:
@@ -129,18 +129,18 @@ class Runtime:
         self._order(f"{server.process}{command}", context)
 
     def level(self, context: RunContext) -> str:
-        """Return what may be done at the socket: `admin`, `operator` or `user`.
+        """Return the access level of the socket: `admin`, `operator` or `user`.
 
-        Empty: it is too old to tell. Raises HandlerError.
+        Empty: this version does not report it. Raises HandlerError.
         """
         current, _ = self._processes(context)
         said = self.ask(f"{current[0]}show cli level", context).strip()
         return "" if said.startswith(_UNKNOWN) else last_line(said)
 
     def why_not_master(self, context: RunContext) -> str:
-        """Return why another socket should be used; empty: none should.
+        """Return why another socket should be used; empty: this one is right.
 
-        A worker tells by its environment that it has a master, and where that listens.
+        The environment of a worker shows whether it has a master, and its socket.
         Raises HandlerError.
         """
         current, _ = self._processes(context)
@@ -149,25 +149,25 @@ class Runtime:
         master = self._variable("HAPROXY_MASTER_CLI", context).partition(";")[0]
         path = master.partition("@")[2] or master
         if not master:
-            advice = "start HAProxy with `-S PATH`, and name that socket"
+            advice = "start HAProxy with `-S PATH`, and use that socket"
         elif is_address(self.place) and not is_address(path):
-            advice = "start HAProxy with `-S HOST:PORT`, and name that address"
+            advice = "start HAProxy with `-S HOST:PORT`, and use that address"
         else:
-            advice = f"name the master's socket, {path}"
+            advice = f"use the master's socket, {path}"
         return (
-            f"{self.place} is a worker's own socket: after a reload it does not show the "
-            "sessions of the old worker, and begins with servers that are not drained: "
+            f"{self.place} is the socket of a worker. After a reload it does not show the "
+            "sessions of the old worker, and its servers are no longer drained: "
             f"{advice}"
         )
 
     def _variable(self, name: str, context: RunContext) -> str:
-        """Return a variable of a worker's environment; empty: it has none, or hides it."""
+        """Return a variable of a worker's environment; empty: not set, or not shown."""
         said = self.ask(f"show env {name}", context).strip()
         found, equals, value = said.partition("=")
         return value if equals and found == name else ""
 
     def ask(self, command: str, context: RunContext) -> str:
-        """Return the answer to a command; raises AwayError, or at the end HandlerError."""
+        """Send a command and return the response; raises AwayError and OverError."""
         seconds = min(context.remaining(), EXCHANGE_SECONDS)
         if seconds <= 0:
             raise context.over(f"asking {self.place}")
@@ -178,7 +178,7 @@ class Runtime:
         except TIMEOUTS:
             why = f"no answer within {seconds:.0f} s"
         except HttpError as error:
-            # It was about the name alone, and says which.
+            # The error is from the name lookup and contains the name.
             raise AwayError(error.message) from error
         except OSError as error:
             why = error.strerror or str(error)
@@ -191,19 +191,21 @@ class Runtime:
     def _exchange(
         self, command: str, context: RunContext, left: Callable[[], float]
     ) -> bytes:
-        """Send a command and return the answer; raises OSError and HttpError."""
+        """Send a command and return the response; raises OSError and HttpError."""
         said = bytearray()
         with (
             contextlib.closing(self._connected(left)) as wire,
             context.on_stop(lambda: _hang_up(wire)),
         ):
             wire.sendall(f"{command}\n".encode())
-            # A master would wait for another command.
+            # Otherwise a master would wait for another command.
             wire.shutdown(socket.SHUT_WR)
             while piece := _read(wire, left()):
                 said += piece
                 if len(said) > ANSWER_BYTES_MAX:
-                    raise HandlerError(f"{self.place}: the answer has no end")
+                    raise HandlerError(
+                        f"{self.place}: the response is longer than {ANSWER_BYTES_MAX} bytes"
+                    )
         return bytes(said)
 
     def _connected(self, left: Callable[[], float]) -> socket.socket:
@@ -211,7 +213,7 @@ class Runtime:
         if self._lookup is None:
             family = getattr(socket, "AF_UNIX", None)
             if family is None:
-                raise OSError(0, "this system has no sockets with a path")
+                raise OSError(0, "this system does not support Unix sockets")
             return _open(family, self.place, left())
         addresses = self._lookup.addresses(left)
         for family, address in addresses[:-1]:
@@ -220,13 +222,13 @@ class Runtime:
         return _open(*addresses[-1], left())
 
     def _processes(self, context: RunContext) -> tuple[list[str], list[str]]:
-        """Return how to reach the workers, and those that a reload has left behind."""
+        """Return the command prefixes of the workers, and of old workers."""
         said = self.ask("show proc", context)
         if said.startswith(_UNKNOWN) or _DENIED in said:
-            # It is a worker's own socket.
+            # This is the socket of a worker.
             return [""], []
         if not said.startswith("#"):
-            raise AwayError(f"{self.place}: no whole answer to show proc")
+            raise AwayError(f"{self.place}: the response to show proc is incomplete")
         current: list[str] = []
         old: list[str] = []
         workers: list[str] | None = None
@@ -240,7 +242,7 @@ class Runtime:
         return current, old
 
     def _sessions(self, process: str, context: RunContext) -> dict[str, int]:
-        """Return how many sessions each server has, under way or queued."""
+        """Return the number of active and queued sessions of each server."""
         rows = self._table(f"{process}{_SERVERS_ONLY}", ",", context)
         return {
             f"{row['pxname']}/{row['svname']}": int(row["scur"] or 0)
@@ -249,7 +251,7 @@ class Runtime:
         }
 
     def _table(self, command: str, comma: str, context: RunContext) -> list[Row]:
-        """Return a list that HAProxy answers, by the names of its columns."""
+        """Parse a table that HAProxy returns, by the names of its columns."""
         said = self.ask(command, context)
         lines = said.splitlines()
         names: list[str] = []
@@ -262,17 +264,17 @@ class Runtime:
         if not names:
             why = last_line(said)
             if not why:
-                raise AwayError(f"{self.place}: the answer was cut off")
+                raise AwayError(f"{self.place}: the response is incomplete")
             raise HandlerError(f"{self.place}: {command}: {why}")
-        # Every list ends with an empty line; without it, it may be half of one.
+        # Every table ends with an empty line; without it, it may be incomplete.
         if lines[-1].strip():
-            raise AwayError(f"{self.place}: the answer was cut off")
+            raise AwayError(f"{self.place}: the response is incomplete")
         return rows
 
     def _order(self, command: str, context: RunContext) -> None:
         answer = self.ask(command, context)
         if not answer:
-            raise AwayError(f"{self.place}: the answer was cut off")
+            raise AwayError(f"{self.place}: the response is incomplete")
         said = last_line(answer)
         if said.startswith(_DENIED):
             said = f"{said}: its socket must have `level admin`"
@@ -281,7 +283,7 @@ class Runtime:
 
 
 def is_address(place: str) -> bool:
-    """Tell whether a place is HOST:PORT, and no path."""
+    """Return whether a place is HOST:PORT instead of a path."""
     return "/" not in place and split_listener(place) is not None
 
 

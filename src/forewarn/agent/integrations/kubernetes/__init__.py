@@ -1,7 +1,6 @@
-"""The kind `kubernetes`: its keys, and a worker made of them.
+"""`kubernetes`: taints, cordons and drains this VM's node, and opens it after the event.
 
-It taints, cordons and drains this VM's node, sets a condition and emits Events
-(`worker`).
+This module has the keys of the settings; `worker` does the work.
 """
 
 from __future__ import annotations
@@ -29,103 +28,103 @@ TAINT = "forewarn/maintenance:NoSchedule"
 CONDITION = "ForewarnMaintenance"
 
 FORCE_LEAD: Micros = 30 * SECOND
-"""The usual grace of a pod: who is deleted then may end as it is used to."""
+"""Default of `force_lead`: the usual grace period of a pod."""
 
 EXCLUSION_WAIT_MAX: Micros = 10 * MINUTE
-"""More than the probes of a cloud's load balancer take to believe that a node is out."""
+"""Maximum of `exclude_wait`: probes of a cloud's load balancer take less."""
 
 GRACE_MAX: Micros = 24 * HOUR
-"""Of a setting: more than any notice leaves."""
+"""Maximum of `grace`: longer than any notice."""
 
 _KEYS: Mapping[str, Option] = {
     "node": Option(
         form=Forms.TEXT,
-        text="The node's name. Default: the variable `NODE_NAME`, or else the name of "
-        "this computer.",
+        text="The name of the node. Default: the variable `NODE_NAME`, otherwise the host "
+        "name.",
     ),
     "kubeconfig": Option(
         form=Forms.TEXT,
-        text="A file with the cluster and a token or certificate. Default: the service "
-        "account of the pod that the agent runs in.",
+        text="A kubeconfig file with the cluster and a token or certificate. Default: the "
+        "service account of the agent's pod.",
     ),
     "taint": Option(
         form=Forms.TEXT,
         may_be_empty=True,
-        text=f"The taint that is set, `key:Effect` or `key=value:Effect`; without a "
-        f"value, it is the event's type. Empty: none. Default: `{TAINT}`.",
+        text=f"The taint to set, `key:Effect` or `key=value:Effect`. Without a value, the "
+        f"value is the type of the event. Empty: no taint. Default: `{TAINT}`.",
     ),
     "cordon": Option(
         form=Forms.SWITCH,
-        text="Whether the node is made unschedulable. Default: `true`.",
+        text="Whether to make the node unschedulable. Default: `true`.",
     ),
     "drain": Option(
         form=Forms.SWITCH,
-        text="Whether its pods are evicted, and waited for. Default: `true`.",
+        text="Whether to evict the pods and wait until they end. Default: `true`.",
     ),
     "exclude": Option(
         form=Forms.SWITCH,
-        text=f"Whether the node gets the label `{EXCLUDED}`, so that load balancers of "
-        "the cloud send nothing to it. Default: as `drain`.",
+        text=f"Whether to set the label `{EXCLUDED}` on the node, so that the cloud's load "
+        "balancers exclude it. Default: the value of `drain`.",
     ),
     "exclude_wait": Option(
         form=Forms.DURATION,
         least=SECOND,
         most=EXCLUSION_WAIT_MAX,
-        text="So long after that label before pods are evicted, at most a fifth of the "
-        "time: load balancers take it in slowly. Default: no wait.",
+        text="How long to wait after setting that label before pods are evicted, because "
+        "load balancers react slowly; at most a fifth of the time. Default: no wait.",
     ),
     "condition": Option(
         form=Forms.TEXT,
         may_be_empty=True,
-        text="The type of the node's condition that is set. Empty: none. Default: "
+        text="The type of the node condition to set. Empty: no condition. Default: "
         f"`{CONDITION}`.",
     ),
     "aks_conditions": Option(
         form=Forms.SWITCH,
-        text=f"Whether it also sets `{ANY_EVENT}`, and for a Preempt `{PREEMPTION}`, as "
-        "the node-problem-detector of AKS does, with NotBefore in the message, for "
-        "Karpenter and others that read them. Not where that program runs. Default: "
-        "`false`.",
+        text=f"Whether to set the conditions `{ANY_EVENT}`, and `{PREEMPTION}` for a "
+        "Preempt, as the node-problem-detector of AKS does, with NotBefore in the "
+        "message. Karpenter and other programs read them. Do not use this if that "
+        "program runs. Default: `false`.",
     ),
     "events": Option(
         form=Forms.SWITCH,
-        text="Whether Events about the node are emitted. Default: `true`.",
+        text="Whether to emit Events about the node. Default: `true`.",
     ),
     "empty_dir": Option(
         form=Forms.WORD,
         words=CARES,
-        text="Pods with an emptyDir, whose data would go: `evict`; `leave` them; "
-        "`refuse`: leave them and fail. Default: `refuse`.",
+        text="What to do with pods with an emptyDir, whose data would be lost: `evict` "
+        "them; `leave` them; `refuse`: leave them and fail. Default: `refuse`.",
     ),
     "bare_pods": Option(
         form=Forms.WORD,
         words=CARES,
-        text="Pods without a controller, which nobody would make anew: `evict`, "
-        "`leave`, `refuse`, as with `empty_dir`. Default: `refuse`.",
+        text="What to do with pods without a controller, which would not be recreated: "
+        "`evict`, `leave` or `refuse`, as for `empty_dir`. Default: `refuse`.",
     ),
     "selector": Option(
         form=Forms.TEXT,
-        text="Only pods with these labels are looked at, such as `tier!=batch`. "
-        "Default: all.",
+        text="A label selector for the pods to evict, such as `tier!=batch`. Default: "
+        "all pods.",
     ),
     "grace": Option(
         form=Forms.DURATION,
         least=SECOND,
         most=GRACE_MAX,
-        text="At most, for each pod to end. Default: what it asks for. Never more "
-        "than is left.",
+        text="Maximum grace period of each pod. It is never longer than the remaining "
+        "time. Default: the pod's own.",
     ),
     "force": Option(
         form=Forms.SWITCH,
-        text="Whether pods that are still there near the deadline are deleted, "
-        "whatever their budgets say. Default: `false`.",
+        text="Whether to delete the remaining pods near the deadline, in spite of their "
+        "disruption budgets. Default: `false`.",
     ),
     "force_lead": Option(
         form=Forms.DURATION,
         least=SECOND,
         most=HOUR,
-        text="So long before the deadline, and not before half of the time is over. "
-        "Default: `30s`.",
+        text="How long before the deadline they are deleted, but not before half of the "
+        "time is over. Default: `30s`.",
     ),
 }
 
@@ -168,19 +167,22 @@ def _faults(entry: Entry) -> Faults:
             yield "taint", str(error)
     condition = entry.get("condition", CONDITION)
     if condition and not is_condition(condition):
-        yield "condition", f"{condition[:80]!r} is no type such as {CONDITION}"
+        yield (
+            "condition",
+            f"{condition[:80]!r} is not a valid condition type such as {CONDITION}",
+        )
     drains = entry.get("drain", True)
     for key in ("force", "grace", "empty_dir", "bare_pods", "selector"):
         if not drains and key in entry:
-            yield key, "is for a handler that drains, and this one has drain = false"
+            yield key, "requires drain = true"
     excludes = entry.get("exclude", drains)
     if "exclude_wait" in entry and not excludes:
-        yield "exclude_wait", "is for a handler with exclude = true"
+        yield "exclude_wait", "requires exclude = true"
     if "force_lead" in entry and not (drains and entry.get("force", False)):
-        yield "force_lead", "is for a handler with force = true"
+        yield "force_lead", "requires force = true"
     marks = taint or condition or excludes or entry.get("aks_conditions", False)
     if not (drains or marks or entry.get("cordon", True)):
-        yield "", "it would do nothing: leave cordon, taint, drain or condition on"
+        yield "", "it does nothing: enable cordon, taint, drain or condition"
 
 
 KIND = HandlerKind(make=_make, keys=_KEYS, faults=_faults, marks_there=True)

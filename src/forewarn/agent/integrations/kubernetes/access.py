@@ -1,9 +1,9 @@
-"""Finds out where the API server is, and what to say to be let in.
+"""Find the address of the API server and the credentials for it.
 
-Within a pod that is the mounted service account; elsewhere a kubeconfig with a token.
-Tokens are rotated, so a file with one is read anew for each request. What a
-kubeconfig asks for and is not known here, such as an exec plugin, is refused in a
-sentence. It knows no node and no pod.
+In a pod they are the mounted service account, elsewhere a kubeconfig with a token or a
+certificate. Tokens are rotated, so a token file is read for each request. Unsupported
+settings of a kubeconfig, such as an exec plugin, are an error. This module does not know
+nodes or pods.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings import files
 
 ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
-"""Where each pod finds its service account."""
+"""The directory of the service account in each pod."""
 
 TOKEN_BYTES_MAX = 64 * 1024
-"""Of a file with a token: a service account's has 1200."""
+"""Maximum size of a token file, in bytes; that of a service account has 1200."""
 
 CA_BYTES_MAX = 1024 * 1024
-"""Of a file of authorities: the machine's whole bundle has 220,000."""
+"""Maximum size of a file of authorities, in bytes; a system's bundle has 220,000."""
 
 _LOOPBACK = re.compile(r"localhost|::1|127(?:\.\d{1,3}){3}", re.ASCII)
 
@@ -46,28 +46,28 @@ _CLUSTER_KEYS = frozenset(
 _USER_KEYS = frozenset(
     {"token", "tokenFile", "client-certificate", "client-key", "extensions"}
 )
-_HINT = "make a token for the agent (see the page 'Kubernetes') and name its file"
+_HINT = "create a token for the agent (see the page 'Kubernetes') and set tokenFile"
 
 
 @frozen_dataclass
 class Access:
-    """The way to one API server."""
+    """The address of one API server and the credentials."""
 
     server: str
-    """Its URL."""
+    """The URL."""
     token: Callable[[], str] | None
-    """Reads the token anew, raises HandlerError; None: the certificate does."""
+    """Reads the token, raises HandlerError; None: a client certificate is used."""
     ca_file: str = ""
     ca_text: str = ""
-    """The authorities to trust, as a file or as PEM; both empty: the machine's."""
+    """The authorities to trust, as a file or as PEM; both empty: those of the system."""
     cert_file: str = ""
     key_file: str = ""
-    """The client's certificate and its key; empty: none."""
+    """The client certificate and its key; empty: none."""
     origin: str = ""
-    """`the service account of this pod`, or the file, for a sentence."""
+    """`the service account of this pod`, or the file, for messages."""
 
     def api(self, clock: Clock) -> Api:
-        """Return the server, ready to be asked."""
+        """Return a client of the server."""
         return Api(
             self.server,
             clock=clock,
@@ -87,9 +87,9 @@ class Access:
 def find(
     kubeconfig: str, environment: Mapping[str, str], *, folder: str = ACCOUNT_FOLDER
 ) -> Access:
-    """Return the way to the API server; raises HandlerError.
+    """Find the API server and the credentials; raises HandlerError.
 
-    `kubeconfig` is the file that the settings name; empty: this pod's account.
+    `kubeconfig` is the file of the settings; empty: the service account of this pod.
     """
     if kubeconfig:
         return _of_file(kubeconfig)
@@ -97,8 +97,8 @@ def find(
     port = environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise HandlerError(
-            "it does not run in a pod (there is no KUBERNETES_SERVICE_HOST), "
-            "and the settings name no kubeconfig"
+            "the agent does not run in a pod (KUBERNETES_SERVICE_HOST is not set), "
+            "and kubeconfig is not set"
         )
     authorities = os.path.join(folder, "ca.crt")
     _bytes(authorities, CA_BYTES_MAX, "the authorities of the service account")
@@ -111,13 +111,13 @@ def find(
 
 
 def usual_node(environment: Mapping[str, str]) -> str:
-    """Return the name of this VM's node, where the settings do not say."""
-    # As the kubelet does: a node's name has no capitals.
+    """Return the default name of this VM's node."""
+    # In lower case, as in the kubelet.
     return environment.get("NODE_NAME", "") or socket.gethostname().lower()
 
 
 def warnings(kubeconfig: str) -> Sequence[str]:
-    """Return what is careless about the file of the settings."""
+    """Return warnings about the kubeconfig."""
     exposed = exposure(kubeconfig) if kubeconfig else ""
     return (exposed,) if exposed else ()
 
@@ -172,11 +172,11 @@ def _named(
 def _authorities(path: str, cluster: Mapping[str, Any], folder: str) -> tuple[str, str]:
     for key in cluster:
         if key not in _CLUSTER_KEYS:
-            raise HandlerError(f"{path}: the agent does not know {key} of a cluster")
+            raise HandlerError(f"{path}: the agent does not support {key} of a cluster")
     if cluster.get("insecure-skip-tls-verify") is True:
         raise HandlerError(
-            f"{path}: insecure-skip-tls-verify would give the token to anybody: "
-            "name the certificate-authority"
+            f"{path}: insecure-skip-tls-verify would expose the token: set "
+            "certificate-authority"
         )
     data = cluster.get("certificate-authority-data")
     if data:
@@ -184,7 +184,7 @@ def _authorities(path: str, cluster: Mapping[str, Any], folder: str) -> tuple[st
             return "", base64.b64decode(str(data), validate=True).decode("ascii")
         except ValueError:
             raise HandlerError(
-                f"{path}: certificate-authority-data is no certificate in base64"
+                f"{path}: certificate-authority-data is not a certificate in base64"
             ) from None
     named = str(cluster.get("certificate-authority") or "")
     if not named:
@@ -202,10 +202,10 @@ def _file_of(user: Mapping[str, Any], key: str, folder: str) -> str:
 def _token(path: str, user: Mapping[str, Any], folder: str) -> Callable[[], str] | None:
     for key in user:
         if key not in _USER_KEYS:
-            raise HandlerError(f"{path}: the agent does not log in with {key}: {_HINT}")
+            raise HandlerError(f"{path}: the agent does not support {key}: {_HINT}")
     file = user.get("tokenFile")
     if file:
-        # As with kubectl, the file goes before the token.
+        # As in kubectl, the file has priority over the token.
         return _reader(os.path.join(folder, str(file)))
     token = str(user.get("token") or "")
     if not token and user.get("client-certificate"):
@@ -232,11 +232,11 @@ def _server(url: str) -> str:
     try:
         parsed = parse_url(url)
     except ValueError as error:
-        raise HandlerError(f"the server of the cluster: {error}") from None
+        raise HandlerError(f"the URL of the cluster's server: {error}") from None
     if not parsed.is_secure and not _LOOPBACK.fullmatch(parsed.host):
         raise HandlerError(
-            f"the server of the cluster, {parsed.base}, is no https: "
-            "anybody on the way would read the token"
+            f"the URL of the cluster's server, {parsed.base}, is not https, which "
+            "would expose the token"
         )
     return url
 

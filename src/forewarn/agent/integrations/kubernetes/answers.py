@@ -1,8 +1,8 @@
-"""What counts as an answer of a Kubernetes API server: only what says so itself.
+"""Validate responses of a Kubernetes API server.
 
-A 404 of a proxy is no node that has gone, a Status is no node without marks, and one
-page of a list is not the list. It promises that callers get what they asked for, whole
-and by its kind, or an error.
+A 404 of a proxy does not mean that a node was deleted, a Status object is not a node, and
+one page of a list is not the whole list. Callers get the complete object of the requested
+kind, or an error.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from forewarn.agent.wire.answers import Answer
 T = TypeVar("T")
 
 GONE = 410
-"""What the server says of a page whose list is too old to go on with."""
+"""Status for a page of a list that has expired."""
 
 PAGES_MAX = 1_000
-"""Of one list: the server chooses how long a page is, and a node has 250 pods or so."""
+"""Maximum number of pages of one list: a node has about 250 pods."""
 
 RESTARTS_MAX = 5
-"""Of one list whose pages have become too old: each is good for five minutes."""
+"""Maximum number of restarts of a list that has expired: pages last five minutes."""
 
 
 def unless_gone(ask: Callable[[], T]) -> T | None:
-    """Return the answer; None where the API server says that there is no such object."""
+    """Return the response; None: the API server reports that the object is missing."""
     try:
         return ask()
     except ApiError as error:
@@ -39,7 +39,7 @@ def unless_gone(ask: Callable[[], T]) -> T | None:
 
 
 def is_not_found(error: ApiError) -> bool:
-    """Tell whether it is the API server that says so, and no proxy before it."""
+    """Return whether the API server itself reports it, and not a proxy."""
     body = members(error.body)
     return (
         error.status == NOT_FOUND
@@ -49,7 +49,7 @@ def is_not_found(error: ApiError) -> bool:
 
 
 def as_object(ask: Ask, kind: str, name: str, told: tuple[Answer, Any]) -> Any:
-    """Return an object that was asked for; raises HandlerError where it is another."""
+    """Return the requested object; raises HandlerError if it is another one."""
     answer, found = told
     metadata = members(members(found).get("metadata"))
     if members(found).get("kind") != kind or metadata.get("name") != name:
@@ -58,14 +58,14 @@ def as_object(ask: Ask, kind: str, name: str, told: tuple[Answer, Any]) -> Any:
 
 
 def node_path(name: str) -> str:
-    """Return where the API has a node."""
+    """Return the path of a node in the API."""
     return f"/api/v1/nodes/{forms.percent_quoted(name)}"
 
 
 def asked_node(
     api: Api, ask: Ask, name: str, context: RunContext
 ) -> Mapping[str, Any] | None:
-    """Return the node that a request is answered with; None: there is none.
+    """Send a request, and return the node of the response; None: it does not exist.
 
     Raises HandlerError.
     """
@@ -81,9 +81,9 @@ def pods_on(
     *,
     again: bool = True,
 ) -> tuple[list[Mapping[str, Any]], str]:
-    """Return all pods of a node, over all pages, and the list's version.
+    """Return all pods of a node, from all pages, and the version of the list.
 
-    `query` is what else is asked for; raises HandlerError.
+    `query` has additional parameters; raises HandlerError.
     """
     usual = {"fieldSelector": f"spec.nodeName={node}", **query}
     for _ in range(RESTARTS_MAX):
@@ -93,7 +93,7 @@ def pods_on(
         for _ in range(PAGES_MAX):
             part = usual
             if going_on:
-                # The token knows the version, and the server bears no other beside it.
+                # The token contains the version, and the server rejects a second one.
                 part = {k: v for k, v in usual.items() if "resourceVersion" not in k}
                 part["continue"] = going_on
             ask = Ask(method="GET", path=f"/api/v1/pods?{_written(part)}", again=again)
@@ -112,12 +112,12 @@ def pods_on(
         else:
             raise HandlerError(f"the list of pods has more than {PAGES_MAX} pages")
     raise HandlerError(
-        f"the list of pods was too old {RESTARTS_MAX} times before its last page"
+        f"the list of pods expired {RESTARTS_MAX} times before its last page"
     )
 
 
 def _page(ask: Ask, node: str, told: tuple[Answer, Any]) -> list[dict[str, Any]]:
-    """Return the pods of one page; raises HandlerError where it has something else."""
+    """Return the pods of one page; raises HandlerError if it is not valid."""
     answer, found = told
     whole = members(found)
     if whole.get("kind") != "PodList" or not isinstance(whole.get("items"), list):

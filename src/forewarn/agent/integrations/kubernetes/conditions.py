@@ -1,9 +1,9 @@
-"""What a node's conditions and Events say of an event. Pure.
+"""Build the conditions and Events of a node for an event. Pure.
 
-The handler sets one condition of its own. With `aks_conditions` it also sets those that
-the node-problem-detector of AKS sets there, in that program's words, for who reads
-them: autoscalers and drain programs take the type of the event and its NotBefore out of
-the message `Preempt Scheduled: Sat, 01 Aug 2026 05:41:02 GMT. …`.
+The handler sets its own condition. With `aks_conditions` it also sets the conditions of
+the node-problem-detector of AKS, with the same texts. Autoscalers and drain programs
+parse the event type and NotBefore from such a message: `Preempt Scheduled: Sat, 01 Aug
+2026 05:41:02 GMT. …`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from forewarn.instants import SECOND, Micros, format_http_date, format_instant
 from forewarn.protocol.notices import SCHEDULED, STARTED, Notice
 
 MESSAGE_CHARACTERS_MAX = 1024
-"""Of an Event, as the API has it; of a condition it is enough."""
+"""Maximum length of an Event's message in the API; also used for conditions."""
 
 REASON_CHARACTERS_MAX = 100
-"""Of an event's type in a reason, which may have 128 with its ending."""
+"""Maximum length of an event type in a reason; the API permits 128 with the suffix."""
 
 COMPONENT = "forewarn-agent"
-"""Who it is that emits Events."""
+"""The component name in Events."""
 
 QUIET = "NoMaintenance"
-"""The reason of our condition while it is False."""
+"""The reason of the handler's condition while it is False."""
 
 ANY_EVENT = "VMEventScheduled"
-"""The condition of AKS for each type of event. Its reason is the same word."""
+"""The condition of AKS for any event. Its reason has the same name."""
 
 PREEMPTION = "PreemptionScheduled"
-"""The condition of AKS for a Preempt, which Karpenter's provider for Azure reads."""
+"""The condition of AKS for a Preempt, which Karpenter's Azure provider reads."""
 
 PREEMPTION_REASON = "SpotEvictionIncoming"
 
@@ -44,7 +44,7 @@ _AKS = {
         "VM has no scheduled preemption",
     ),
 }
-"""Of each condition of AKS: its reason, and reason and message while it is off."""
+"""For each condition of AKS: the reason, and the reason and message while it is off."""
 
 PREEMPT = "Preempt"
 
@@ -55,14 +55,14 @@ _NO_REASON = re.compile(r"[^A-Za-z0-9]+", re.ASCII)
 
 
 def is_condition(text: str) -> bool:
-    """Tell whether a text may be the type of a condition."""
+    """Return whether a text is a valid condition type."""
     return _CONDITION.fullmatch(text) is not None
 
 
 def wanted_types(own: str, notice: Notice | None, *, has_aks: bool) -> tuple[str, ...]:
-    """Return the types of the conditions that are set for an event.
+    """Return the types of the conditions for an event.
 
-    `own` is the handler's, empty: none.
+    `own` is the handler's condition; empty: none.
     """
     types = [own] if own else []
     if has_aks:
@@ -83,7 +83,7 @@ def event_reason(notice: Notice | None, *, is_over: bool = False) -> str:
 
 
 def event_sentence(notice: Notice | None, *, is_over: bool = False) -> str:
-    """Return what is told of an event."""
+    """Return the message for an event."""
     kind = (notice.event_type if notice is not None else "") or "Event"
     if is_over:
         return f"{kind} of this VM is over"[:MESSAGE_CHARACTERS_MAX]
@@ -113,7 +113,7 @@ def status_patch(
 
 
 def is_on_at(node: Mapping[str, Any], kind: str) -> bool:
-    """Tell whether a condition of this type says True."""
+    """Return whether a condition of this type is True."""
     found = objects(members(node.get("status")).get("conditions"))
     return any(_is(each, kind, "True") for each in found)
 
@@ -121,7 +121,7 @@ def is_on_at(node: Mapping[str, Any], kind: str) -> bool:
 def unset_types(
     node: Mapping[str, Any], types: Sequence[str], *, is_on: bool
 ) -> Sequence[str]:
-    """Return which conditions a node has not as they were to be set."""
+    """Return the types of conditions that do not have the requested status."""
     return [kind for kind in types if is_on_at(node, kind) is not is_on]
 
 
@@ -134,7 +134,7 @@ def event_body(
     is_warning: bool,
     now: Micros,
 ) -> dict[str, Any]:
-    """Return a core/v1 Event about a node; the same `mark` is the same Event."""
+    """Return a core/v1 Event about a node; the same `mark` gives the same name."""
     metadata = members(node.get("metadata"))
     name, moment = str(metadata.get("name")), _second(now)
     place = re.sub(r"[^a-z0-9-]+", "-", mark.lower()).strip("-")
@@ -197,10 +197,10 @@ def _condition(
 
 
 def _aks_message(notice: Notice | None) -> str:
-    """Return the message in the form of AKS: type, status, NotBefore, id.
+    """Return the message in the form of AKS: type, status, NotBefore, ID.
 
-    Without a NotBefore there is none, and no colon: whoever reads a moment that nobody
-    named drains against it.
+    If the event has no NotBefore, the message has no time and no colon, so that no
+    program parses a wrong time.
     """
     if notice is None:
         return "Event Scheduled."

@@ -1,9 +1,10 @@
-"""Empties a node: asks the Eviction API for each pod, and waits until they are gone.
+"""Drain a node: evict each pod through the Eviction API, and wait until all have ended.
 
-Pods of users go first, then those of the system, at the latest in the last fifth of
-the time. A disruption budget that refuses is asked again while there is time; by force,
-and only if so set, pods are deleted shortly before the deadline. Gone is who is no more
-in the list by UID: a successor of the same name is another pod.
+User pods are evicted first, then system pods, at the latest in the last fifth of the
+time. If a disruption budget refuses an eviction, it is requested again until the
+deadline. If the settings permit it, the remaining pods are deleted shortly before the
+deadline. A pod has ended when its UID is no longer in the list; a successor with the same
+name is another pod.
 """
 
 from __future__ import annotations
@@ -33,29 +34,29 @@ from forewarn.instants import SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
 LOOK_SECONDS = 1.0
-"""Between two looks at the list, which the server answers from its memory."""
+"""Seconds between two reads of the list, which the server has in its cache."""
 
 AGAIN_SECONDS = 5.0
-"""Between two requests for a pod whose eviction was refused for now: what a budget
-waits for is that a new pod is ready elsewhere."""
+"""Seconds before a refused eviction is requested again: a disruption budget waits for a
+new pod to become ready."""
 
 SYSTEM_PART = 5
-"""The system's pods are begun when one part in so many of the time is left, though
-pods of users are still there."""
+"""System pods are evicted when a fifth of the time is left, even if user pods are still
+there."""
 
 FORCE_PART = 2
-"""By force at the earliest when one part in so many of the time is left: what is
-refused in a Preempt's half minute shall be asked for first as well."""
+"""Pods are deleted at the earliest when half of the time is left, so that evictions are
+tried first even in the 30 seconds of a Preempt."""
 
 SLACK_SECONDS = 2.0
-"""For the kubelet to tell that a pod is gone, once its grace is over."""
+"""Seconds for the kubelet to report the end of a pod after its grace period."""
 
 PASSES = 2
-"""Over the list: who was bound to the node while it was closed is found by the second
-one. Who comes again after that tolerates anything, and would never cease to come."""
+"""Passes over the list. The second one finds pods that were bound while the node was
+being closed. Later pods tolerate every taint and would never stop coming."""
 
 NAMED_MAX = 5
-"""Pods that a sentence names, each with its reason."""
+"""Maximum number of pods that a message names, each with its reason."""
 
 _TERMINATING = "NamespaceTerminating"
 _BUDGET = "DisruptionBudget"
@@ -65,43 +66,43 @@ logger = logging.getLogger("forewarn.agent.handlers")
 
 @frozen_dataclass
 class Plan:
-    """What the settings say of draining."""
+    """The settings of the drain."""
 
     empty_dir: Care = Care.REFUSE
     bare: Care = Care.REFUSE
     selector: str = ""
-    """Of labels; empty: all pods."""
+    """A label selector; empty: all pods."""
     grace: Micros | None = None
-    """At most, of each pod; None: what it asks for."""
+    """Maximum grace period of each pod; None: the pod's own."""
     force: bool = False
     force_lead: Micros = 0
 
 
 class Drain:
-    """One preparation's work at one node."""
+    """One drain of one node."""
 
     def __init__(self, api: Api, node: str, plan: Plan, clock: Clock) -> None:
-        """Ask nobody yet."""
+        """Store the parameters; nothing is contacted."""
         self._api = api
         self._node = node
         self._plan = plan
         self._clock = clock
         self._total = 0.0
         self._as_of = ""
-        """The first list's version: no older one is of use."""
+        """The version of the first list: later lists must not be older."""
         self._asked: dict[str, float] = {}
-        """By UID, when its eviction was last refused for now."""
+        """By UID, when the eviction can be requested again."""
         self._taken: set[str] = set()
-        """UIDs whose eviction was granted."""
+        """UIDs of pods whose eviction was accepted."""
         self._hurried: set[str] = set()
-        """UIDs that were deleted by force."""
+        """UIDs of pods that were deleted by force."""
         self._said: dict[str, str] = {}
-        """By UID, why it is still there."""
+        """By UID, why the pod is still there."""
         self._barred: set[str] = set()
-        """UIDs whose eviction is refused for good."""
+        """UIDs of pods whose eviction was refused permanently."""
 
     def run(self, context: RunContext) -> str:
-        """Return what was done, as a sentence; raises HandlerError."""
+        """Drain the node, and return the result as a sentence; raises HandlerError."""
         self._total = context.remaining()
         gone = 0
         pods: dict[str, Pod] = {}
@@ -115,11 +116,11 @@ class Drain:
         held = [pod for pod in pods.values() if pod.is_refused]
         barred = [pod for pod in pods.values() if pod.uid in self._barred]
         if barred:
-            raise HandlerError(self._told(barred, "may not be evicted"))
+            raise HandlerError(self._told(barred, "cannot be evicted"))
         if held:
             reasons = {pod.uid: pod.fate.value for pod in held}
             raise HandlerError(
-                _listed(held, reasons, "left where they are, as the settings want it")
+                _listed(held, reasons, "not evicted because of the settings")
             )
         return f"{_count(gone)} evicted{_left(pods.values())}"
 
@@ -131,7 +132,7 @@ class Drain:
         }
 
     def _empty(self, due: Mapping[str, Pod], context: RunContext) -> None:
-        """Return when all of these are gone, or refused for good."""
+        """Wait until all of these pods have ended or were refused permanently."""
         left = dict(due)
         while True:
             try:
@@ -148,7 +149,7 @@ class Drain:
                 return
 
     def _round(self, left: Mapping[str, Pod], context: RunContext) -> None:
-        """Ask once for each pod whose turn it is."""
+        """Request each eviction that is due once."""
         seconds = context.remaining()
         users = [pod for pod in left.values() if not pod.is_system]
         waits = any(pod.uid not in self._barred for pod in users)
@@ -177,13 +178,13 @@ class Drain:
         if not self._evict(pod, context) and is_forced and pod.uid not in self._barred:
             self._delete(pod, context)
 
-    # What is asked of the server
+    # Requests to the server
 
     def _look(self, context: RunContext, *, is_first: bool = True) -> dict[str, Pod]:
-        """Return the node's pods by UID; raises HandlerError.
+        """Return the pods of the node by UID; raises HandlerError.
 
-        The first list is the latest; the others may come from the server's memory, if
-        they are no older.
+        The first list is current; later ones may come from the server's cache, but must
+        not be older.
         """
         query: dict[str, str] = {}
         if self._plan.selector:
@@ -201,7 +202,7 @@ class Drain:
         return {pod.uid: pod for pod in pods}
 
     def _evict(self, pod: Pod, context: RunContext) -> bool:
-        """Tell whether a pod's eviction was granted, or it is gone."""
+        """Request an eviction; return whether it was accepted, or the pod has ended."""
         options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
         grace = self._grace(pod, context)
         if grace < pod.grace:
@@ -215,7 +216,7 @@ class Drain:
         return self._change(pod, "POST", f"{_path(pod)}/eviction", body, context)
 
     def _delete(self, pod: Pod, context: RunContext) -> None:
-        """Delete a pod with the grace that is left, whatever a budget says."""
+        """Delete a pod with the remaining grace period, in spite of its budget."""
         if pod.uid in self._hurried:
             return
         body = {
@@ -224,7 +225,7 @@ class Drain:
             "gracePeriodSeconds": self._grace(pod, context),
             "preconditions": {"uid": pod.uid},
         }
-        logger.warning("pod %s is deleted by force: %s", pod, self._said.get(pod.uid))
+        logger.warning("deleting pod %s by force: %s", pod, self._said.get(pod.uid))
         if self._change(pod, "DELETE", _path(pod), body, context):
             self._hurried.add(pod.uid)
 
@@ -244,7 +245,7 @@ class Drain:
             if error.status != CONFLICT and not is_not_found(error):
                 self._take_refusal(pod, error)
                 return False
-            # It is gone, or another one of its name has come.
+            # The pod has ended, or another one has its name.
         except HandlerError as error:
             self._say(pod, error.message)
             return False
@@ -255,7 +256,7 @@ class Drain:
     def _take_refusal(self, pod: Pod, error: ApiError) -> None:
         budgets, is_ending = _causes(error.body)
         if is_ending:
-            # Its namespace goes, and takes it along.
+            # Its namespace is being deleted, which deletes the pod.
             self._taken.add(pod.uid)
             self._said[pod.uid] = "ending with its namespace"
             return
@@ -265,13 +266,13 @@ class Drain:
 
     def _say(self, pod: Pod, why: str) -> None:
         if self._said.get(pod.uid) != why:
-            logger.info("pod %s is not evicted yet: %s", pod, why)
+            logger.info("cannot evict pod %s yet: %s", pod, why)
         self._said[pod.uid] = why
 
     # Time
 
     def _grace(self, pod: Pod, context: RunContext) -> int:
-        """Return the seconds that a pod gets: never 0, which would ask no kubelet."""
+        """Return the grace period in seconds; never 0, which would skip the kubelet."""
         most = pod.grace
         if self._plan.grace is not None:
             most = min(most, self._plan.grace // SECOND)
@@ -283,16 +284,16 @@ class Drain:
         left = (pod.ends_at - self._clock.now()) / SECOND
         return left > context.remaining() - SLACK_SECONDS
 
-    # Words
+    # Messages
 
     def _told(self, pods: Iterable[Pod], what: str) -> str:
-        waits = "waits for the other pods to go first"
+        waits = "waiting for the other pods to end first"
         known = {pod.uid: self._said.get(pod.uid, waits) for pod in pods}
         return _listed(list(pods), known, what)
 
 
 def _causes(body: object) -> tuple[str, bool]:
-    """Return what budgets say, and whether the namespace is being deleted."""
+    """Return the messages of budgets, and whether the namespace is being deleted."""
     budgets: list[str] = []
     is_ending = False
     for cause in objects(members(members(body).get("details")).get("causes")):
@@ -310,13 +311,13 @@ def _listed(pods: list[Pod], reasons: Mapping[str, str], what: str) -> str:
 
 
 def _left(pods: Iterable[Pod]) -> str:
-    """Return which pods are left on purpose: `, 4 left (3 of a DaemonSet, 1 static)`."""
+    """Return the remaining pods: `, 4 left (3 of a DaemonSet, 1 static)`."""
     counts: dict[Fate, int] = {}
     for pod in pods:
         counts[pod.fate] = counts.get(pod.fate, 0) + 1
     if not counts:
         return ""
-    words = {Fate.EVICT: "come again meanwhile"}
+    words = {Fate.EVICT: "new in the meantime"}
     shown = [
         f"{number} {words.get(fate, fate.value)}"
         for fate, number in sorted(counts.items(), key=lambda each: each[0].name)

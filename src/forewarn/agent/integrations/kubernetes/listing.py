@@ -1,7 +1,7 @@
-"""Names the pods of this VM's node, for a webhook that tells of them.
+"""The names of the pods on this VM's node, for a webhook.
 
-The list is a note for people. Who cannot have it is told why, and the request that it
-was for is sent all the same.
+The list is informative. If it cannot be read, the request is sent without it, and the
+result of the handler says why.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from forewarn.agent.integrations.kubernetes.pods import Care, Fate, pod_of
 from forewarn.agent.settings_model import HandlerSettings
 
 LIST_SECONDS = 3.0
-"""For the list: what it is for is worth more than it. A Preempt leaves 30 s."""
+"""Maximum seconds for the list: the request itself is more important."""
 
 PODS_MAX = 500
-"""Pods that are named; the kubelet's own limit is 110, or 250 in most clouds."""
+"""Maximum number of names; the kubelet's limit is 110, or 250 in most clouds."""
 
 
 class PodList:
-    """Asks the API server for the pods of one node."""
+    """Reads the pods of one node from the API server."""
 
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
-        """Ask nobody yet."""
+        """Store the settings; nothing is contacted."""
         self._node = settings.pods_node or usual_node(ground.environment)
         self._kubeconfig = settings.pods_kubeconfig
         self._environment = ground.environment
         self._clock = ground.clock
 
     def names(self, context: RunContext) -> Sequence[str]:
-        """Return `namespace/name` of each pod that work runs in; raises HandlerError.
+        """Return `namespace/name` of each pod with a workload; raises HandlerError.
 
-        Those of a DaemonSet, static ones and finished ones are left out.
+        Pods of a DaemonSet, static pods and finished pods are left out.
         """
         limited = context_for(min(LIST_SECONDS, context.remaining()), self._clock)
         with context.on_stop(lambda: limited.stop(self._clock.now())):
             return self._listed(limited)
 
     def faults(self, context: RunContext) -> Sequence[str]:
-        """Return what is careless; raises HandlerError where no list can be had."""
+        """Return warnings; raises HandlerError if the list cannot be read."""
         found = warnings(self._kubeconfig)
         self._listed(context)
         return found

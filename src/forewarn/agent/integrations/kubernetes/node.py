@@ -1,8 +1,8 @@
-"""What is said to a node object, and what of it was said by forewarn. Pure.
+"""Build the patches of a node object, and read forewarn's record in it. Pure.
 
-An annotation of the node remembers which handler did what, so that only that is
-undone, also after the VM's disk is lost. It changes in the same request as the taint
-and the cordon, under the node's resourceVersion: either all of it is there, or nothing.
+An annotation of the node records the changes of each handler, so that only those are
+undone, even if the VM's disk is lost. The annotation, the taint and the cordon change in
+one request with the node's resourceVersion, so either all of them change or none.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from forewarn.agent.foreign import items, members, objects
 from forewarn.protocol.frozen import frozen_dataclass
 
 ANNOTATION = "forewarn/maintenance"
-"""On the node: what each handler did to it, as JSON."""
+"""The annotation with the changes of each handler, as JSON."""
 
 EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
-"""The label of a node that load balancers of the cloud send nothing to. That it is
-there counts, whatever its value is."""
+"""The label of a node that the cloud's load balancers exclude. Its value does not
+matter."""
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -36,7 +36,7 @@ _NO_LABEL = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 
 @frozen_dataclass
 class Taint:
-    """A taint as the settings have it."""
+    """A taint of the settings."""
 
     key: str
     effect: str
@@ -45,18 +45,18 @@ class Taint:
 
     @property
     def identity(self) -> str:
-        """Return what a node has once at most: key and effect."""
+        """Return the key and effect, which are unique on a node."""
         return f"{self.key}:{self.effect}"
 
 
 def parse_taint(text: str) -> Taint:
-    """Return the taint of `key:Effect` or `key=value:Effect`; raises ValueError."""
+    """Parse `key:Effect` or `key=value:Effect`; raises ValueError."""
     found = _TAINT.fullmatch(text)
     if found is None:
         effects = ", ".join(EFFECTS)
         raise ValueError(
-            f"{text[:80]!r} is no taint such as forewarn/maintenance:NoSchedule, "
-            f"with one of {effects}"
+            f"{text[:80]!r} is not a valid taint such as "
+            f"forewarn/maintenance:NoSchedule; the effects are {effects}"
         )
     value = found["value"]
     return Taint(
@@ -67,45 +67,45 @@ def parse_taint(text: str) -> Taint:
 
 
 def label(text: str) -> str:
-    """Return an event's type as the value of a taint may be written."""
+    """Return an event type as a valid value of a taint."""
     return _NO_LABEL.sub("-", text)[:63].strip("-._")
 
 
-# What was done, by whom
+# The record of changes
 
 
 @frozen_dataclass
 class Deed:
-    """What one handler wants of the node while it is prepared."""
+    """The changes that one handler needs while it is prepared."""
 
     cordon: bool = False
     taints: tuple[str, ...] = ()
-    """Identities of those that forewarn set: more than one where the settings have
-    changed in the middle of an event."""
+    """Identities of the taints that forewarn has set; there are several if the settings
+    have changed during an event."""
     conditions: tuple[str, ...] = ()
-    """Their types."""
+    """Types of the conditions."""
     excludes: bool = False
     """Whether load balancers shall send nothing to it."""
 
     @property
     def is_any(self) -> bool:
-        """Tell whether there is anything to remember."""
+        """Return whether there is anything to record."""
         return self.cordon or self.excludes or bool(self.taints or self.conditions)
 
 
 @frozen_dataclass
 class Record:
-    """What the annotation says."""
+    """The content of the annotation."""
 
     deeds: Mapping[str, Deed] = field(default_factory=dict[str, Deed])
-    """By handler."""
+    """The changes by handler."""
     cordoned: bool = False
-    """Whether it was forewarn that made the node unschedulable."""
+    """Whether forewarn has made the node unschedulable."""
     excluded: bool = False
-    """Whether it was forewarn that set the label for load balancers."""
+    """Whether forewarn has set the label for load balancers."""
 
     def written(self) -> str | None:
-        """Return the annotation; None: there is nothing to say."""
+        """Return the annotation; None: nothing is recorded."""
         if not self.deeds:
             return None
         handlers = {
@@ -127,12 +127,12 @@ class Record:
         return json.dumps(whole)
 
     def others(self, handler: str) -> tuple[Deed, ...]:
-        """Return what handlers but this one want."""
+        """Return the changes of the other handlers."""
         return tuple(deed for name, deed in self.deeds.items() if name != handler)
 
 
 def read_record(node: Mapping[str, Any]) -> Record:
-    """Return what a node's annotation says; what cannot be read says nothing."""
+    """Parse a node's annotation; one that is not valid counts as empty."""
     text = _at(node, "metadata", "annotations").get(ANNOTATION)
     try:
         whole = members(json.loads(str(text)))
@@ -154,12 +154,12 @@ def read_record(node: Mapping[str, Any]) -> Record:
     )
 
 
-# What is sent
+# Patches
 
 
 @frozen_dataclass
 class Wish:
-    """How a handler wants the node to be while it is prepared."""
+    """The state of the node that a handler needs while it is prepared."""
 
     taint: Taint | None
     cordon: bool
@@ -172,7 +172,7 @@ class Wish:
 def prepare_patch(
     node: Mapping[str, Any], handler: str, wish: Wish
 ) -> dict[str, Any] | None:
-    """Return the merge patch that closes a node; None: it is closed already."""
+    """Return the merge patch for preparation; None: nothing has to change."""
     record, spec = read_record(node), _at(node, "spec")
     changes: dict[str, Any] = {}
     labels: dict[str, str | None] = {}
@@ -193,7 +193,7 @@ def prepare_patch(
             marks[taint.identity] = None
         if taints is not None:
             changes["taints"] = taints
-    # Where an operator had done it before, there is nothing that could be undone.
+    # Changes that an operator has made before are not recorded, so they stay.
     deed = Deed(
         cordon=(wish.cordon or before.cordon) and record.cordoned,
         taints=tuple(marks),
@@ -206,9 +206,9 @@ def prepare_patch(
 
 
 def missing_of(node: Mapping[str, Any], patch: Mapping[str, Any]) -> list[str]:
-    """Return which parts of a patch a node does not have that was answered to it.
+    """Return the parts of a patch that the node of the response lacks.
 
-    An admission webhook may take parts out of a change, which is then answered 200.
+    An admission webhook can remove parts of a change, and the response is still 200.
     """
     metadata, spec = members(patch.get("metadata")), members(patch.get("spec"))
     written = members(metadata.get("annotations")).get(ANNOTATION)
@@ -223,7 +223,7 @@ def missing_of(node: Mapping[str, Any], patch: Mapping[str, Any]) -> list[str]:
         found.append("spec.unschedulable")
     if "taints" in spec:
         there = {_mark_of(each) for each in _taints(_at(node, "spec"))}
-        # More of them are others' matter: only ours must be there, or must not.
+        # Other programs' taints do not matter; only those of the patch are checked.
         found += [
             f"the taint {_identity(each)}"
             for each in objects(spec["taints"])
@@ -235,9 +235,9 @@ def missing_of(node: Mapping[str, Any], patch: Mapping[str, Any]) -> list[str]:
 def reverse_patch(
     before: Mapping[str, Any], node: Mapping[str, Any], patch: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return what takes a change back that the answered node does not remember.
+    """Return the patch that undoes a change which the node's annotation does not record.
 
-    None: its annotation has all that was written, so that a recovery will do.
+    None: the annotation is complete, so a recovery will undo the change.
     """
     wanted, there = read_record(patch), read_record(node)
     if (
@@ -259,7 +259,7 @@ def reverse_patch(
 def taints_left(
     before: Mapping[str, Any], node: Mapping[str, Any], patch: Mapping[str, Any]
 ) -> list[str]:
-    """Return the taints that a patch takes away and an answered node still has."""
+    """Return the taints that a patch removes and the node of the response still has."""
     spec = members(patch.get("spec"))
     if "taints" not in spec:
         return []
@@ -270,7 +270,7 @@ def taints_left(
 
 
 def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | None:
-    """Return the merge patch that opens a node again; None: nothing is to be done."""
+    """Return the merge patch for recovery; None: nothing has to change."""
     record, spec = read_record(node), _at(node, "spec")
     deed = record.deeds.get(handler)
     if deed is None:
@@ -299,7 +299,7 @@ def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | Non
 def _tainted(
     spec: Mapping[str, Any], taint: Taint, value: str, ours: set[str]
 ) -> tuple[list[Any] | None, bool]:
-    """Return the taints to set, None: as they are; and whether ours is among them."""
+    """Return the taints to set, None: unchanged, and whether forewarn owns this one."""
     found = [each for each in _taints(spec) if _identity(each) == taint.identity]
     is_ours = not found or taint.identity in ours
     if not is_ours or (found and str(found[0].get("value") or "") == value):
@@ -322,7 +322,7 @@ def _patch(
         return None
     patch: dict[str, Any] = {
         "metadata": {
-            # Nobody may have changed it meanwhile: taints are replaced as a whole.
+            # The node must be unchanged, since the list of taints is replaced as a whole.
             "resourceVersion": metadata.get("resourceVersion"),
             "annotations": {ANNOTATION: written},
         }

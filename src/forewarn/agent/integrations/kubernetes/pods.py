@@ -1,8 +1,8 @@
-"""Which pods of a node are evicted, which are left, and why. Pure.
+"""Decide which pods of a node are evicted, which are left, and why. Pure.
 
-As `kubectl drain` has it: pods of a DaemonSet and mirror pods would come back at once
-or cannot go, finished ones are no work. Pods with data in an emptyDir, and those that
-nobody would make anew, are for the settings.
+The rules are those of `kubectl drain`. Pods of a DaemonSet would return immediately,
+mirror pods cannot be evicted, and finished pods do not matter. The settings decide about
+pods with data in an emptyDir and pods without a controller.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from forewarn.instants import Micros, parse_instant
 from forewarn.protocol.frozen import frozen_dataclass
 
 GRACE_SECONDS = 30
-"""Of a pod that tells none, as the API server has it."""
+"""Default grace period of a pod, as in the API server."""
 
 MIRROR = "kubernetes.io/config.mirror"
-"""The annotation of a pod that stands for a file of the kubelet's."""
+"""The annotation of a mirror pod, which represents a file of the kubelet."""
 
 SYSTEM_PRIORITIES = frozenset({"system-node-critical", "system-cluster-critical"})
 SYSTEM_NAMESPACE = "kube-system"
 
 
 class Care(enum.Enum):
-    """What is done with pods that lose something; the value is the setting's word."""
+    """What to do with pods that would lose something; the value is that of the setting."""
 
     REFUSE = "refuse"
     """They are left, and the handler fails."""
@@ -38,7 +38,7 @@ CARES = tuple(each.value for each in Care)
 
 
 class Fate(enum.Enum):
-    """What becomes of a pod; the value is for a sentence."""
+    """The result for a pod; the value is for messages."""
 
     EVICT = "to be evicted"
     DAEMON = "of a DaemonSet"
@@ -57,36 +57,36 @@ class Pod:
     uid: str
     fate: Fate
     is_refused: bool = False
-    """It is left, and should not be."""
+    """Whether it makes the handler fail."""
     is_system: bool = False
     grace: int = GRACE_SECONDS
-    """Seconds that it may take to end, of its own."""
+    """Its grace period in seconds."""
     ends_at: Micros | None = None
-    """When its end is forced, where it has begun; None: it has not."""
+    """When it is killed, if it is ending; None: it is not ending."""
 
     def __str__(self) -> str:
-        """Return how people call it."""
+        """Return its namespace and name."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def is_ending(self) -> bool:
-        """Tell whether somebody has deleted it, and it has not gone yet."""
+        """Return whether it was deleted and has not ended yet."""
         return self.ends_at is not None
 
 
 def pod_of(found: object, *, empty_dir: Care, bare: Care) -> Pod:
-    """Return a pod of the API's list, with its fate."""
+    """Parse a pod of the API's list."""
     whole = members(found)
     metadata, spec = members(whole.get("metadata")), members(whole.get("spec"))
     namespace = str(metadata.get("namespace") or "")
     fate = _fate(metadata, spec, members(whole.get("status")))
     care = {Fate.LOCAL: empty_dir, Fate.BARE: bare}.get(fate)
     if fate is Fate.LOCAL and care is Care.EVICT and not _controller(metadata):
-        # It loses both: its data may go, and it has to be asked whether it may.
+        # Both settings apply; `empty_dir` permits it, so `bare_pods` decides.
         fate, care = Fate.BARE, bare
     ends_at = _instant(metadata.get("deletionTimestamp"))
     if care is not None and ends_at is not None:
-        # Somebody has deleted it already, with all that it loses.
+        # It was already deleted, so it will lose its data anyway.
         care = Care.EVICT
     grace = spec.get("terminationGracePeriodSeconds")
     return Pod(
@@ -118,7 +118,7 @@ def _fate(
 
 
 def _controller(metadata: Mapping[str, Any]) -> str:
-    """Return the kind of what would make a pod anew; empty: nobody would."""
+    """Return the kind of the pod's controller; empty: none."""
     for owner in objects(metadata.get("ownerReferences")):
         if owner.get("controller") is True:
             return str(owner.get("kind") or "")

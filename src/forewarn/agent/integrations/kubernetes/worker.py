@@ -1,8 +1,7 @@
-"""Closes and empties this VM's node of a Kubernetes cluster, and opens it again.
+"""Taint, cordon and drain this VM's node of a Kubernetes cluster, and undo that.
 
-What it did is remembered in an annotation of the node, so that only that is undone. It
-asks the API server alone, and bears that it is away for a while. It knows no rule and
-no document.
+An annotation of the node records the changes, so that only those are undone. The handler
+only talks to the API server, and tolerates that it is unavailable for a while.
 """
 
 from __future__ import annotations
@@ -57,14 +56,14 @@ from forewarn.instants import SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
 NOTE_SECONDS = 3.0
-"""For an Event: a note for people takes no more from the time for pods."""
+"""Maximum seconds for an Event, which is only informative."""
 
 CONFLICT_SECONDS = 0.1
-"""Before a node is read again that somebody else has changed meanwhile."""
+"""Seconds before a node is read again after a conflicting change."""
 
 WAIT_PART = 5
-"""The wait for load balancers takes at most one part in so many of the time that is
-left: the pods need the rest."""
+"""The wait for load balancers takes at most a fifth of the remaining time, since the pods
+need the rest."""
 
 _MERGE = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -74,30 +73,30 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 @frozen_dataclass
 class Terms:
-    """What the settings say."""
+    """The settings of the handler."""
 
     node: str
-    """Empty: NODE_NAME, or else the host's name."""
+    """Empty: NODE_NAME, otherwise the host name."""
     kubeconfig: str
     cordon: bool
     taint: Taint | None
     drain: Plan | None
     excludes: bool
-    """Whether load balancers shall send nothing to it."""
+    """Whether load balancers exclude the node."""
     exclusion_wait: Micros
-    """So long after the label, before anything else is done."""
+    """How long to wait after the label is set."""
     condition: str
-    """The type of our own condition; empty: none."""
+    """The type of the handler's condition; empty: none."""
     aks_conditions: bool
     events: bool
 
     @property
     def has_conditions(self) -> bool:
-        """Tell whether it sets any."""
+        """Return whether the handler sets any condition."""
         return bool(self.condition) or self.aks_conditions
 
     def rights(self, node: str) -> list[dict[str, str]]:
-        """Return what the API server must allow, as an access review asks for it."""
+        """Return the required permissions in the form of an access review."""
         wanted = [{"verb": "get", "resource": "nodes", "name": node}]
         if self.cordon or self.taint or self.excludes or self.has_conditions:
             wanted.append({"verb": "patch", "resource": "nodes", "name": node})
@@ -117,12 +116,12 @@ class Terms:
 
 
 class KubernetesWorker(Integration):
-    """Works at one node; the way to its API server is found anew for each run."""
+    """Prepares and restores one node; reads the credentials for each run."""
 
     check_seconds = 8.0
 
     def __init__(self, terms: Terms, settings: HandlerSettings, ground: Ground) -> None:
-        """Ask nobody yet."""
+        """Store the settings; nothing is contacted."""
         super().__init__(settings, ground)
         self._terms = terms
         self._node = terms.node or usual_node(ground.environment)
@@ -131,7 +130,7 @@ class KubernetesWorker(Integration):
         return find(self._terms.kubeconfig, self._environment)
 
     def prepare(self, job: Job, context: RunContext) -> Result:
-        """Close the node, and empty it; raises HandlerError."""
+        """Taint, cordon and drain the node; raises HandlerError."""
         api, terms = self._access().api(self._clock), self._terms
         node = self._closed(api, job, context)
         if node is None:
@@ -149,14 +148,14 @@ class KubernetesWorker(Integration):
         return Result(detail="; ".join([", ".join(done) or "nothing to do", *said]))
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """Undo what it did itself; raises HandlerError."""
+        """Undo the changes of this handler; raises HandlerError."""
         api = self._access().api(self._clock)
         node = self._read(api, context)
         if node is None:
-            return Result(detail=f"there is no node {self._node} any more")
+            return Result(detail=f"node {self._node} no longer exists")
         if job.handler not in read_record(node).deeds:
-            return Result(detail="there was nothing to undo")
-        # Before the annotation goes, so that a crash in between leaves it to be done.
+            return Result(detail="nothing had to be undone")
+        # Before the annotation is removed, so that a crash in between does not skip it.
         fault = self._tell_condition(api, node, job, context, is_on=False)
         if fault:
             raise HandlerError(fault)
@@ -164,13 +163,13 @@ class KubernetesWorker(Integration):
             api, context, lambda found: recover_patch(found, job.handler)
         )
         if opened is None:
-            return Result(detail=f"there is no node {self._node} any more")
+            return Result(detail=f"node {self._node} no longer exists")
         said = self._emit(api, opened, job, context)
         text = "is open"
         if others := read_record(opened).deeds:
-            text = f"stays as {' and '.join(others)} want it"
+            text = f"stays closed for handler {' and '.join(others)}"
         elif opened.get("spec", {}).get("unschedulable") is True:
-            text = "stays cordoned, as somebody else wants it"
+            text = "stays cordoned, which this handler did not do"
         return Result(detail="; ".join([f"node {self._node} {text}", *said]))
 
     def _wrong(self, context: RunContext) -> Iterator[str]:
@@ -180,12 +179,12 @@ class KubernetesWorker(Integration):
         try:
             ask = Ask(method="GET", path=self._path, again=False)
             if asked_node(api, ask, self._node, context) is None:
-                yield f"the cluster has no node {self._node}: write node"
+                yield f"the cluster has no node {self._node}: set node"
                 return
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise
-            # Which rights are missing is found out below.
+            # The missing permissions are checked below.
         for right in self._terms.rights(self._node):
             fault = _refused(api, right, context, who=access.origin)
             if fault:
@@ -217,18 +216,18 @@ class KubernetesWorker(Integration):
         )
 
     def _types(self, job: Job) -> tuple[str, ...]:
-        """Return the conditions that are set for a run's event."""
+        """Return the types of the conditions for the event of a run."""
         terms = self._terms
         return wanted_types(terms.condition, job.notice, has_aks=terms.aks_conditions)
 
     def _wait_for_balancers(self, context: RunContext) -> None:
-        """Give load balancers time to take the label in; raises HandlerError."""
+        """Wait until load balancers have excluded the node; raises HandlerError."""
         wait = self._terms.exclusion_wait / SECOND
         if not wait:
             return
         rest = context.timer(min(wait, context.remaining() / WAIT_PART))
         while (left := rest()) > 0:
-            context.pause(left, f"waiting for load balancers to leave {self._node}")
+            context.pause(left, f"waiting for load balancers to exclude {self._node}")
 
     def _changed(
         self,
@@ -236,9 +235,9 @@ class KubernetesWorker(Integration):
         context: RunContext,
         change: Callable[[Mapping[str, Any]], dict[str, Any] | None],
     ) -> Mapping[str, Any] | None:
-        """Return the node once it is changed; None: there is none.
+        """Change the node and return it; None: it does not exist.
 
-        Whoever else changes it in between, makes us look again.
+        After a conflict with another change, the node is read again.
         """
         while (node := self._read(api, context)) is not None:
             patch = change(node)
@@ -262,10 +261,10 @@ class KubernetesWorker(Integration):
         context: RunContext,
         change: tuple[Mapping[str, Any], Mapping[str, Any] | None, Mapping[str, Any]],
     ) -> None:
-        """Raise HandlerError where a node was answered that is not as the patch has it.
+        """Raise HandlerError if the node of the response lacks parts of the patch.
 
-        `change`: the node before, the one that was answered, and the patch. What the
-        node would not remember is taken back, since no recovery would know of it.
+        `change` has the node before, the node of the response, and the patch. Changes
+        that the annotation does not record are undone, since no recovery would do it.
         """
         before, fresh, patch = change
         if fresh is None:
@@ -274,8 +273,8 @@ class KubernetesWorker(Integration):
         if not missing:
             return
         told = (
-            f"the API server took the change of node {self._node}, and left out "
-            f"{', '.join(missing)}: does an admission webhook undo it?"
+            f"the API server accepted the change of node {self._node} without "
+            f"{', '.join(missing)}: does an admission webhook remove it?"
         )
         back = reverse_patch(before, fresh, patch)
         if back is not None:
@@ -284,10 +283,10 @@ class KubernetesWorker(Integration):
                 asked_node(api, ask, self._node, context)
             except (HandlerError, OverError) as error:
                 raise HandlerError(
-                    f"{told} The rest of it stays, and no recovery knows of that: "
-                    f"{error.message}"
+                    f"{told} The other changes could not be undone, and no recovery "
+                    f"will undo them: {error.message}"
                 ) from error
-            told = f"{told} The rest of it was taken back"
+            told = f"{told} The other changes were undone"
         raise HandlerError(told)
 
     def _closing(self) -> list[tuple[str, bool]]:
@@ -297,7 +296,7 @@ class KubernetesWorker(Integration):
             ("excluded from load balancers", self._terms.excludes),
         ]
 
-    # What others read
+    # Conditions and Events
 
     def _tell_condition(
         self,
@@ -308,9 +307,9 @@ class KubernetesWorker(Integration):
         *,
         is_on: bool,
     ) -> str:
-        """Set the conditions; return why that could not be, empty: they are set.
+        """Set the conditions; return the problem, empty: they are set.
 
-        It is asked for once, so that a status that cannot be had holds up no drain.
+        The request is sent once, so that a failing status does not delay the drain.
         """
         kinds = self._types(job)
         if not is_on:
@@ -335,7 +334,7 @@ class KubernetesWorker(Integration):
             again=False,
         )
         unset: Sequence[str] = ()
-        why = "it is not in the answer: does an admission webhook undo it?"
+        why = "it is not in the response: does an admission webhook remove it?"
         try:
             fresh = asked_node(api, ask, self._node, context)
             if fresh is not None:
@@ -349,9 +348,9 @@ class KubernetesWorker(Integration):
     def _emit(
         self, api: Api, node: Mapping[str, Any], job: Job, context: RunContext
     ) -> list[str]:
-        """Emit the Event of this phase; return what to say where that could not be.
+        """Emit the Event of this phase; return the problem, if any, for the result.
 
-        It is a note for people, and holds up nothing.
+        A failure does not affect the handler, since the Event is only informative.
         """
         if not self._terms.events:
             return []
@@ -378,7 +377,7 @@ class KubernetesWorker(Integration):
                 context,
             )
         except ApiError as error:
-            # The same Event of an earlier attempt is there.
+            # An earlier attempt has already emitted the Event.
             return [] if error.status == CONFLICT else [f"no Event: {error.message}"]
         except HandlerError as error:
             return [f"no Event: {error.message}"]
@@ -388,7 +387,7 @@ class KubernetesWorker(Integration):
 def _refused(
     api: Api, right: Mapping[str, str], context: RunContext, *, who: str
 ) -> str:
-    """Return that a right is missing; empty: it is there. Raises HandlerError."""
+    """Return a sentence about a missing permission; empty: it exists."""
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
@@ -404,4 +403,4 @@ def _refused(
     if "subresource" in right:
         what = f"{what}/{right['subresource']}"
     where = f" in namespace {right['namespace']}" if "namespace" in right else ""
-    return f"{who} may not {right['verb']} {what}{where}: the role lacks it"
+    return f"{who} may not {right['verb']} {what}{where}: add it to the role"

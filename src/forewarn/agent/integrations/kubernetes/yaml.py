@@ -1,8 +1,7 @@
-"""Reads the YAML that kubectl writes: text in, mappings, lists and texts out. Pure.
+"""Parse the subset of YAML that kubectl writes into mappings, lists and texts. Pure.
 
-It knows block mappings and block lists, quoted and plain values on one line, and
-nothing else: what it does not know is refused with its line, and never guessed. It
-knows nothing of kubeconfigs.
+It supports block mappings, block lists, and quoted and plain values on one line. Any other
+syntax is an error with the number of the line. This module does not know kubeconfigs.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 YAML_CHARACTERS_MAX = 1024 * 1024
-"""Of one file: a kubeconfig with the certificates of a few clusters has 20,000."""
+"""Maximum length of a file, in characters: a large kubeconfig has 20,000."""
 
 _KEY = re.compile(r'("(?:[^"\\]|\\.)*"|[A-Za-z0-9_][\w./-]*)[ ]*:(?:[ ]+(.*))?$')
 _QUOTED = re.compile(r"'((?:[^']|'')*)'")
@@ -28,11 +27,11 @@ _EMPTY: Mapping[str, Any] = {
     "[]": [],
 }
 _SPECIAL = frozenset("&*!|>%@`{}[],?#'\"")
-"""What no plain value begins with: an anchor, a tag, a block of text and so on."""
+"""Characters that cannot start a plain value: anchors, tags, text blocks and so on."""
 
 
 class YamlError(ValueError):
-    """The text is no YAML, or more of it than is known here."""
+    """The text is not YAML, or uses unsupported syntax."""
 
 
 @dataclass
@@ -43,7 +42,7 @@ class _Line:
 
 
 def read(text: str) -> Any:
-    """Return what a text says; None: nothing. Raises YamlError with the line."""
+    """Parse a text; None: it is empty. Raises YamlError with the line."""
     if len(text) > YAML_CHARACTERS_MAX:
         raise YamlError(f"it has more than {YAML_CHARACTERS_MAX} characters")
     lines = list(_lines(text))
@@ -52,7 +51,7 @@ def read(text: str) -> Any:
     reader = _Reader(lines)
     value = reader.block(lines[0].indent)
     if reader.line is not None:
-        raise _fault(reader.line, "is indented otherwise than what stands above it")
+        raise _fault(reader.line, "has a different indentation than the lines above")
     return value
 
 
@@ -66,13 +65,13 @@ def _lines(text: str) -> list[_Line]:
         if bare.startswith("\t"):
             raise _fault(line, "is indented with a tab")
         if bare in {"---", "..."}:
-            raise _fault(line, "begins another document")
+            raise _fault(line, "starts another document")
         lines.append(line)
     return lines
 
 
 class _Reader:
-    """Goes through the lines once."""
+    """Parses the lines in one pass."""
 
     def __init__(self, lines: list[_Line]) -> None:
         self._lines = lines
@@ -80,11 +79,11 @@ class _Reader:
 
     @property
     def line(self) -> _Line | None:
-        """Return the line that comes next; None: it was the last."""
+        """Return the next line; None: there is none."""
         return self._lines[self._at] if self._at < len(self._lines) else None
 
     def block(self, indent: int) -> Any:
-        """Return the list or mapping that begins here."""
+        """Parse the list or mapping that starts here."""
         line = self.line
         assert line is not None, "a block has a line"
         return self._list(indent) if _is_item(line) else self._mapping(indent)
@@ -94,7 +93,7 @@ class _Reader:
         while (line := self.line) and line.indent == indent and _is_item(line):
             inner = line.text[1:].lstrip(" ")
             if inner and (_KEY.match(inner) or _is_item(_Line(0, 0, inner))):
-                # What stands behind the dash begins a block of its own.
+                # The text after the dash starts a nested block.
                 deeper = line.indent + len(line.text) - len(inner)
                 self._lines[self._at] = _Line(line.number, deeper, inner)
                 found.append(self.block(deeper))
@@ -108,10 +107,10 @@ class _Reader:
         while (line := self.line) and line.indent == indent and not _is_item(line):
             match = _KEY.match(line.text)
             if match is None:
-                raise _fault(line, "is no key with its value")
+                raise _fault(line, "is not a key with a value")
             key = json.loads(match[1]) if match[1].startswith('"') else match[1]
             if key in found:
-                raise _fault(line, f"says {key} again")
+                raise _fault(line, f"repeats {key}")
             self._at += 1
             value = match[2] or ""
             if value and not value.startswith("#"):
@@ -121,11 +120,11 @@ class _Reader:
         return found
 
     def _nested(self, indent: int, *, may_be_list: bool = False) -> Any:
-        """Return the block below a key or a dash; None where there is none."""
+        """Parse the block below a key or a dash; None: there is none."""
         line = self.line
         if line is not None and line.indent > indent:
             return self.block(line.indent)
-        # A list may stand right below its key, not indented.
+        # A list may follow its key without indentation.
         if may_be_list and line and line.indent == indent and _is_item(line):
             return self._list(indent)
         return None
@@ -141,15 +140,15 @@ def _scalar(line: _Line, text: str) -> Any:
     if text.startswith("'"):
         match = _QUOTED.match(text)
         if match is None or not _is_over(text[match.end() :]):
-            raise _fault(line, "has a quote that does not end on it")
+            raise _fault(line, "has a quoted text without an end")
         return match[1].replace("''", "'")
     plain = _COMMENT.sub("", text)
     if plain in _EMPTY:
         return _EMPTY[plain]
     if plain[0] in _SPECIAL:
-        raise _fault(line, f"has {plain[0]} where a plain or quoted text is read here")
+        raise _fault(line, f"has an unsupported {plain[0]} at the start of a value")
     if ": " in plain or plain.endswith(":"):
-        raise _fault(line, "has two colons: put the value into quotes")
+        raise _fault(line, "has two colons: quote the value")
     return plain
 
 
@@ -157,17 +156,17 @@ def _double_quoted(line: _Line, text: str) -> str:
     try:
         value, end = json.JSONDecoder().raw_decode(text)
     except ValueError:
-        raise _fault(line, "has a quoted text that is none in JSON") from None
+        raise _fault(line, "has a quoted text that is not valid in JSON") from None
     if not _is_over(text[end:]):
-        raise _fault(line, "has something behind its quoted text")
+        raise _fault(line, "has characters after its quoted text")
     return value
 
 
 def _is_over(rest: str) -> bool:
-    """Tell whether nothing but a comment stands behind a quoted text."""
+    """Return whether only a comment follows a quoted text."""
     return not rest.strip() or _COMMENT.fullmatch(rest) is not None
 
 
 def _fault(line: _Line, message: str) -> YamlError:
-    # Not the line itself: a token may stand on it.
+    # Without the line itself, which may contain a token.
     return YamlError(f"line {line.number} {message}")

@@ -1,13 +1,13 @@
-"""`pacemaker`: has the cluster move everything away from this node, and lets it back.
+"""`pacemaker`: makes the cluster move all resources from this node to other nodes.
 
-It promises to do so only where another node would take the resources, to be done when
-nothing runs here any more and what ran here runs elsewhere, and to take back only what
-it set: an attribute of the node in the cluster's own memory, `forewarn`, says what that
-was, so it is known also when everything in this VM is lost. It knows Pacemaker by its
-commands: `crm_node`, `crm_mon` and `crm_attribute`.
+The handler does so only if another node can host the resources. The preparation ends when
+nothing runs on this node and its resources run on other nodes. The recovery undoes only
+what the handler has set. The node attribute `forewarn` in the cluster records that, so it
+is known even if all data of the VM is lost. The handler uses only Pacemaker's commands
+`crm_node`, `crm_mon` and `crm_attribute`.
 
-A crash leaves: the attribute without a standby, which is taken back without harm; or
-both, and the next attempt waits on.
+A crash leaves the attribute without a standby, which is removed without harm, or both,
+and the next attempt continues to wait.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option
 
 STANDBY, HEALTH = "standby", "health"
-"""Modes; the first is also the name of Pacemaker's own attribute."""
+"""Modes; the first is also the name of Pacemaker's attribute."""
 
 REFUSE, STOP = "refuse", "stop"
 
 MARK = "forewarn"
-"""The attribute of a node that says what was set there, and by whom."""
+"""The node attribute that records what the handler has set."""
 
 HEALTH_ATTRIBUTE = "#health-forewarn"
 
 YIELD_LOOKS = 4
-"""Looks that the later of two nodes waits which gave way to each other."""
+"""Checks that the second of two conflicting nodes waits before it tries again."""
 
 
 @frozen_dataclass
 class Plan:
-    """The settings of one such handler."""
+    """The keys of the settings."""
 
     node: str = ""
-    """This node's name in the cluster; empty: the cluster tells."""
+    """The name of this node in the cluster; empty: as the cluster reports it."""
     mode: str = STANDBY
     lifetime: str = FOREVER
     alone: str = REFUSE
@@ -66,12 +66,12 @@ class Plan:
 
 @frozen_dataclass
 class _Mark:
-    """What the attribute of that name says: what was set, and why."""
+    """The content of the node attribute: what was set, and why."""
 
     held: Attribute
     event: str = "-"
     before: str = ""
-    """The value that the attribute had; empty: it was not there."""
+    """The value of the set attribute before; empty: it did not exist."""
 
     @property
     def text(self) -> str:
@@ -80,7 +80,7 @@ class _Mark:
 
     @staticmethod
     def read(text: str) -> _Mark | None:
-        """Return what a mark says; one that somebody wrote by hand: a standby."""
+        """Parse a mark; a mark that was written by hand counts as a standby."""
         if not text:
             return None
         words = [*text.split(" "), "", "", ""]
@@ -91,16 +91,16 @@ class _Mark:
 
 
 class PacemakerWorker(Integration):
-    """Sends the resources of one node away, and lets them back."""
+    """Moves the resources away from one node, and lets it host them again."""
 
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
-        """Ask nobody yet."""
+        """Store the settings; nothing is run."""
         super().__init__(settings, ground)
         self._plan = Plan(**settings.more)
         self._pacemaker = Pacemaker(self._plan.node, ground.environment)
 
     def prepare(self, job: Job, context: RunContext) -> Result:
-        """Send everything away from this node; raises HandlerError."""
+        """Move all resources away from this node; raises HandlerError."""
         name = self._pacemaker.name(context)
         cluster = self._pacemaker.cluster(context)
         is_standby = cluster.node(name).is_standby
@@ -108,10 +108,10 @@ class PacemakerWorker(Integration):
         held = self._held(mark, context)
         before = "" if is_standby else self._before(name, held, context)
         if mark is None and (is_standby or _is_bad(before)):
-            # An operator's, and it stays so.
+            # An operator has set it, so it is not changed.
             self._wait_moved(name, (), context)
-            how = "in standby" if is_standby else "ill"
-            return Result(detail=f"{name} was {how} already; nothing runs here")
+            how = "in standby" if is_standby else "unhealthy"
+            return Result(detail=f"{name} was already {how}; nothing runs on it")
         mark = _Mark(
             held=held,
             event=_event(job),
@@ -120,12 +120,12 @@ class PacemakerWorker(Integration):
         here, is_alone = self._hold(name, mark, context)
         self._wait_moved(name, () if is_alone else self._needs(), context)
         if not here:
-            return Result(detail=f"{name} takes no resources, and nothing runs here")
-        how = "stopped here and taken by nobody" if is_alone else "moved away"
+            return Result(detail=f"{name} hosts no resources, and nothing runs on it")
+        how = "stopped, since no other node can host them" if is_alone else "moved away"
         return Result(detail=f"{how}: {listed(here)}")
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """Let resources back, if they were sent away here; raises HandlerError."""
+        """Let this node host resources again; raises HandlerError."""
         del job
         name = self._pacemaker.name(context)
         mark = _Mark.read(self._pacemaker.query(name, MARK, context))
@@ -138,8 +138,10 @@ class PacemakerWorker(Integration):
         self._pacemaker.delete(name, Attribute(name=MARK), context)
         self._memo.keep({})
         if node.is_standby:
-            return Result(detail=f"{name} stays in standby, which somebody else set")
-        return Result(detail=f"{name} takes resources again")
+            return Result(
+                detail=f"{name} stays in standby, which this handler did not set"
+            )
+        return Result(detail=f"{name} hosts resources again")
 
     def _wrong(self, context: RunContext) -> Iterator[str]:
         missing = self._pacemaker.commands.missing(
@@ -156,29 +158,30 @@ class PacemakerWorker(Integration):
             self._pacemaker.health_value(context)
         if not self._able(cluster, name, context) and self._plan.alone == REFUSE:
             yield (
-                f"no node but {name} could take resources now: a preparation would be "
-                "refused"
+                f"no other node than {name} can host resources now, so a preparation "
+                "would fail"
             )
 
-    # Sending away
+    # Moving resources away
 
     def _hold(
         self, name: str, mark: _Mark, context: RunContext
     ) -> tuple[tuple[Resource, ...], bool]:
-        """Keep resources off this node; return what was there, and if nobody takes it.
+        """Keep resources away from this node.
 
-        Two nodes that do this at the same moment would stop everything. So each looks
-        once more when it has done so, after the other can see it, and gives way if
-        there is nobody left; the first of them by name tries again first.
+        Returns the resources that ran here, and whether no other node can host them.
+        If two nodes did this at the same time, all resources would stop. So each node
+        checks again after its change, which the other one can see then. If no node is
+        left, it undoes the change. The first node by name tries again first.
         """
         while True:
             cluster = self._pacemaker.cluster(context)
             here = cluster.on(name, self._plan.leave)
             is_alone = bool(here) and not self._able(cluster, name, context)
-            # Where nothing would have to move, nothing is in the way.
+            # If nothing has to move, problems of the cluster do not matter.
             why = trouble(cluster) if here else ""
             if not why and is_alone and self._plan.alone == REFUSE:
-                why = f"no other node would take the resources: {listed(here)}"
+                why = f"no other node can host the resources: {listed(here)}"
             looks = 1
             if not why:
                 self._remember(here)
@@ -190,14 +193,14 @@ class PacemakerWorker(Integration):
                     return here, is_alone
                 self._take_back(name, mark, context)
                 self._pacemaker.delete(name, Attribute(name=MARK), context)
-                why = f"{', '.join(rivals)} gave up its resources at the same moment"
+                why = f"{', '.join(rivals)} released its resources at the same time"
                 looks = 1 if name < min(rivals) else YIELD_LOOKS
-            context.recheck(f"for this to pass: {why}", looks=looks)
+            context.recheck(f"for the end of this problem: {why}", looks=looks)
 
     def _able(
         self, cluster: Cluster, name: str, context: RunContext
     ) -> tuple[str, ...]:
-        """Return the other nodes that could take resources, by their health too."""
+        """Return the other nodes that can host resources; health is included."""
         others = cluster.others(name)
         if self._plan.mode == STANDBY:
             return others
@@ -209,7 +212,7 @@ class PacemakerWorker(Integration):
         )
 
     def _rivals(self, name: str, context: RunContext) -> tuple[str, ...]:
-        """Return the nodes that forewarn keeps off too, where none is left."""
+        """Return the other nodes with a mark of forewarn, if no node can host resources."""
         cluster = self._pacemaker.cluster(context)
         if self._able(cluster, name, context):
             return ()
@@ -221,7 +224,7 @@ class PacemakerWorker(Integration):
     def _wait_moved(
         self, name: str, needs: Collection[tuple[str, bool]], context: RunContext
     ) -> None:
-        """Return when nothing runs here, and what is needed elsewhere; or raise."""
+        """Wait until nothing runs here and the needed resources run elsewhere."""
         while True:
             cluster = self._pacemaker.cluster(context)
             here = cluster.on(name, self._plan.leave)
@@ -230,7 +233,7 @@ class PacemakerWorker(Integration):
                 return
             if here and all(each.will_stay for each in here):
                 stays = ", ".join(f"{each.id} ({each.will_stay})" for each in here)
-                raise HandlerError(f"the cluster does not move everything: {stays}")
+                raise HandlerError(f"the cluster does not move all resources: {stays}")
             if here:
                 context.recheck(f"for {listed(here)} to leave {name}")
             else:
@@ -238,13 +241,13 @@ class PacemakerWorker(Integration):
 
     def _take_back(self, name: str, mark: _Mark, context: RunContext) -> None:
         if mark.before:
-            # A rule may need the attribute to be there.
+            # A rule may depend on the attribute.
             self._pacemaker.update(name, replace(mark.held, value=mark.before), context)
         else:
             self._pacemaker.delete(name, mark.held, context)
 
     def _before(self, name: str, held: Attribute, context: RunContext) -> str:
-        """Return the value of the attribute that will be set; a standby has none."""
+        """Return the current value of the attribute to set; empty for a standby."""
         return (
             ""
             if held.name == STANDBY
@@ -252,12 +255,12 @@ class PacemakerWorker(Integration):
         )
 
     def _remember(self, here: Collection[Resource]) -> None:
-        """Keep in mind what must run elsewhere, for the attempt after this one."""
+        """Record what must run elsewhere, for the next attempt."""
         needs = self._needs() | {need for each in here if (need := each.need)}
         self._memo.keep({"needs": sorted(needs)})
 
     def _needs(self) -> set[tuple[str, bool]]:
-        """Return what must run elsewhere, since this or an earlier attempt moved it."""
+        """Return what must run elsewhere because this or an earlier attempt moved it."""
         return {
             (str(id_), bool(promoted))
             for id_, promoted in self._memo.read().get("needs", [])
@@ -265,9 +268,9 @@ class PacemakerWorker(Integration):
         }
 
     def _held(self, mark: _Mark | None, context: RunContext) -> Attribute:
-        """Return what is to be set; raises HandlerError where that has no effect.
+        """Return the attribute to set; raises HandlerError if it would have no effect.
 
-        What was begun in one way goes on in that way, though the settings have changed.
+        An existing mark has priority over settings that have changed since.
         """
         plan = self._plan
         held = Attribute(
@@ -281,7 +284,7 @@ class PacemakerWorker(Integration):
 
 
 def _event(job: Job) -> str:
-    """Return the event's id as a word of a mark."""
+    """Return the ID of the event for a mark, without spaces."""
     return "-" if job.notice is None else "".join(job.notice.event_id.split())[:100]
 
 
@@ -292,41 +295,40 @@ def _is_bad(health: str) -> bool:
 def _faults(entry: Entry) -> Faults:
     if "health_attribute" in entry:
         if entry.get("mode", STANDBY) != HEALTH:
-            yield "health_attribute", f'means something only with mode = "{HEALTH}"'
+            yield "health_attribute", f'requires mode = "{HEALTH}"'
         elif not entry["health_attribute"].startswith("#health"):
-            yield "health_attribute", "must begin with #health, as Pacemaker wants it"
+            yield "health_attribute", "must start with #health, as Pacemaker requires"
 
 
 _KEYS: Mapping[str, Option] = {
     "node": Option(
         form=Forms.NAME,
-        text="This node's name in the cluster. Default: as `crm_node --name` says.",
+        text="The name of this node in the cluster. Default: the output of `crm_node --name`.",
     ),
     "mode": Option(
         form=Forms.WORD,
         words=(STANDBY, HEALTH),
-        text="How resources are sent away. `standby`: the node is put into standby. "
-        "`health`: an attribute says that it is ill, which needs the cluster's "
-        "`node-health-strategy`. Default: `standby`.",
+        text="How resources are moved away. `standby`: put the node into standby. "
+        "`health`: set a health attribute, which requires a `node-health-strategy` in the "
+        "cluster. Default: `standby`.",
     ),
     "lifetime": Option(
         form=Forms.WORD,
         words=(FOREVER, REBOOT),
-        text="How long that lasts if nobody takes it back. `forever`: until recovery. "
-        "`reboot`: until Pacemaker is started again on this node, so that resources "
-        "may come back before the event is over. Default: `forever`.",
+        text="How long this lasts. `forever`: until recovery. `reboot`: until recovery, or "
+        "until Pacemaker restarts on this node, so resources may return before the event "
+        "is over. Default: `forever`.",
     ),
     "alone": Option(
         form=Forms.WORD,
         words=(REFUSE, STOP),
-        text="What to do where nobody would take the resources. `refuse`: nothing, and "
-        "the preparation fails if that does not pass in its time. `stop`: they are "
-        "stopped. Default: `refuse`.",
+        text="What to do if no other node can host the resources. `refuse`: wait, and "
+        "fail at the deadline. `stop`: let the cluster stop them. Default: `refuse`.",
     ),
     "leave": Option(
         form=Forms.NAMES,
         may_be_empty=True,
-        text="Resources that may stay, by their ids. Default: none.",
+        text="IDs of resources that may stay. Default: none.",
     ),
     "health_attribute": Option(
         form=Forms.TEXT,

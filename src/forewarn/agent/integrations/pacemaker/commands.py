@@ -1,7 +1,7 @@
-"""Pacemaker, asked and told by its own commands on a node of the cluster.
+"""A client of Pacemaker through its commands on a node of the cluster.
 
-It promises to ask again while the cluster does not answer and there is time, and to
-say in a sentence what was refused. It decides nothing.
+If the cluster does not respond, commands are repeated until the deadline. Errors contain
+Pacemaker's message. The client does not decide anything.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from forewarn.protocol.frozen import frozen_dataclass
 PROGRAMS = ("crm_node", "crm_mon", "crm_attribute")
 
 FOREVER, REBOOT = "forever", "reboot"
-"""How long an attribute lasts: as the configuration, or as this run of the node."""
+"""Lifetimes of an attribute: permanent, or until the node restarts."""
 
 NO_RIGHT, WRONG_USE, NOT_THERE = 4, 64, 105
-"""Exit statuses of Pacemaker's commands; all others may pass."""
+"""Exit statuses of permanent failures; all others are temporary."""
 
 _AWAY = "ould not connect"
-"""What they say when the cluster does not answer, some with the status of NOT_THERE."""
+"""Part of the error while the cluster is unavailable, sometimes with NOT_THERE."""
 
 _ERROR = re.compile(r"<error>(.*?)</error>", re.DOTALL)
 
@@ -40,10 +40,10 @@ class Attribute:
 
 
 class _Commands(Commands):
-    """Pacemaker's commands, of which one tells its errors as XML."""
+    """Runs Pacemaker's commands, one of which prints its errors as XML."""
 
     def run(self, words: Sequence[str], context: RunContext, **more: Any) -> Output:
-        """Return how a command ended, with its errors where errors are."""
+        """Run a command, and return its result with errors of XML output as errors."""
         output = super().run(words, context, **more)
         if output.status == 0 or output.err.strip():
             return output
@@ -52,10 +52,10 @@ class _Commands(Commands):
 
 
 class Pacemaker:
-    """The cluster, as its commands on this node show it."""
+    """A client of the cluster on this node."""
 
     def __init__(self, node: str, environment: Mapping[str, str]) -> None:
-        """Ask nobody yet; `node` is this node's name, empty: the cluster tells."""
+        """Run nothing yet; `node` is the name of this node, empty: ask the cluster."""
         self._node = node
         self.commands: Commands = _Commands(environment)
 
@@ -64,40 +64,40 @@ class Pacemaker:
         if self._node:
             return self._node
         output = self._ask(["crm_node", "--name"], context)
-        return output.good("the cluster does not tell this node's name").strip()
+        return output.good("cannot read the name of this node").strip()
 
     def cluster(self, context: RunContext) -> Cluster:
-        """Return the cluster as it is now; raises HandlerError."""
+        """Return the current state of the cluster; raises HandlerError."""
         output = self._ask(["crm_mon", "--output-as=xml"], context)
-        return cluster_of(output.good("the cluster cannot be looked at"))
+        return cluster_of(output.good("cannot read the state of the cluster"))
 
     def query(self, node: str, name: str, context: RunContext) -> str:
-        """Return a lasting attribute of a node; empty: it has none."""
+        """Return a permanent attribute of a node; empty: not set."""
         words = [*_words(node, Attribute(name=name)), "--query", "--quiet"]
         return _value(self._ask(words, context), f"attribute {name} of {node}")
 
     def update(self, node: str, attribute: Attribute, context: RunContext) -> None:
         """Set an attribute of a node; raises HandlerError."""
         words = [*_words(node, attribute), f"--update={attribute.value}"]
-        self._ask(words, context).good(f"{attribute.name} of {node} could not be set")
+        self._ask(words, context).good(f"cannot set {attribute.name} of {node}")
 
     def delete(self, node: str, attribute: Attribute, context: RunContext) -> None:
-        """Remove an attribute of a node, if it is there; raises HandlerError."""
+        """Remove an attribute of a node, if it is set; raises HandlerError."""
         words = [*_words(node, attribute), "--delete"]
         _value(self._ask(words, context), f"attribute {attribute.name} of {node}")
 
     def health_value(self, context: RunContext) -> str:
-        """Return what says that a node is ill, by the cluster's own strategy.
+        """Return the attribute value of an unhealthy node, by the cluster's strategy.
 
-        Raises HandlerError where the cluster does not look at health.
+        Raises HandlerError if the cluster ignores the health of its nodes.
         """
         words = ["crm_attribute", "--type=crm_config", "--name=node-health-strategy"]
         output = self._ask([*words, "--query", "--quiet"], context)
         strategy = _value(output, "the cluster's health strategy") or "none"
         if strategy == "none":
             raise HandlerError(
-                "the cluster does not look at the health of its nodes: set its "
-                'node-health-strategy, or write mode = "standby"'
+                "the cluster ignores the health of its nodes: set its "
+                'node-health-strategy, or use mode = "standby"'
             )
         return "-1000000" if strategy == "custom" else "red"
 
@@ -125,7 +125,7 @@ def _may_pass(output: Output) -> bool:
 
 
 def _value(output: Output, what: str) -> str:
-    """Return what was printed; empty: there is no such thing."""
+    """Return the printed value; empty: it does not exist."""
     if output.status == NOT_THERE:
         return ""
-    return output.good(f"{what} cannot be had").strip()
+    return output.good(f"cannot read {what}").strip()

@@ -1,7 +1,7 @@
-"""Reads what `crm_mon` prints of a cluster as XML, and says why it would move nothing.
+"""Parse the XML output of `crm_mon`, and find problems that block moves.
 
-It promises to understand the output of Pacemaker 2.0.3 and newer, and to say so where
-it does not. It runs nothing, and knows nothing of events.
+It understands the output of Pacemaker 2.0.3 and newer, and raises an error for other
+output. It runs no commands and does not know events.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.protocol.frozen import frozen_dataclass
 
 NAMED_MAX = 8
-"""Resources named in one sentence; of more, the number is told."""
+"""Maximum number of resources that a message names."""
 
 HOSTS = frozenset({"member", "remote"})
-"""Types of nodes that count as another one. A guest node goes with what hosts it."""
+"""Types of nodes that count as other nodes. A guest node depends on its host."""
 
 PROMOTED = frozenset({"Promoted", "Master"})
 RUNNING = PROMOTED | {"Started", "Unpromoted", "Slave"}
-"""Roles of what runs; Pacemaker 2.0 has the old words."""
+"""Roles of running resources; Pacemaker 2.0 has the old names."""
 
 
 @frozen_dataclass
@@ -30,7 +30,7 @@ class ClusterNode:
     is_online: bool
     is_standby: bool
     can_host: bool
-    """Whether a resource could be started there, as far as the node goes."""
+    """Whether the state of the node permits resources to start there."""
 
 
 @frozen_dataclass
@@ -38,20 +38,20 @@ class Resource:
     """One resource on one node."""
 
     id: str
-    """Without the number of an instance."""
+    """The ID without an instance number."""
     node: str
     role: str
     is_settled: bool
-    """Whether it runs, and nothing is being done with it."""
+    """Whether it runs and no operation on it is pending."""
     is_cloned: bool
     will_stay: str = ""
     """Why the cluster will not move it; empty: it will."""
 
     @property
     def need(self) -> tuple[str, bool] | None:
-        """Return what must run elsewhere when this has gone: its id, and if promoted.
+        """Return what must run elsewhere after the move: the ID, and whether promoted.
 
-        None: nothing must, since other instances of a clone are there anyway.
+        None: nothing, since other instances of the clone run already.
         """
         is_promoted = self.role in PROMOTED
         return (self.id, is_promoted) if is_promoted or not self.is_cloned else None
@@ -59,11 +59,11 @@ class Resource:
 
 @frozen_dataclass
 class Cluster:
-    """The cluster at one moment, as this node sees it."""
+    """The state of the cluster, as this node sees it."""
 
     has_dc: bool
     has_quorum: bool
-    """True also where the cluster does not care for quorum."""
+    """Also true if the cluster ignores quorum."""
     is_maintained: bool
     """Whether the whole cluster is in maintenance mode."""
     nodes: tuple[ClusterNode, ...]
@@ -76,12 +76,11 @@ class Cluster:
                 return each
         known = ", ".join(node.name for node in self.nodes) or "none"
         raise HandlerError(
-            f"the cluster knows no node {name}: write its name as `node`, "
-            f"one of these: {known}"
+            f"the cluster has no node {name}: set `node` to one of these names: {known}"
         )
 
     def on(self, name: str, leave: Collection[str] = ()) -> tuple[Resource, ...]:
-        """Return what runs on a node, without what may stay there."""
+        """Return the resources on a node, except those that may stay."""
         return tuple(
             each
             for each in self.resources
@@ -89,13 +88,13 @@ class Cluster:
         )
 
     def others(self, name: str) -> tuple[str, ...]:
-        """Return the other nodes that could take resources."""
+        """Return the other nodes that can host resources."""
         return tuple(
             each.name for each in self.nodes if each.can_host and each.name != name
         )
 
     def lacks(self, needs: Collection[tuple[str, bool]], but: str) -> tuple[str, ...]:
-        """Return the ids of what does not run as needed on nodes other than one."""
+        """Return the IDs of needed resources that do not run on nodes other than `but`."""
         there = {
             (each.id, promoted)
             for each in self.resources
@@ -108,29 +107,29 @@ class Cluster:
 
 
 def trouble(cluster: Cluster) -> str:
-    """Return why the cluster would move nothing at all; empty: it would."""
+    """Return why the cluster cannot move resources; empty: it can."""
     if not cluster.has_dc:
-        return "the cluster has no designated controller: nobody would move anything"
+        return "the cluster has no designated controller, so it moves nothing"
     if not cluster.has_quorum:
-        return "the cluster has no quorum: it would start nothing elsewhere"
+        return "the cluster has no quorum, so it starts nothing on other nodes"
     if cluster.is_maintained:
-        return "the cluster is in maintenance mode: it would move nothing"
+        return "the cluster is in maintenance mode, so it moves nothing"
     return ""
 
 
 def listed(resources: Collection[Resource]) -> str:
-    """Return resources for a sentence."""
+    """Return resources for a message."""
     names = list(dict.fromkeys(each.id for each in resources))
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     return f"{', '.join(names[:NAMED_MAX])}{more}"
 
 
 def cluster_of(text: str) -> Cluster:
-    """Read what `crm_mon --output-as=xml` printed; raises HandlerError."""
+    """Parse the output of `crm_mon --output-as=xml`; raises HandlerError."""
     reader = _Reader()
     reader.read(text)
     if "nodes" not in reader.seen:
-        raise HandlerError(f"what crm_mon says is not understood: {text[:100]!r}")
+        raise HandlerError(f"cannot parse crm_mon's output: {text[:100]!r}")
     dc, options = reader.dc, reader.options
     return Cluster(
         has_dc=_is(dc, "present"),
@@ -150,7 +149,7 @@ Attributes = Mapping[str, str]
 
 
 class _Reader:
-    """Keeps what it needs of the document, from the first element to the last."""
+    """Collects the needed elements while the document is parsed."""
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
@@ -158,12 +157,12 @@ class _Reader:
         self.options: Attributes = {}
         self.nodes: list[Attributes] = []
         self.found: list[tuple[Attributes, str, bool]] = []
-        """Each resource on each node: its attributes, the node, whether cloned."""
+        """Each resource on each node: its attributes, the node, and whether it is cloned."""
         self._path: list[str] = []
         self._resource: Attributes = {}
 
     def read(self, text: str) -> None:
-        # Only whoever uses this kind needs it.
+        # Loaded only if this kind is used.
         import pyexpat  # noqa: PLC0415
 
         parser = pyexpat.ParserCreate()
@@ -172,9 +171,7 @@ class _Reader:
         try:
             parser.Parse(text, True)
         except pyexpat.ExpatError as error:
-            raise HandlerError(
-                f"what crm_mon says is not understood: {error}"
-            ) from error
+            raise HandlerError(f"cannot parse crm_mon's output: {error}") from error
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         above = self._path[-1] if self._path else ""

@@ -1,10 +1,10 @@
-"""`patroni`: hands PostgreSQL's lead over before an event, where this VM has it.
+"""`patroni`: switches over to another member before an event, if this one leads.
 
-Patroni's REST API is asked who leads; only where this member does, and another is fit
-to, is a switchover ordered and waited for. The maintenance mode is never touched: a
-cluster that is paused is somebody's work, and is left alone. After the event the lead
-comes back if the settings say so and it was handed over by us. Who is fit is for
-`cluster`.
+The handler asks Patroni's REST API for the leader. If this member leads and another one
+can take over, it requests a switchover and waits for it. It never changes the maintenance
+mode: a paused cluster belongs to an operator and is not changed. After the event it
+switches back if the settings say so and it has switched over before. `cluster` decides
+which members can take over.
 """
 
 from __future__ import annotations
@@ -39,86 +39,86 @@ from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option
 
 URL = "http://127.0.0.1:8008"
-"""Where Patroni is, if the settings do not say: its own default, in this VM."""
+"""Patroni's default address in this VM."""
 
 CANDIDATE_WAIT: Micros = MINUTE
-"""For somebody who can take over, if the settings do not say: a replica that lags
-catches up in seconds, and one that is broken is for people, who should hear of it."""
+"""Default wait for a member that can take over. A replica that lags catches up in
+seconds; a broken one needs people, who should be informed."""
 
 POLL_SECONDS = 1.0
-"""Between two looks at the cluster: it changes by Patroni's loops, ten seconds each."""
+"""Seconds between two checks of the cluster; Patroni's loop takes ten seconds."""
 
 AGAIN_SECONDS = 5.0
-"""Before a switchover that was refused is asked for again."""
+"""Seconds before a refused switchover is requested again."""
 
 ORDER_SECONDS = 120.0
-"""For the answer to a switchover: Patroni gives it twice ten seconds, or two loops."""
+"""Maximum seconds for the response to a switchover; Patroni needs up to two loops."""
 
 LAG_BOUND = 1 << 40
-"""Of what the settings may say, in bytes: no log is longer."""
+"""Maximum of `lag_max`, in bytes: no WAL is longer."""
 
 FAIL, LEAVE = "fail", "leave"
-"""What becomes of the handler where the cluster is paused."""
+"""Results of the handler if the cluster is paused."""
 
 PLAN_HORIZON: Micros = HOUR
-"""After the deadline: a switchover to this VM that is planned so soon meets the event."""
+"""A switchover to this VM scheduled within this time after the deadline is refused."""
 
 _MAY_PASS = frozenset({412, 503})
-"""Refusals of a switchover that end when the cluster has changed."""
+"""Statuses of temporary refusals of a switchover."""
 
 _DENIED = frozenset({401, 403})
 
 _NO_CONFIG = frozenset({404, 502})
-"""What versions of Patroni answer where the cluster has none."""
+"""Statuses of a cluster without a configuration, depending on the version."""
 
 
 @frozen_dataclass
 class PatroniOptions:
-    """The settings of one handler."""
+    """The keys of the settings."""
 
     url: str = URL
     member: str = ""
-    """This VM's member; empty: what Patroni calls itself."""
+    """The name of this VM's member; empty: Patroni's own name."""
     candidates: tuple[str, ...] = ()
     candidate_wait: Micros = CANDIDATE_WAIT
     lag_max: int | None = None
-    """Bytes; None: what the cluster allows."""
+    """Bytes; None: the limit of the cluster."""
     replace_scheduled: bool = False
     paused: str = FAIL
-    """What becomes of it where this member leads a cluster that is paused."""
+    """The result if this member leads a paused cluster."""
     switch_back: bool = False
     secret_file: str = ""
     ca_file: str = ""
 
 
 class _NotYetError(HandlerError):
-    """Patroni could not be asked for something, and may be in a moment."""
+    """A request to Patroni failed, and can succeed later."""
 
 
 @frozen_dataclass
 class _Step:
-    """How it stands after one look at the cluster."""
+    """The result of one check of the cluster."""
 
     why: str = ""
-    """What is waited for."""
+    """What the handler waits for."""
     is_owed: bool = False
-    """Whether a switchover is under way, whose end must be seen."""
+    """Whether a switchover was requested, and its end must be awaited."""
     pause: float = field(default_factory=lambda: POLL_SECONDS)
     result: Result | None = None
-    """None: it goes on."""
+    """None: the handler continues."""
 
     def told(self, doing: str) -> str:
-        """Return what was done, and what is waited for if there was a look."""
+        """Return the activity, with what the handler waits for."""
         return f"{doing}: {self.why}" if self.why else doing
 
 
 class PatroniWorker(Integration):
-    """Switches over in one cluster."""
+    """Switches over to another member, and back."""
 
     check_seconds = 4.0
 
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
-        """Ask nobody yet."""
+        """Store the settings; nothing is contacted."""
         super().__init__(settings, ground)
         self._options = options = PatroniOptions(**settings.more)
         self._api = Api(
@@ -129,7 +129,7 @@ class PatroniWorker(Integration):
         )
 
     def prepare(self, job: Job, context: RunContext) -> Result:
-        """Have another member lead, where this one does; raises HandlerError."""
+        """Switch over to another member if this one leads; raises HandlerError."""
         status = self._status(context)
         memo = self._memo.read()
         is_owed = memo.get("leader") == self._me(status) and not memo.get("is_settled")
@@ -145,14 +145,14 @@ class PatroniWorker(Integration):
         return step.result
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """Take the lead back, if it is wished and was handed over by us.
+        """Switch back, if the settings require it and the handler has switched over.
 
-        Raises HandlerError; then it is tried again later.
+        Raises HandlerError; then it is retried later.
         """
         del job
         memo = self._memo.read()
         if not memo:
-            return Result(detail="it had not switched over")
+            return Result(detail="this handler had not switched over")
         me, successor = str(memo.get("leader")), str(memo.get("to"))
         if not self._options.switch_back:
             self._memo.keep({})
@@ -178,7 +178,7 @@ class PatroniWorker(Integration):
             asked = self._demands(status, context)
             name, why = choose(cluster, asked, self._options.candidates)
             if not name:
-                yield f"nobody could take over: {why}"
+                yield f"no member could take over: {why}"
         yield from self._denied(context)
 
     # Before the event
@@ -186,14 +186,14 @@ class PatroniWorker(Integration):
     def _before(
         self, status: Status, job: Job, context: RunContext, *, is_owed: bool
     ) -> _Step:
-        """Look once, and do what is next; raises HandlerError where nothing helps."""
+        """Check once, and take the next step; raises HandlerError if it cannot succeed."""
         me = self._me(status)
         cluster = self._cluster(context)
         leader = cluster.leader
         if leader is None:
             return _Step(why="the cluster has no leader", is_owed=is_owed)
         if leader.name != me:
-            # What this node says of itself must be as new as what the cluster says.
+            # The status of this node must be as recent as that of the cluster.
             why = contradiction(cluster, me, self._status(context))
             if is_owed and not why:
                 why = _unsettled(cluster, me)
@@ -214,7 +214,7 @@ class PatroniWorker(Integration):
     def _hand_over(
         self, cluster: Cluster, status: Status, job: Job, context: RunContext
     ) -> _Step:
-        """Order a switchover; raises HandlerError where nothing helps."""
+        """Request a switchover; raises HandlerError if it cannot succeed."""
         me = self._me(status)
         self._raise_if_planned(cluster)
         asked = self._demands(status, context)
@@ -222,12 +222,12 @@ class PatroniWorker(Integration):
             asked = replace(asked, avoided=frozenset(job.notice.resources))
         name, why = choose(cluster, asked, self._options.candidates)
         if not name:
-            return _Step(why=f"nobody can take over: {why}")
+            return _Step(why=f"no member can take over: {why}")
         self._memo.keep({"leader": me, "to": name})
         return self._order(me, name, context)
 
     def _handed_over(self, cluster: Cluster, me: str, job: Job) -> Result:
-        """Return what is said when another leads."""
+        """Return the result when another member leads."""
         leader, plan = cluster.leader, cluster.plan
         assert leader is not None
         if (
@@ -237,8 +237,8 @@ class PatroniWorker(Integration):
             and plan.instant <= job.stop_at + PLAN_HORIZON
         ):
             raise HandlerError(
-                f"a switchover to this member is scheduled for {plan.at}, when the "
-                "event may be under way"
+                f"a switchover to this member is scheduled for {plan.at}, which may be "
+                "during the event"
             )
         memo = self._memo.read()
         if memo.get("leader") != me:
@@ -246,10 +246,10 @@ class PatroniWorker(Integration):
         if not memo.get("is_settled"):
             self._memo.keep({"leader": me, "to": leader.name, "is_settled": True})
         standby = ", in a standby cluster" if leader.role == "standby_leader" else ""
-        return Result(detail=f"{leader.name} leads in the place of {me}{standby}")
+        return Result(detail=f"{leader.name} leads instead of {me}{standby}")
 
     def _is_due(self, cluster: Cluster, me: str, job: Job) -> bool:
-        """Tell whether somebody's plan will do the work in time."""
+        """Return whether a scheduled switchover will make another member lead in time."""
         plan = cluster.plan
         return (
             plan is not None
@@ -262,7 +262,7 @@ class PatroniWorker(Integration):
     # After the event
 
     def _after(self, me: str, successor: str, context: RunContext) -> _Step:
-        """Look once, and do what is next; raises HandlerError where nothing helps."""
+        """Check once, and take the next step; raises HandlerError if it cannot succeed."""
         cluster = self._cluster(context)
         leader = cluster.leader
         if leader is None:
@@ -272,9 +272,7 @@ class PatroniWorker(Integration):
                 return _Step(result=Result(detail=f"{me} is the leader again"))
             return _Step(why=f"{me} is being promoted")
         if leader.name != successor:
-            detail = (
-                f"left as it is: {leader.name} leads, to whom it was not handed over"
-            )
+            detail = f"not changed: {leader.name} leads, which is not the member that took over"
             return _Step(result=Result(detail=detail))
         try:
             return self._take_back(cluster, me, context)
@@ -282,7 +280,7 @@ class PatroniWorker(Integration):
             return _Step(why=error.message)
 
     def _take_back(self, cluster: Cluster, me: str, context: RunContext) -> _Step:
-        """Order a switchover to this member, once it is fit; raises HandlerError."""
+        """Request a switchover to this member when it can lead; raises HandlerError."""
         status = self._status(context)
         mine, leader = cluster.find(me), cluster.leader
         assert leader is not None
@@ -296,20 +294,20 @@ class PatroniWorker(Integration):
         asked = replace(self._demands(status, context), streaming=streaming)
         why = hindrance(mine, cluster, asked)
         if why:
-            return _Step(why=f"{me} is not fit to lead: {why}")
+            return _Step(why=f"{me} cannot lead: {why}")
         return self._order(leader.name, me, context)
 
-    # Asking Patroni
+    # Requests to Patroni
 
     def _order(self, leader: str, candidate: str, context: RunContext) -> _Step:
-        """Ask for a switchover; raises HandlerError where it is no use to ask again."""
+        """Request a switchover; raises HandlerError if a retry is useless."""
         ask = Ask(
             method="POST",
             path="/switchover",
             json={"leader": leader, "candidate": candidate},
             again=False,
             seconds=ORDER_SECONDS,
-            # A sentence for people: what came of it is seen in the cluster.
+            # The body is a sentence for people; the result is visible in the cluster.
             shape=Shape.ANY,
         )
         try:
@@ -320,10 +318,10 @@ class PatroniWorker(Integration):
             why = f"a switchover to {candidate}: {error.message}"
             return _Step(why=why, pause=AGAIN_SECONDS)
         except HandlerError as error:
-            # It may have been taken all the same: the cluster will tell.
+            # Patroni may have accepted the request: the cluster will show it.
             why = f"a switchover to {candidate}: {error.message}"
             return _Step(why=why, is_owed=True, pause=AGAIN_SECONDS)
-        return _Step(why="the lead has not changed", is_owed=True)
+        return _Step(why="the leader has not changed yet", is_owed=True)
 
     def _status(self, context: RunContext) -> Status:
         return read_status(self._api.get("/patroni", context))
@@ -337,7 +335,7 @@ class PatroniWorker(Integration):
         try:
             config = self._api.ask(ask, context)
         except HandlerError as error:
-            # Where nobody has written one, its defaults hold.
+            # Without a configuration, the defaults apply.
             if not isinstance(error, ApiError) or error.status not in _NO_CONFIG:
                 raise _NotYetError(error.message) from error
         found = demands(config, self._options.lag_max)
@@ -347,15 +345,15 @@ class PatroniWorker(Integration):
         name = self._options.member or status.name
         if not name:
             raise HandlerError(
-                "this Patroni does not tell its member's name: write `member`"
+                "this version of Patroni does not report its member's name: set `member`"
             )
         return name
 
     def _denied(self, context: RunContext) -> list[str]:
-        """Return why orders are not taken from us; nothing is ordered.
+        """Return why Patroni would reject a request of the handler; changes nothing.
 
-        Patroni looks at who asks before it looks at what is asked: an empty order is
-        refused with 400, and does nothing.
+        Patroni checks the credentials before the request. It rejects an empty request
+        with status 400.
         """
         ask = Ask(
             method="POST", path="/switchover", json={}, again=False, shape=Shape.ANY
@@ -364,10 +362,8 @@ class PatroniWorker(Integration):
             self._api.ask(ask, context)
         except ApiError as error:
             if error.status in _DENIED:
-                how = (
-                    "is not what it takes" if self._options.secret_file else "is needed"
-                )
-                return [f"{error.message}; a `secret_file` {how}"]
+                how = "is not valid" if self._options.secret_file else "is required"
+                return [f"{error.message}; `secret_file` {how}"]
         return []
 
     def _headers(self) -> Sequence[tuple[str, str]]:
@@ -376,19 +372,19 @@ class PatroniWorker(Integration):
         secret = read_secret(self._options.secret_file, parts=_password)
         if ":" not in secret:
             raise HandlerError(
-                f"the secret {self._options.secret_file} must be USER:PASSWORD"
+                f"the secret in {self._options.secret_file} must have the form USER:PASSWORD"
             )
         coded = binascii.b2a_base64(secret.encode(), newline=False).decode()
         return (("Authorization", f"Basic {coded}"),)
 
     def _is_left(self, cluster: Cluster) -> bool:
-        """Tell whether the cluster is paused, and the handler is content with that."""
+        """Return whether the cluster is paused and the settings accept that."""
         return cluster.is_paused and self._options.paused == LEAVE
 
     def _raise_if_paused(self, cluster: Cluster, status: Status) -> None:
         if cluster.is_paused:
             raise HandlerError(
-                f"the cluster {status.scope} is paused, and is left to who paused it: "
+                f"the cluster {status.scope} is paused, so it is not changed: run "
                 "patronictl resume"
             )
 
@@ -397,30 +393,30 @@ class PatroniWorker(Integration):
         if plan is not None and not self._options.replace_scheduled:
             target = f" to {plan.target}" if plan.target else ""
             raise HandlerError(
-                f"a switchover{target} is scheduled for {plan.at}, which another one "
-                "would undo"
+                f"a switchover{target} is scheduled for {plan.at}, and another one would "
+                "cancel it"
             )
 
 
 def _password(secret: str) -> Sequence[str]:
-    """Return what is secret of USER:PASSWORD; where it is none, nobody knows what is."""
+    """Return the parts of USER:PASSWORD to mask; all of it if it has another form."""
     user, colon, password = secret.partition(":")
     return (password,) if colon else (user,)
 
 
 def _left(leader: str, status: Status) -> Result:
-    """Return what is said where a paused cluster is left as it is."""
-    detail = f"left as it is: the cluster {status.scope} is paused, and {leader} leads"
+    """Return the result if a paused cluster is not changed."""
+    detail = f"not changed: the cluster {status.scope} is paused, and {leader} leads"
     return Result(detail=detail)
 
 
 def _unsettled(cluster: Cluster, me: str) -> str:
-    """Return what is missing of a switchover away from this member; empty: nothing."""
+    """Return why a switchover away from this member is not complete; empty: it is."""
     leader, mine = cluster.leader, cluster.find(me)
     assert leader is not None
     if mine is None or mine.state not in UP:
         state = "no member" if mine is None else mine.state or "in no state"
-        return f"{leader.name} leads, and {me} is {state}"
+        return f"{leader.name} leads, but {me} is {state}"
     return ""
 
 
@@ -429,54 +425,52 @@ KIND = HandlerKind(
     keys={
         "url": Option(
             form=Forms.WEB,
-            text=f"Where the REST API of this VM's Patroni is. Default: `{URL}`.",
+            text=f"The URL of this VM's Patroni REST API. Default: `{URL}`.",
         ),
         "member": Option(
             form=Forms.TEXT,
-            text="This VM's member. Default: what Patroni says it is, which old ones do "
-            "not.",
+            text="The name of this VM's member. Default: the name that Patroni reports; "
+            "old versions do not report it.",
         ),
         "candidates": Option(
             form=Forms.NAMES,
-            text="The only members that may take over, the best first. Default: all, "
-            "synchronous standbys first, then by `failover_priority`, then who is least "
-            "behind.",
+            text="The only members that may take over, in order of preference. Default: "
+            "all members, ordered by synchronous standby, `failover_priority` and lag.",
         ),
         "candidate_wait": Option(
             form=Forms.DURATION,
             most=DAY,
-            text="How long to wait for a member that can take over, before that is a "
-            f"failure. Default: `{format_duration(CANDIDATE_WAIT)}`.",
+            text="How long to wait for a member that can take over before the handler "
+            f"fails. Default: `{format_duration(CANDIDATE_WAIT)}`.",
         ),
         "lag_max": Option(
             form=Forms.COUNT,
             most=LAG_BOUND,
-            text="How many bytes a candidate may be behind. Default: the cluster's "
-            f"`maximum_lag_on_failover`, which is {LAG_MAX} if nobody says.",
+            text="Maximum lag of a candidate, in bytes. Default: the cluster's "
+            f"`maximum_lag_on_failover`, which is {LAG_MAX} by default.",
         ),
         "replace_scheduled": Option(
             form=Forms.SWITCH,
-            text="Whether a switchover that somebody has scheduled may be lost, as it "
-            "is when another one is ordered. Default: `false`, and such a plan fails "
-            "the handler unless it comes in time.",
+            text="Whether the handler may request a switchover that cancels a scheduled "
+            "one. Default: `false`: the handler fails, unless the scheduled switchover "
+            "is in time.",
         ),
         "paused": Option(
             form=Forms.WORD,
             words=(FAIL, LEAVE),
-            text="What becomes of the handler where this member leads a cluster that is "
-            "paused, in which nothing is switched over: `fail` withholds the approval; "
-            "`leave` is content with it, and the leader goes with the event. Default: "
-            "`fail`.",
+            text="The result if this member leads a paused cluster, in which nothing can "
+            "be switched over. `fail`: the handler fails, which withholds the approval. "
+            "`leave`: it succeeds, and the event affects the leader. Default: `fail`.",
         ),
         "switch_back": Option(
             form=Forms.SWITCH,
-            text="Whether this member leads again after the event, if it did before. "
-            "Default: `false`.",
+            text="Whether to switch back to this member after the event, if it led "
+            "before. Default: `false`.",
         ),
         "secret_file": Option(
             form=Forms.TEXT,
             text="A file with `USER:PASSWORD` of the REST API on its first line. "
-            "Default: none is sent.",
+            "Default: no credentials.",
         ),
         "ca_file": CA_FILE,
     },

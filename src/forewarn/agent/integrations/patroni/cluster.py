@@ -1,7 +1,7 @@
-"""A Patroni cluster as values: who leads it, and who could. Pure.
+"""A Patroni cluster as values: the leader, and the members that can take over. Pure.
 
-What Patroni's REST API answers to `GET /cluster`, `/patroni` and `/config`, as far as
-it matters; the words differ between its versions, and what is missing is bad news.
+It parses the responses of Patroni's REST API to `GET /cluster`, `/patroni` and `/config`.
+Some names differ between versions. A missing value counts as a problem.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from forewarn.instants import Micros, parse_instant
 from forewarn.protocol.frozen import frozen_dataclass
 
 LAG_MAX = 1_048_576
-"""Bytes: Patroni's own `maximum_lag_on_failover`, where its configuration has none."""
+"""Bytes: Patroni's default of `maximum_lag_on_failover`."""
 
 UP = frozenset({"running", "streaming", "in archive recovery"})
-"""States of a member whose PostgreSQL answers."""
+"""States of a member whose PostgreSQL is up."""
 
 _LEADS = frozenset({"leader", "standby_leader", "promoted", "master"})
 _PRIMARY = frozenset({"primary", "master", "promoted", "standby_leader"})
-"""What a node calls itself that leads; the words differ between versions."""
+"""Roles of a node that leads, in its own status; they differ between versions."""
 _SYNCHRONOUS = frozenset({"sync_standby", "quorum_standby"})
 _ON = frozenset({True, "on", "true", "yes", "1", "quorum"})
 _MEGABYTE = 1 << 20
@@ -42,36 +42,36 @@ class Member:
     host: str = ""
     timeline: int | None = None
     lag: int | None = None
-    """Bytes behind the leader; None: not known."""
+    """Bytes behind the leader; None: unknown."""
     tags: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def is_promoted(self) -> bool:
-        """Tell whether its PostgreSQL leads, and not just its lock."""
+        """Return whether its PostgreSQL is the primary, and not only its lock."""
         return self.role in _LEADS - {"promoted"} and self.state in UP
 
     @property
     def rank(self) -> int:
-        """Return how much its tags want it to be a leader."""
+        """Return the failover priority of its tags."""
         rank = self.tags.get("failover_priority", 1)
         return rank if isinstance(rank, int) else 1
 
 
 @frozen_dataclass
 class Plan:
-    """A switchover that somebody has scheduled."""
+    """A scheduled switchover."""
 
     at: str
     """As Patroni writes it."""
     instant: Micros | None
-    """None: that is no time."""
+    """None: the time is not valid."""
     source: str = ""
     target: str = ""
 
 
 @frozen_dataclass
 class Cluster:
-    """All members, and what is planned."""
+    """All members, and the scheduled switchover."""
 
     members: tuple[Member, ...]
     is_paused: bool = False
@@ -79,7 +79,7 @@ class Cluster:
 
     @property
     def leader(self) -> Member | None:
-        """Return who has the leader's lock; None: nobody has."""
+        """Return the holder of the leader lock; None: there is none."""
         return next((each for each in self.members if each.role in _LEADS), None)
 
     def find(self, name: str) -> Member | None:
@@ -89,39 +89,39 @@ class Cluster:
 
 @frozen_dataclass
 class Status:
-    """What a node says of itself."""
+    """The status that a node reports of itself."""
 
     name: str
-    """Empty: its Patroni is too old to tell."""
+    """Empty: its Patroni is too old to report it."""
     scope: str
     """The cluster's name."""
     streams_to: frozenset[str]
-    """Members that get its log as it is written."""
+    """Members that stream its WAL."""
     is_streaming: bool
-    """Whether it gets another's so, as far as it tells."""
+    """Whether it streams another member's WAL, as far as it reports."""
     is_primary: bool
-    """Whether its PostgreSQL runs and takes itself for the one that leads."""
+    """Whether its PostgreSQL runs as a primary."""
 
 
 @frozen_dataclass
 class Demands:
-    """What a candidate must fulfil."""
+    """The requirements for a candidate."""
 
     lag_max: int = LAG_MAX
     is_synchronous: bool = False
     """Whether only synchronous standbys may take over."""
     streaming: Collection[str] = ()
-    """Who is known to stream, beside those whose state says so."""
+    """Members known to stream, in addition to those whose state says so."""
     avoided: Collection[str] = ()
-    """Names and hosts that the event is about as well."""
+    """Names and hosts that the event names, too."""
 
 
 def read_status(body: object) -> Status:
-    """Return what `GET /patroni` has answered; raises HandlerError."""
+    """Parse the response to `GET /patroni`; raises HandlerError."""
     found = members(body)
     about = members(found.get("patroni"))
     if not (about and found.get("state") and found.get("role")):
-        raise HandlerError("what answers at `url` is no Patroni")
+        raise HandlerError("the server at `url` is not Patroni")
     return Status(
         name=str(about.get("name", "")),
         scope=str(about.get("scope", "")),
@@ -136,10 +136,10 @@ def read_status(body: object) -> Status:
 
 
 def read_cluster(body: object) -> Cluster:
-    """Return what `GET /cluster` has answered; raises HandlerError."""
+    """Parse the response to `GET /cluster`; raises HandlerError."""
     found = members(body)
     if not isinstance(found.get("members"), list):
-        raise HandlerError("what answers at `url` tells of no cluster")
+        raise HandlerError("the server at `url` reports no cluster")
     plan = members(found.get("scheduled_switchover"))
     return Cluster(
         members=tuple(_member(each) for each in objects(found["members"])),
@@ -149,27 +149,28 @@ def read_cluster(body: object) -> Cluster:
 
 
 def contradiction(cluster: Cluster, me: str, status: Status) -> str:
-    """Return why it is not sure that another member leads; empty: it does.
+    """Return why it is not certain that another member leads; empty: it is.
 
-    `/cluster` tells what the cluster has agreed upon, and `status` what this node is.
+    `/cluster` has the state that the cluster has agreed on, and `status` that of this
+    node.
     """
     leaders = [each for each in cluster.members if each.role in _LEADS]
     names = " and ".join(each.name for each in leaders)
     if len(leaders) != 1:
         return f"{names} lead at the same time" if names else "there is no leader"
     if cluster.find(me) is None:
-        return f"{names} leads, and the cluster has no member {me}"
+        return f"{names} leads, but the cluster has no member {me}"
     if status.is_primary:
-        return f"{names} leads, and {me} takes itself for the primary"
+        return f"{names} leads, but {me} also reports that it is the primary"
     if leaders[0].role == "promoted":
         return f"{names} is being promoted"
     if not leaders[0].is_promoted:
-        return f"{names} leads, and it is {leaders[0].state or 'in no state'}"
+        return f"{names} leads, but its state is {leaders[0].state or 'unknown'}"
     return ""
 
 
 def demands(config: object, lag_max: int | None) -> Demands:
-    """Return what `GET /config` demands of candidates; `lag_max` comes before it."""
+    """Parse the requirements in the response to `GET /config`; `lag_max` has priority."""
     found = members(config)
     usual = _number(found.get("maximum_lag_on_failover"))
     if lag_max is None:
@@ -186,17 +187,17 @@ def hindrance(member: Member, cluster: Cluster, asked: Demands) -> str:
         return "its tags forbid it"
     called = keys_of(filter(None, (member.name, member.host)))
     if called & keys_of(asked.avoided):
-        return "the event is about it too"
+        return "the event affects it too"
     if member.state not in UP:
-        return f"it is {member.state or 'in no state'}"
+        return f"its state is {member.state or 'unknown'}"
     if member.state != "streaming" and member.name not in asked.streaming:
         return "it does not stream"
     if asked.is_synchronous and member.role not in _SYNCHRONOUS:
-        return "it is no synchronous standby"
+        return "it is not a synchronous standby"
     if member.lag is None:
-        return "nobody knows how far it is behind"
+        return "its lag is unknown"
     if member.lag > asked.lag_max:
-        return f"it is {member.lag / _MEGABYTE:.1f} MiB behind"
+        return f"its lag is {member.lag / _MEGABYTE:.1f} MiB"
     if (
         leader is not None
         and None not in {leader.timeline, member.timeline}
@@ -209,10 +210,10 @@ def hindrance(member: Member, cluster: Cluster, asked: Demands) -> str:
 def choose(
     cluster: Cluster, asked: Demands, wanted: Sequence[str] = ()
 ) -> tuple[str, str]:
-    """Return who is to take over, or an empty name and why nobody can.
+    """Return the member that will take over, or an empty name and the reason.
 
-    `wanted` are the only ones, the best first. Otherwise a synchronous standby comes
-    first, then whose tags say so, then who is least behind.
+    `wanted` are the only candidates, in order of preference. Otherwise synchronous
+    standbys come first, then higher failover priority, then less lag.
     """
     leader = cluster.leader
     others = [

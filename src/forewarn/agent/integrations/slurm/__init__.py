@@ -1,12 +1,12 @@
 """`slurm`: drains this node for an event, and resumes it afterwards.
 
-It promises to drain a node that takes jobs, with a reason by which it is known again,
-and to be done when no job has anything there any more. It resumes only what it drained:
-a node whose reason is another one, or that was held before, stays as it is. It knows
-Slurm by its commands, `scontrol` and `squeue`, and by nothing else.
+The handler drains a node that accepts jobs, with a reason that marks the drain. The
+preparation ends when no job uses the node. The handler resumes only a node that it has
+drained: a node with another reason, or one that was drained before, is not changed. It
+uses only Slurm's commands `scontrol` and `squeue`.
 
-A crash leaves: before `scontrol update`, a memory of a drain that did not happen, which
-only means that the node is looked at; after it, a drained node with our reason.
+A crash before `scontrol update` leaves a memo of a drain that did not happen; recovery
+then only checks the node. A crash after it leaves a drained node with the mark.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from forewarn.settings.forms import Option
 WAIT, REQUEUE, LATE = "wait", "requeue", "wait then requeue"
 
 REQUEUE_BEFORE = MINUTE
-"""Slurm gives a job that is to end KillWait, 30 s by default, and then there is an
-epilog."""
+"""Default of `requeue_before`: a job may take KillWait, 30 s by default, to end, and the
+epilog runs after that."""
 
 _UNSPOKEN = re.compile(r"[^A-Za-z0-9 ._:-]+", re.ASCII)
 
 
 @frozen_dataclass
 class Plan:
-    """The settings of one such handler."""
+    """The keys of the settings."""
 
     node: str = ""
-    """This node's name in Slurm; empty: as the machine tells."""
+    """The name of this node in Slurm; empty: derived from the environment."""
     jobs: str = WAIT
     requeue_before: Micros = REQUEUE_BEFORE
     return_after_reboot: bool = True
@@ -58,14 +58,14 @@ class SlurmWorker(Integration):
     """Drains and resumes one node."""
 
     def __init__(self, settings: HandlerSettings, ground: Ground) -> None:
-        """Ask nobody yet."""
+        """Store the settings; nothing is run."""
         super().__init__(settings, ground)
         self._plan = Plan(**settings.more)
         node = self._plan.node or own_node(ground.environment)
         self._slurm = Slurm(node, ground.environment)
 
     def prepare(self, job: Job, context: RunContext) -> Result:
-        """Drain the node and wait until no job is there; raises HandlerError."""
+        """Drain the node and wait until no job uses it; raises HandlerError."""
         refused: dict[str, str] = {}
         while True:
             node = self._slurm.look(context)
@@ -80,7 +80,7 @@ class SlurmWorker(Integration):
             context.recheck(_awaited(node, jobs, refused))
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """Resume the node if it was drained here; raises HandlerError."""
+        """Resume the node if this handler drained it; raises HandlerError."""
         del job
         name = self._slurm.node
         node = self._slurm.look(context)
@@ -88,7 +88,7 @@ class SlurmWorker(Integration):
         if not is_remembered and not node.is_ours:
             return Result(detail=f"{name} was not drained by forewarn")
         if not is_remembered:
-            # Slurm forgets the reason when it resumes a node, and this goes on then.
+            # Slurm clears the reason when it resumes a node, but the recovery continues.
             self._memo.keep({"node": name})
         last = None
         returns = self._plan.return_after_reboot
@@ -113,7 +113,7 @@ class SlurmWorker(Integration):
         return self._slurm.rights(context)
 
     def _drain(self, job: Job, context: RunContext) -> None:
-        # Before it is done: what is not remembered is not undone.
+        # Before the drain, since only recorded changes are undone.
         self._memo.keep({"node": self._slurm.node})
         try:
             self._slurm.update(context, "drain", f"reason={_reason(job)}")
@@ -130,7 +130,7 @@ class SlurmWorker(Integration):
     def _requeue(
         self, jobs: Sequence[SlurmJob], refused: dict[str, str], context: RunContext
     ) -> None:
-        """Have each job begin again elsewhere; one that was refused is not asked again."""
+        """Requeue each job once; a job that Slurm refuses to requeue is not tried again."""
         for each in jobs:
             if each.state == "COMPLETING" or each.id in refused:
                 continue
@@ -139,13 +139,13 @@ class SlurmWorker(Integration):
 
 
 def own_node(environment: Mapping[str, str]) -> str:
-    """Return what Slurm calls this node, as far as the machine tells."""
+    """Return the name of this node in Slurm, from the environment or the host name."""
     return environment.get("SLURMD_NODENAME") or host_name()
 
 
 def _faults(entry: Entry) -> Faults:
     if "requeue_before" in entry and entry.get("jobs", WAIT) != LATE:
-        yield "requeue_before", f'means something only with jobs = "{LATE}"'
+        yield "requeue_before", f'requires jobs = "{LATE}"'
     if entry.get("jobs") == LATE:
         yield from too_long(entry, "requeue_before", REQUEUE_BEFORE)
 
@@ -156,7 +156,7 @@ def _reason(job: Job) -> str:
         if job.notice is None
         else (job.notice.event_type, job.notice.event_id)
     )
-    # The endpoint's words go into a command of Slurm's own little language.
+    # Values of the endpoint must not contain syntax of scontrol.
     return f"{MARK} {_UNSPOKEN.sub('', ' '.join(words))[:100]}"
 
 
@@ -177,12 +177,12 @@ def _prepared(node: Node) -> str:
     if node.is_leaving:
         return f"Slurm is powering {node.name} down, and no job is left"
     because = f": {node.reason}" if node.reason else ""
-    return f"{node.name} was {node.shown} already{because}; no job is left"
+    return f"{node.name} was already {node.shown}{because}; no job is left"
 
 
 def _recovered(node: Node, undo: Undo) -> str:
     if undo is Undo.DONE and node.takes_jobs:
-        return f"{node.name} takes jobs again"
+        return f"{node.name} accepts jobs again"
     because = f": {node.reason}" if node.reason else ""
     return f"{node.name} stays {node.shown}{because}"
 
@@ -190,27 +190,27 @@ def _recovered(node: Node, undo: Undo) -> str:
 _KEYS: Mapping[str, Option] = {
     "node": Option(
         form=Forms.NAME,
-        text="This node's name in Slurm. Default: `SLURMD_NODENAME` of the agent's "
-        "environment, or else the short host name.",
+        text="The name of this node in Slurm. Default: `SLURMD_NODENAME` of the agent's "
+        "environment, otherwise the short host name.",
     ),
     "jobs": Option(
         form=Forms.WORD,
         words=(WAIT, REQUEUE, LATE),
-        text="What becomes of the jobs on the node. `wait`: they end by themselves. "
-        "`requeue`: they are requeued at once. `wait then requeue`: those that are "
-        "left `requeue_before` the deadline are. Default: `wait`.",
+        text="What to do with the jobs on the node. `wait`: wait until they end. "
+        "`requeue`: requeue them immediately. `wait then requeue`: wait, and requeue the "
+        "remaining jobs `requeue_before` the deadline. Default: `wait`.",
     ),
     "requeue_before": Option(
         form=Forms.DURATION,
         least=SECOND,
         most=12 * HOUR,
-        text="How long before its deadline it requeues what is left, so that Slurm "
-        "can end it properly. Default: `1m`.",
+        text="How long before the deadline the remaining jobs are requeued, so that Slurm "
+        "can end them properly. Default: `1m`.",
     ),
     "return_after_reboot": Option(
         form=Forms.SWITCH,
-        text="Whether a node that it drained is resumed also where Slurm has set it "
-        "DOWN meanwhile, since it was rebooted or did not answer. Default: `true`.",
+        text="Whether to resume a drained node even if Slurm has set it DOWN in the "
+        "meantime, because of the reboot or missing responses. Default: `true`.",
     ),
 }
 

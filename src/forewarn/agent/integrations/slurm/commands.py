@@ -1,7 +1,7 @@
-"""Slurm, asked and told by its own commands about one node: `scontrol` and `squeue`.
+"""A client of Slurm for one node, through `scontrol` and `squeue`.
 
-It promises to ask again while the controller is away and there is time, and to say in
-a sentence what Slurm refused. It decides nothing.
+If the controller is unavailable, commands are repeated until the deadline. Errors contain
+Slurm's message. The client does not decide anything.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ _FINAL = re.compile(
     r"not found|invalid node name|access/permission denied|invalid user|invalid option",
     re.IGNORECASE,
 )
-"""What Slurm says where it does not help to ask again."""
+"""Errors of Slurm that are permanent."""
 
 _AWAY = re.compile(r"contact slurm|timed out|connection refused", re.IGNORECASE)
-"""What it says when its controller is away."""
+"""Errors while the controller is unavailable."""
 
 _OWNER = re.compile(r"^SlurmUser\s*=\s*(\S+?)\(([0-9]+)\)", re.MULTILINE)
 
 
 class Slurm:
-    """Slurm, as far as one node goes."""
+    """A client of Slurm for one node."""
 
     def __init__(self, node: str, environment: Mapping[str, str]) -> None:
-        """Ask nobody yet."""
+        """Run nothing yet."""
         self.node = node
         self.commands = Commands(_plain(environment))
 
     def look(self, context: RunContext) -> Node:
-        """Return the node as it is now; raises HandlerError."""
+        """Return the current state of the node; raises HandlerError."""
         name = self.node
         words = ["scontrol", "--all", "--oneliner", "show", "node", name]
         output = self._ask(words, context, f"asking Slurm about node {name}")
         if output.status != 0 and "not found" in output.said.lower():
             raise HandlerError(
-                f"Slurm knows no node {name}: write its name as `node` ({output.said})"
+                f"Slurm has no node {name}: set `node` to its name ({output.said})"
             )
-        return node_of(output.good(f"node {name} cannot be looked at"), name)
+        return node_of(output.good(f"cannot read node {name}"), name)
 
     def jobs(self, context: RunContext) -> tuple[SlurmJob, ...]:
-        """Return the jobs that have something on the node; raises HandlerError."""
+        """Return the jobs that use the node; raises HandlerError."""
         words = [
             *("squeue", "--all", "--array", "--noheader", f"--nodelist={self.node}"),
             *(f"--states={JOB_STATES}", f"--format={JOB_FORMAT}"),
@@ -63,16 +63,16 @@ class Slurm:
         output = self._ask(
             words, context, f"asking Slurm about the jobs on {self.node}"
         )
-        return jobs_of(output.good(f"the jobs on {self.node} cannot be listed"))
+        return jobs_of(output.good(f"cannot list the jobs on {self.node}"))
 
     def update(self, context: RunContext, state: str, *more: str) -> None:
-        """Change the node's state; raises HandlerError."""
+        """Change the state of the node; raises HandlerError."""
         words = ["scontrol", "update", f"nodename={self.node}", f"state={state}", *more]
-        output = self._ask(words, context, f"having Slurm {state} node {self.node}")
-        output.good(f"Slurm would not {state} node {self.node}")
+        output = self._ask(words, context, f"asking Slurm to {state} node {self.node}")
+        output.good(f"Slurm refused to {state} node {self.node}")
 
     def requeue(self, job: SlurmJob, context: RunContext) -> str:
-        """Have a job begin again elsewhere; return why Slurm would not, or nothing."""
+        """Requeue a job; return why Slurm refused, or an empty text."""
         output = self.commands.patiently(
             ["scontrol", "requeue", job.id],
             context,
@@ -82,7 +82,7 @@ class Slurm:
         return output.said if output.status != 0 else ""
 
     def rights(self, context: RunContext) -> Sequence[str]:
-        """Return why Slurm would not let this process drain a node, if so."""
+        """Return why this process may not drain nodes; empty: it may."""
         if os.name != "posix" or os.geteuid() == 0:
             return ()
         output = self._ask(
@@ -100,8 +100,8 @@ class Slurm:
             if level in {"Operator", "Administrator"}:
                 return ()
         said = (
-            f"the agent runs as {user}, which is neither root nor {owner[1]} nor an "
-            "operator of Slurm: it may not drain nodes"
+            f"the agent runs as {user}, which cannot drain nodes: run it as root or "
+            f"{owner[1]}, or make {user} an operator of Slurm"
         )
         return (said,)
 
@@ -115,7 +115,7 @@ class Slurm:
 
 
 def _plain(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without what would filter or write answers otherwise."""
+    """Return the environment without variables that change the output of commands."""
     kept = {
         name: value
         for name, value in environment.items()

@@ -1,8 +1,7 @@
-"""Reads what Slurm's commands print about one node and its jobs.
+"""Parse the output of Slurm's commands about one node and its jobs.
 
-It promises to understand a node's states as versions from 18 on write them, with words
-(`IDLE+DRAIN`) and with marks (`idle*`), and to say so where it does not. It runs
-nothing, and knows nothing of what is done about a state.
+It understands the states of a node from Slurm 18 on, as words (`IDLE+DRAIN`) and with
+suffixes (`idle*`), and raises an error for other output. It runs no commands.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from forewarn.agent.handlers.run_context import HandlerError
 from forewarn.protocol.frozen import frozen_dataclass
 
 MARK = "forewarn:"
-"""How the reason of a node begins that this handler has drained. Slurm keeps it with
-the node, so that it is known again when everything in the VM is lost."""
+"""The prefix of the reason of a node that this handler has drained. Slurm stores it with
+the node, so the drain is recognized even if all data of the VM is lost."""
 
 JOB_FORMAT = "%i|%u|%T"
-"""What `squeue` is asked for, as `jobs_of` reads it: id, user and state."""
+"""The format of `squeue` that `jobs_of` parses: ID, user and state."""
 
 JOB_STATES = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING"
-"""Of jobs that have something on a node."""
+"""States of jobs that use a node."""
 
 NAMED_MAX = 8
-"""Jobs named in one sentence; of more, the number is told."""
+"""Maximum number of jobs that a message names."""
 
 _SIGNS = {
     "*": "NOT_RESPONDING",
@@ -38,7 +37,7 @@ _SIGNS = {
     "^": "REBOOT_ISSUED",
     "-": "PLANNED",
 }
-"""What Slurm puts behind a state's word; see NODE STATE CODES in sinfo(1)."""
+"""Suffixes of a state; see NODE STATE CODES in sinfo(1)."""
 
 _SAME = {
     "ALLOC": "ALLOCATED",
@@ -49,7 +48,7 @@ _SAME = {
     "MIX": "MIXED",
     "NO_RESPOND": "NOT_RESPONDING",
 }
-"""Words of other versions and other commands for one thing."""
+"""Other names of states, in other versions and commands."""
 
 _HELD = frozenset({"DRAIN", "DOWN", "FAIL", "FUTURE"})
 _LEAVING = frozenset({"POWER_DOWN", "POWERING_DOWN"})
@@ -57,7 +56,7 @@ _BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
 _AWAY = frozenset({"NOT_RESPONDING", "UNKNOWN", "REBOOT_ISSUED"})
 
 _OF_REBOOT = ("Node unexpectedly rebooted", "Not responding")
-"""How the reasons begin that Slurm itself writes when a node was gone for a while."""
+"""Prefixes of the reasons that Slurm writes after a node was unreachable."""
 
 _NODE = re.compile(r"NodeName=(\S+) ")
 _STATE = re.compile(r" State=(\S+)")
@@ -67,70 +66,70 @@ _JOB = re.compile(r"([0-9][0-9A-Za-z_+\[\],%-]*)\|([^|]+)\|([A-Z_]+)")
 
 @frozen_dataclass
 class Node:
-    """A node, as the controller sees it."""
+    """The state of a node in the controller."""
 
     name: str
     states: frozenset[str]
-    """Its base state and its flags, in words."""
+    """Its base state and its flags, as words."""
     shown: str
     """Its states as Slurm writes them."""
     reason: str = ""
-    """Why it is held; empty: nobody gave a reason."""
+    """The reason of a drain; empty: none."""
 
     @property
     def takes_jobs(self) -> bool:
-        """Tell whether a job may be started there, now or when it answers again."""
+        """Return whether Slurm can start jobs there, now or when it responds again."""
         return not self.states & (_HELD | _LEAVING)
 
     @property
     def is_leaving(self) -> bool:
-        """Tell whether Slurm itself is powering it down."""
+        """Return whether Slurm is powering it down."""
         return bool(self.states & _LEAVING)
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether something of a job is there."""
+        """Return whether a job uses it."""
         return bool(self.states & _BUSY)
 
     @property
     def is_ours(self) -> bool:
-        """Tell whether its reason is this handler's."""
+        """Return whether its reason has the handler's mark."""
         return self.reason.startswith(MARK)
 
 
 @frozen_dataclass
 class SlurmJob:
-    """A job that has something on the node."""
+    """A job that uses the node."""
 
     id: str
-    """As people type it: `12`, or `12_3` for a task of an array."""
+    """`12`, or `12_3` for a task of an array."""
     user: str
     state: str
 
     def __str__(self) -> str:
-        """Return it for a sentence."""
+        """Return it for a message."""
         return f"{self.id} ({self.user})"
 
 
 class Undo(enum.Enum):
-    """What is next on the way back."""
+    """The next step of a recovery; the value is the state for `scontrol update`."""
 
     DONE = "done"
-    """It takes jobs, or stays as the settings want it."""
+    """The node accepts jobs, or stays as the settings require."""
     LEAVE = "leave"
-    """It is held for a reason that is not ours."""
+    """The node is drained for another reason."""
     RESUME = "resume"
     UNDRAIN = "undrain"
-    """Take back the drain and leave it DOWN."""
+    """End the drain and leave the node DOWN."""
     WAIT = "wait"
-    """It does not answer yet."""
+    """The node does not respond yet."""
 
 
 def undo_of(node: Node, *, is_remembered: bool, returns: bool) -> Undo:
-    """Return what is next for a node that this handler may have drained.
+    """Return the next step for a node that this handler may have drained.
 
-    `is_remembered`: it has, by its own memory. `returns`: also a node that is DOWN
-    since it was rebooted is to take jobs again.
+    `is_remembered`: the memo has the drain. `returns`: resume a node that is DOWN because
+    of its reboot, too.
     """
     by_reboot = is_remembered and node.reason.startswith(_OF_REBOOT)
     is_down = "DOWN" in node.states
@@ -138,7 +137,7 @@ def undo_of(node: Node, *, is_remembered: bool, returns: bool) -> Undo:
         if not (node.is_ours or by_reboot):
             return Undo.LEAVE
         if "UNKNOWN" in node.states:
-            # Just after the controller was started, nodes cannot be resumed.
+            # Right after a start of the controller, nodes cannot be resumed.
             return Undo.WAIT
         return Undo.UNDRAIN if is_down and not returns else Undo.RESUME
     if is_down:
@@ -151,13 +150,13 @@ def undo_of(node: Node, *, is_remembered: bool, returns: bool) -> Undo:
 
 
 def node_of(text: str, name: str) -> Node:
-    """Read what `scontrol --oneliner show node NAME` printed; raises HandlerError."""
-    # A reason may have several lines.
+    """Parse `scontrol --oneliner show node NAME`; raises HandlerError."""
+    # A reason can have several lines.
     line = " ".join(text.split())
     named, state = _NODE.match(line), _STATE.search(line)
     if named is None or state is None or named[1] != name:
         raise HandlerError(
-            f"what scontrol says of node {name} is not understood: {line[:100]}"
+            f"cannot parse scontrol's output for node {name}: {line[:100]}"
         )
     reason = _REASON.search(line, state.end())
     return Node(
@@ -169,18 +168,18 @@ def node_of(text: str, name: str) -> Node:
 
 
 def jobs_of(text: str) -> tuple[SlurmJob, ...]:
-    """Read what `squeue` printed by JOB_FORMAT; raises HandlerError."""
+    """Parse the output of `squeue` in JOB_FORMAT; raises HandlerError."""
     jobs: list[SlurmJob] = []
     for line in text.splitlines():
         found = _JOB.fullmatch(line.strip())
         if found is None:
-            raise HandlerError(f"what squeue says is not understood: {line[:100]}")
+            raise HandlerError(f"cannot parse squeue's output: {line[:100]}")
         jobs.append(SlurmJob(id=found[1], user=found[2], state=found[3]))
     return tuple(jobs)
 
 
 def counted(jobs: Sequence[SlurmJob]) -> str:
-    """Return jobs for a sentence: how many, and whose they are."""
+    """Return the number, IDs and users of jobs for a message."""
     names = ", ".join(map(str, jobs[:NAMED_MAX]))
     more = f" and {len(jobs) - NAMED_MAX} more" if len(jobs) > NAMED_MAX else ""
     return f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}, {names}{more},"

@@ -1,6 +1,6 @@
-"""Units of systemd: stopped, started or reloaded before an event, and back after it.
+"""`systemd`: stops, starts or reloads units, and restores them after the event.
 
-What is done with them is in `worker`; here are the words of the settings.
+This module has the keys of the settings; `worker` does the work.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ _PATTERN = re.compile(r"[*?\[]")
 KEYS: Mapping[str, Option] = {
     "stop": Option(
         form=Forms.GROUPS,
-        text="Units that are stopped before the event: one after the other, those of "
-        "an inner list side by side. Those that ran are started after it, the last "
-        "ones first. `*`, `?` and `[…]` stand for what systemd has loaded then. "
-        "Default: none.",
+        text="Units to stop before the event, one after the other, and those of an inner "
+        "list in parallel. Units that were running are started after the event, in "
+        "reverse order. `*`, `?` and `[…]` match units that systemd has loaded at that "
+        "time. Default: none.",
     ),
     "start": Option(
         form=Forms.GROUPS,
-        text="Units that are started before the event, in such an order, and before "
-        "anything is stopped: a `drain.target`. Those that did not run are stopped "
-        "after it. Default: none.",
+        text="Units to start before the event, in the same order, and before any unit is "
+        "stopped: a `drain.target`. Units that were not running are stopped after the "
+        "event. Default: none.",
     ),
     "reload": Option(
         form=Forms.NAMES,
-        text="Units that are reloaded before the event, first of all, if they run. "
+        text="Units to reload before the event, before all others, if they run. "
         "Default: none.",
     ),
     "reload_after": Option(
         form=Forms.NAMES,
-        text="Units that are reloaded after it, last of all, if they run. Default: "
+        text="Units to reload after the event, after all others, if they run. Default: "
         "none.",
     ),
     "kill_after": Option(
         form=Forms.DURATION,
         least=SECOND // 10,
         most=DAY,
-        text="How long a unit may take to stop before it is killed with SIGKILL; less "
-        "where there is no more time. Default: it is not killed, other than by systemd "
-        "after its TimeoutStopSec.",
+        text="How long a unit may take to stop before the handler kills it with SIGKILL; "
+        "less if the deadline is near. Default: only systemd kills it, after its "
+        "TimeoutStopSec.",
     ),
     "manager": Option(
         form=Forms.WORD,
         words=("system", "user"),
-        text="Whose units they are: of the `system`, or of the `user` that the agent "
-        "runs as. Default: `system`.",
+        text="The systemd manager of the units: the `system` manager, or that of the "
+        "`user` that runs the agent. Default: `system`.",
     ),
 }
 
@@ -71,19 +71,22 @@ def _named(entry: Entry, key: str) -> list[str]:
 
 def _faults(entry: Entry) -> Faults:
     if not entry.keys() & set(_ACTIONS):
-        yield "", "it does nothing: write stop, start, reload or reload_after"
+        yield "", "it does nothing: set stop, start, reload or reload_after"
     if "kill_after" in entry and "stop" not in entry:
-        yield "kill_after", "there is nothing to kill: write stop"
+        yield "kill_after", "requires stop"
     for key in _ACTIONS:
         for name in _named(entry, key):
             if not _UNIT.fullmatch(name):
-                yield key, f"{quoted(name)} is no name of a unit"
+                yield key, f"{quoted(name)} is not a valid unit name"
             elif key == "start" and _PATTERN.search(name):
-                yield key, f"{quoted(name)} stands for nothing that does not run"
+                yield (
+                    key,
+                    f"{quoted(name)} is a pattern, which matches only loaded units",
+                )
     for name in _named(entry, "start"):
         if name in _named(entry, "stop"):
-            yield "start", f"{quoted(name)} is to be stopped too"
+            yield "start", f"{quoted(name)} is also in stop"
 
 
 KIND = HandlerKind(make=SystemdWorker, keys=KEYS, faults=_faults)
-"""Units of systemd."""
+"""The kind of handler."""

@@ -1,8 +1,8 @@
-"""What systemd tells of its units, and how it is asked: with `systemctl`.
+"""A client of systemd through `systemctl`, and the states of units.
 
-Whether something came about is seen in the states of the units, never in how a command
-ended. A manager that does not answer for the moment is asked again while there is
-time. This module must not know what is prepared for, nor what is remembered of it.
+The result of an action is read from the states of the units, never from the exit status
+of a command. If the manager is unavailable, commands are repeated until the deadline.
+This module does not know events or the memo.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ PROGRAM = "systemctl"
 
 PAUSE_FIRST_SECONDS = 0.05
 PAUSE_MOST_SECONDS = 1.0
-"""Between two looks at units that are on their way; it doubles from one to the other."""
+"""Seconds between two checks of units that are changing; they double each time."""
 
 FOLLOWERS_MAX = 1_000
-"""Units that stop with others: more than a machine has."""
+"""Maximum number of units that stop with others: more than a machine has."""
 
 _UP = frozenset({"active", "reloading", "activating", "refreshing", "maintenance"})
 _DOWN = frozenset({"inactive", "failed"})
 _ON_ITS_WAY = frozenset({"activating", "deactivating", "reloading", "refreshing"})
 
 _STOP_WITH = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo")
-"""Properties with the units that systemd stops when it stops this one."""
+"""Properties that name the units which systemd stops together with this one."""
 
 _STARTS_AGAIN = ("TriggeredBy", "UpheldBy")
-"""Properties with the units that may start this one while it is stopped."""
+"""Properties that name the units which can start this one while it is stopped."""
 
 _PROPERTIES = (
     *("Id", "LoadState", "LoadError", "ActiveState", "SubState", "Result", "Job"),
@@ -41,7 +41,7 @@ _PROPERTIES = (
 )
 
 _NEVER = "not been booted with systemd"
-"""What systemctl says where there is no systemd: it will not come."""
+"""Error of systemctl without systemd: a permanent failure."""
 
 _AWAY = (
     "Failed to connect to bus",
@@ -51,10 +51,10 @@ _AWAY = (
     "Transport endpoint is not connected",
     "Message recipient disconnected",
     "Resource temporarily unavailable",
-    # Something else is to be done with the unit first, as while the machine goes down.
+    # Another job of the unit is pending, for example during a shutdown.
     "is destructive",
 )
-"""What systemctl says where the manager is busy or begins anew."""
+"""Errors of systemctl while the manager is busy or restarts."""
 
 _REFUSED = ("Access denied", "authentication required", "Permission denied")
 
@@ -63,14 +63,14 @@ _QUOTED = re.compile(r'"(.*)"')
 
 @frozen_dataclass
 class Unit:
-    """A unit at one moment."""
+    """The state of a unit."""
 
     name: str
-    """As systemd calls it, whatever the settings do."""
+    """Its name in systemd, which may differ from that in the settings."""
     values: Mapping[str, str]
 
     def value(self, name: str) -> str:
-        """Return a property; empty: the unit has none."""
+        """Return a property; empty: not set."""
         return self.values.get(name, "")
 
     def names(self, *properties: str) -> tuple[str, ...]:
@@ -85,58 +85,58 @@ class Unit:
 
     @property
     def has_job(self) -> bool:
-        """Tell whether systemd is going to do something with it."""
+        """Return whether systemd has a pending job for it."""
         return self.value("Job") not in {"", "0"}
 
     @property
     def is_up(self) -> bool:
-        """Tell whether it runs, or is on its way to."""
+        """Return whether it runs or is starting."""
         return self.state in _UP or (self.state in _DOWN and self.has_job)
 
     @property
     def is_down(self) -> bool:
-        """Tell whether it has stopped, and stays so."""
+        """Return whether it is stopped and has no job."""
         return self.state in _DOWN and not self.has_job
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether it is not on its way to anything."""
+        """Return whether its state is not changing."""
         return self.state not in _ON_ITS_WAY and not self.has_job
 
     @property
     def is_masked(self) -> bool:
-        """Tell whether somebody has forbidden it to run."""
+        """Return whether it is masked, so that it cannot start."""
         return self.value("LoadState") == "masked"
 
     @property
     def is_gone(self) -> bool:
-        """Tell whether there is no such unit."""
+        """Return whether the unit does not exist."""
         return self.value("LoadState") == "not-found"
 
     @property
     def stops_with_it(self) -> tuple[str, ...]:
-        """Return the units that systemd stops when it stops this one."""
+        """Return the units that systemd stops together with it."""
         return self.names(*_STOP_WITH)
 
     @property
     def started_by(self) -> tuple[str, ...]:
-        """Return the units that may start it while it is stopped."""
+        """Return the units that can start it while it is stopped."""
         return self.names(*_STARTS_AGAIN)
 
     @property
     def shown(self) -> str:
-        """Return how it stands, for a sentence."""
+        """Return its name and state for a message."""
         result = self.value("Result")
         if self.state == "failed" and result:
             status = self.value("ExecMainStatus")
             is_exit = result == "exit-code" and status not in {"", "0"}
             why = f"{result}, status {status}" if is_exit else result
             return f"{self.name} (failed: {why})"
-        job = ", with a job that waits" if self.has_job and self.state in _DOWN else ""
+        job = ", with a pending job" if self.has_job and self.state in _DOWN else ""
         return f"{self.name} ({self.state}, {self.value('SubState')}{job})"
 
     def unusable(self) -> str:
-        """Return why systemd cannot use it at all; empty: it can."""
+        """Return why systemd cannot load it; empty: it can."""
         loaded = self.value("LoadState")
         if loaded in {"loaded", "merged", "masked"}:
             return ""
@@ -147,18 +147,18 @@ class Unit:
 
 
 class Manager:
-    """The system's manager, or that of the agent's user."""
+    """A client of the system manager, or of the manager of the agent's user."""
 
     def __init__(self, commands: Commands, *, is_user: bool) -> None:
-        """Ask nothing yet."""
+        """Run nothing yet."""
         self._commands = commands
         manager = ("--user",) if is_user else ("--system",)
         self._words = (PROGRAM, *manager, "--no-ask-password", "--no-pager")
 
     def look(self, names: Collection[str], context: RunContext) -> list[Unit]:
-        """Return how units stand; a pattern gives those that systemd has loaded.
+        """Return the states of units; a pattern returns those that systemd has loaded.
 
-        Who does not exist is returned too, as that. Raises HandlerError.
+        Units that do not exist are returned too. Raises HandlerError.
         """
         if not names:
             return []
@@ -174,7 +174,7 @@ class Manager:
     def order(
         self, verb: str, names: Collection[str], context: RunContext, *options: str
     ) -> None:
-        """Have systemd begin something with units; raises HandlerError if it refuses."""
+        """Queue a job for units; raises HandlerError if systemd rejects it."""
         if not names:
             return
         words = ("--no-block", *options, verb, "--", *names)
@@ -186,12 +186,12 @@ class Manager:
     def start(
         self, names: Collection[str], context: RunContext, *, seconds: float
     ) -> str:
-        """Have systemd start units, and wait so long; return what went wrong.
+        """Start units and wait for `seconds`; return the error message.
 
-        Only who waits hears that what a unit requires has failed: nothing of that is
-        left in the unit's state. Whether they run is seen there nevertheless.
+        Only a waiting systemctl reports that a dependency has failed; the state of the
+        unit does not show it. Whether the units run is read from their states.
         """
-        # The states of units say more when the command was ended than what it says.
+        # If the command does not end in time, the states of the units say more.
         words = (*self._words, "start", "--", *names)
         doing = f"asking systemd to start {', '.join(names)}"
         try:
@@ -206,7 +206,7 @@ class Manager:
         return _first_line(output)
 
     def followers(self, units: Sequence[Unit], context: RunContext) -> list[Unit]:
-        """Return the units that stop when these are stopped, and run now.
+        """Return the running units that systemd stops together with these.
 
         Raises HandlerError.
         """
@@ -231,12 +231,12 @@ class Manager:
 
 
 def may_pass(output: Output) -> bool:
-    """Tell whether systemctl failed since the manager was away or busy."""
+    """Return whether systemctl failed because the manager was unavailable."""
     return _NEVER not in output.err and any(word in output.err for word in _AWAY)
 
 
 def units_in(text: str) -> list[Unit]:
-    """Return the units of `systemctl show`: lines of one each, an empty line between."""
+    """Parse `systemctl show`: blocks of lines, separated by empty lines."""
     found: list[Unit] = []
     for block in text.split("\n\n"):
         pairs = (line.partition("=") for line in block.splitlines())
@@ -247,12 +247,12 @@ def units_in(text: str) -> list[Unit]:
 
 
 def shown_units(units: Sequence[Unit]) -> str:
-    """Return how units stand, for a sentence."""
+    """Return units with their states for a message."""
     return ", ".join(unit.shown for unit in units)
 
 
 def own_units(cgroup: str = "/proc/self/cgroup") -> frozenset[str]:
-    """Return the units that a process is in, by such a file; empty: it has none."""
+    """Return the units of a process from its cgroup file; empty: no such file."""
     try:
         with open(cgroup, encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
@@ -267,7 +267,7 @@ def own_units(cgroup: str = "/proc/self/cgroup") -> frozenset[str]:
 
 
 def _first_line(output: Output) -> str:
-    """Return what systemctl says of a failure; the lines after it say where to look."""
+    """Return the first line of systemctl's errors; the others only name commands."""
     lines = (last_line(line) for line in output.err.splitlines())
     return next(filter(None, lines), "")
 
@@ -276,6 +276,6 @@ def _failed(doing: str, output: Output) -> HandlerError:
     said = _first_line(output) or f"status {output.status}"
     if any(word in output.err for word in _REFUSED):
         return HandlerError(
-            f"{doing}: {said} (the agent runs as root, or polkit lets its user do that)"
+            f"{doing}: {said} (run the agent as root, or permit it in polkit)"
         )
     return HandlerError(f"{doing}: {said}")

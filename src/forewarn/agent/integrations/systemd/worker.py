@@ -1,9 +1,10 @@
-"""Brings units of systemd into the state that a plan wants, and back.
+"""Stop, start and reload systemd units, and restore them after the event.
 
-It waits until they are in that state. It remembers which ones ran and were stopped by
-it, with those that systemd stopped along with them, and starts exactly these again;
-what it started, it stops. A crash in between leaves a memory of more than was done: to
-start what runs, and to stop what does not, changes nothing.
+The handler waits until the units are in the wanted state. It records which running units
+it stops, together with the units that systemd stops with them, and starts exactly these
+again. It also stops the units that it started. After a crash in between, the memo has
+more units than were changed. This is harmless, since starting a running unit and stopping
+a stopped one change nothing.
 """
 
 from __future__ import annotations
@@ -33,28 +34,28 @@ from forewarn.instants import SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
 KILL_SECONDS = 2.0
-"""Kept of the time that is left, for units to be gone after they were killed."""
+"""Seconds reserved before the deadline for killed units to end."""
 
 STOPPED, STARTED = "stopped", "started"
-"""What the memo has: groups of units, in the order in which it was done."""
+"""Members of the memo: groups of units, in the order of the changes."""
 
 
 Groups = tuple[tuple[str, ...], ...]
-"""Names of units: one group after the other, those of a group side by side."""
+"""Names of units: one group after the other, those of a group in parallel."""
 
 
 @frozen_dataclass
 class Plan:
-    """What is to be done, in the words of the settings."""
+    """The keys of the settings."""
 
     stop: Groups = ()
     start: Groups = ()
     reload: tuple[str, ...] = ()
     reload_after: tuple[str, ...] = ()
     kill_after: Micros = 0
-    """How long a unit may take to stop before it is killed; 0: it is not."""
+    """How long a unit may take to stop before it is killed; 0: it is not killed."""
     manager: str = "system"
-    """Whose units they are."""
+    """`system` or `user`."""
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -68,7 +69,7 @@ class Plan:
 
 
 class SystemdWorker(Integration):
-    """Handles the units of one handler."""
+    """Stops, starts and reloads units, and restores them."""
 
     check_seconds = 10.0
 
@@ -79,7 +80,7 @@ class SystemdWorker(Integration):
         *,
         commands: Commands | None = None,
     ) -> None:
-        """Ask nothing yet; `commands` run systemctl, usually by themselves."""
+        """Store the settings; `commands` replaces the runner of commands in tests."""
         super().__init__(settings, ground)
         self._plan = Plan(**settings.more)
         commands = commands or Commands(ground.environment)
@@ -92,9 +93,9 @@ class SystemdWorker(Integration):
     # Before the event
 
     def prepare(self, job: Job, context: RunContext) -> Result:
-        """Reload, start and stop what the plan names; raises HandlerError.
+        """Reload, start and stop the units of the settings; raises HandlerError.
 
-        What fails ends it: each step is there for the one that comes after it.
+        A failure ends the preparation, since each step depends on the previous one.
         """
         del job
         plan = self._plan
@@ -112,14 +113,14 @@ class SystemdWorker(Integration):
     def _stop(
         self, group: Sequence[str], context: RunContext, *, seconds: float
     ) -> list[str]:
-        """Stop a group; `seconds` is its share of the time, where it is killed then."""
+        """Stop a group; `seconds` is its part of the time before units are killed."""
         units = self._manager.look(group, context)
         up = [unit for unit in units if unit.is_up]
         along = self._manager.followers(up, context)
         names = [unit.name for unit in (*up, *along)]
         own = own_units()
         raise_faults(
-            f"to stop {name} would stop the agent, which is in it"
+            f"stopping {name} would stop the agent, which runs in it"
             for name in names
             if name in own
         )
@@ -140,9 +141,9 @@ class SystemdWorker(Integration):
         *,
         kill_in: Callable[[], float] | None = None,
     ) -> frozenset[str]:
-        """Wait until units have stopped; return those that had to be killed.
+        """Stop units and wait for them; return those that had to be killed.
 
-        Those of `along` stop with the others, and are only waited for.
+        Units of `along` stop together with the others, so they are only waited for.
         """
         ordered = {unit.name for unit in units}
         names = [*ordered, *(unit.name for unit in along)]
@@ -150,7 +151,7 @@ class SystemdWorker(Integration):
         pauses, is_first = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS), True
         left = [unit for unit in (*units, *along) if not unit.is_down]
         while left:
-            # Who was started again meanwhile, by whomever, is stopped again.
+            # Units that were restarted in the meantime are stopped again.
             asked = [
                 unit.name
                 for unit in left
@@ -171,7 +172,7 @@ class SystemdWorker(Integration):
 
     def _kill(self, names: Sequence[str], context: RunContext) -> None:
         for name in names:
-            # One that has just stopped has nobody left to kill.
+            # A unit that has just stopped has no process to kill.
             with contextlib.suppress(HandlerError):
                 self._manager.order("kill", (name,), context, "--signal=SIGKILL")
 
@@ -197,9 +198,9 @@ class SystemdWorker(Integration):
         seconds: float,
         may_end: bool,
     ) -> Mapping[str, str]:
-        """Start units and wait so long; return what is wrong, by unit.
+        """Start units and wait for `seconds`; return the problems by unit.
 
-        `may_end`: who has done its work and ended well is as good as one that runs.
+        With `may_end`, a unit that has ended successfully counts as running.
         """
         if not names:
             return {}
@@ -217,7 +218,7 @@ class SystemdWorker(Integration):
         return {name: fault for name, fault in wrong.items() if fault}
 
     def _reload(self, names: Sequence[str], context: RunContext) -> list[str]:
-        """Have units reload themselves; who does not run is left alone."""
+        """Reload the units that run."""
         up = [unit.name for unit in self._manager.look(names, context) if unit.is_up]
         self._each("reload", up, context)
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
@@ -234,19 +235,19 @@ class SystemdWorker(Integration):
         return [f"reloaded {name}" for name in up]
 
     def _look_again(self, context: RunContext) -> None:
-        """Raise HandlerError where something that was stopped runs again."""
+        """Raise HandlerError if a stopped unit runs again."""
         names = [each for group in self._memo.groups(STOPPED) for each in group]
         again = [unit for unit in self._manager.look(names, context) if unit.is_up]
         raise_faults(
-            f"{unit.name} was started again after it was stopped"
-            + (f": look at {', '.join(unit.started_by)}" if unit.started_by else "")
+            f"{unit.name} was restarted after it was stopped"
+            + (f": check {', '.join(unit.started_by)}" if unit.started_by else "")
             for unit in again
         )
 
     def _each(
         self, verb: str, names: Sequence[str], context: RunContext, *options: str
     ) -> None:
-        """Order units one by one, all of them; raises HandlerError if one refuses."""
+        """Run a command for each unit; raises HandlerError after the last one if any failed."""
         faults: list[str] = []
         for name in names:
             try:
@@ -258,9 +259,9 @@ class SystemdWorker(Integration):
     # After the event
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """Start what was stopped, stop what was started; raises HandlerError.
+        """Start the stopped units and stop the started ones; raises HandlerError.
 
-        What fails keeps nothing else from being undone, and is tried again later.
+        A failure does not affect the other units, and is retried later.
         """
         del job
         done: list[str] = []
@@ -286,17 +287,17 @@ class SystemdWorker(Integration):
         *,
         seconds: float,
     ) -> list[str]:
-        """Start what was stopped; what does not run then is remembered further.
+        """Start stopped units; those that do not run then stay in the memo.
 
-        Who was masked or removed meanwhile is told of once: somebody wanted that.
+        A unit that was masked or removed is reported once, since it was done on purpose.
         """
         units = self._manager.look(group, context)
         lost = [u for u in units if (u.is_masked or u.is_gone) and not u.is_up]
         for unit in lost:
             how = "masked" if unit.is_masked else "removed"
-            faults.append(f"{unit.name} was {how} meanwhile and stays stopped")
+            faults.append(f"{unit.name} was {how} in the meantime and stays stopped")
         idle = [unit for unit in units if unit not in lost and not _runs(unit)]
-        # Otherwise one that failed too often would not be started.
+        # Otherwise systemd would not start a unit that failed too often.
         failed = [unit.name for unit in idle if unit.state == "failed"]
         self._each("reset-failed", failed, context)
         names = [unit.name for unit in idle]
@@ -311,7 +312,7 @@ def _runs(unit: Unit) -> bool:
 
 
 def _not_up(unit: Unit, said: str, *, may_end: bool) -> str:
-    """Return why a unit that was started is not as it should be; empty: it is."""
+    """Return the problem of a unit that was started; empty: none."""
     if _runs(unit):
         return ""
     if not unit.is_settled:
@@ -319,17 +320,17 @@ def _not_up(unit: Unit, said: str, *, may_end: bool) -> str:
     if unit.state == "failed":
         return f"{unit.shown} could not be started"
     if unit.value("ConditionResult") == "no" and not said:
-        # By its author's words there was nothing to do.
-        return "" if may_end else f"{unit.name} has a condition that is not met"
+        # The unit's own condition says that there is nothing to do.
+        return "" if may_end else f"a condition of {unit.name} is not met"
     if said:
         return f"{unit.name} was not started: {said}"
     if may_end or unit.value("Type") == "oneshot":
         return ""
-    return f"{unit.shown} was started and has ended again"
+    return f"{unit.shown} was started and ended again"
 
 
 def _faults(plan: Plan, manager: Manager, context: RunContext) -> Iterator[str]:
-    """Yield why a plan would fail, by how its units stand now; raises HandlerError."""
+    """Yield why the plan would fail in the current state; raises HandlerError."""
     stops = manager.look(plan.stops, context)
     starts = manager.look(plan.starts, context)
     reloads = manager.look((*plan.reload, *plan.reload_after), context)
@@ -338,18 +339,18 @@ def _faults(plan: Plan, manager: Manager, context: RunContext) -> Iterator[str]:
     along = manager.followers([unit for unit in stops if unit.is_up], context)
     for unit in (*stops, *along):
         if unit.name in own:
-            yield f"to stop {unit.name} would stop the agent, which is in it"
+            yield f"stopping {unit.name} would stop the agent, which runs in it"
     for unit in stops:
         if unit.is_up and unit.value("CanStop") == "no":
-            yield f"{unit.name} may not be stopped by hand (RefuseManualStop=)"
+            yield f"{unit.name} cannot be stopped manually (RefuseManualStop=)"
     for unit in starts:
         if unit.is_masked:
             yield f"{unit.name} is masked"
         elif not unit.unusable() and unit.value("CanStart") == "no":
-            yield f"{unit.name} may not be started by hand (RefuseManualStart=)"
+            yield f"{unit.name} cannot be started manually (RefuseManualStart=)"
     for unit in reloads:
         if unit.is_up and unit.value("CanReload") == "no":
-            yield f"{unit.name} has no way to be reloaded (ExecReload=)"
+            yield f"{unit.name} cannot be reloaded (ExecReload=)"
     yield from _restarters(
         stops, {unit.name for unit in (*stops, *along)}, manager, context
     )
@@ -361,12 +362,12 @@ def _restarters(
     manager: Manager,
     context: RunContext,
 ) -> Iterator[str]:
-    """Yield which units would start again what is stopped."""
+    """Yield running units that would restart stopped ones."""
     for unit in stops:
         others = [name for name in unit.started_by if name not in stopped]
         for other in manager.look(others, context):
             if other.is_up:
                 yield (
-                    f"{unit.name} can be started again by {other.name} while it is "
-                    "stopped: write that one before it"
+                    f"{other.name} can restart {unit.name} while it is stopped: list "
+                    "it first"
                 )
