@@ -1,4 +1,4 @@
-"""How much is fuzzed, and from which seed.
+"""The amount of fuzzing, and its seed.
 
 `pytest tests/fuzz --fuzz-requests=1000000` looks far; `--fuzz-seed` looks
 elsewhere. A failure prints the case, and `--fuzz-case` plays that one alone.
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 REQUESTS = 20_000
-"""Of a usual run: half a minute at most, on a slow machine."""
+"""Examples of a usual run: at most half a minute on a slow machine."""
 
 CONNECTIONS = 400
 """Idle ones of a usual run."""

@@ -174,7 +174,7 @@ def wire(rng: Random, request: Ask) -> bytes:
 
 
 def chunked(rng: Random, body: bytes) -> bytes:
-    """Return a body in chunks, now and then with extensions and trailers."""
+    """Return a body in chunks, sometimes with extensions and trailers."""
     parts: list[bytes] = []
     rest = body
     while rest:

@@ -42,7 +42,7 @@ class Reading:
 
     items: tuple[Item, ...]
     is_refused: bool = False
-    """Something follows the items that is no request."""
+    """There is data after the items that is not a request."""
 
 
 class _NoRequestError(Exception):

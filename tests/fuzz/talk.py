@@ -10,7 +10,7 @@ from forewarn.metadata.connection import Connection
 from forewarn.metadata.hub import Hub
 
 TURNS_MAX = 400
-"""Of the loop, for anything that must come: no case needs fifty."""
+"""Maximum iterations of the loop for any expected result: no case needs fifty."""
 
 FAR_SECONDS = 1e12
 """Beyond the end of every wait."""
@@ -160,7 +160,7 @@ class Talk:
         """Return when nothing is under way that needs no further bytes."""
         connection, transport = self.connection, self.transport
         for _ in range(TURNS_MAX):
-            # Nobody here waits for a change: every wait is over at once.
+            # No test here waits for a change: every wait ends at once.
             self.hub.endpoint.waits.call_due(monotonic=FAR_SECONDS)
             is_at_work = connection._task is not None or connection._has_more
             if transport.is_closing() or transport.has_written_eof or not is_at_work:

@@ -27,7 +27,7 @@ address = "127.0.0.1"
 """
 
 SLOW = 40
-"""Clients that send a byte now and then, beside the idle ones."""
+"""Clients that send single bytes, in addition to the idle ones."""
 
 ASKED = 400
 """Requests of the one that must not suffer."""

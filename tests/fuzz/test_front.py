@@ -1,4 +1,4 @@
-"""Who stands in front of the endpoint changes no byte while no fault is set."""
+"""An interceptor without faults changes no byte."""
 
 import asyncio
 from collections.abc import Sequence

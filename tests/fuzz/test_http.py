@@ -59,7 +59,7 @@ def make_hub(*, rate_limit: float = 0, pushes: bool = False) -> Hub:
         endpoint=endpoint,
         gateway=FakeGateway(endpoint),
         clock=VirtualClock(NOW),
-        # Time stands still here, and nobody waits for it.
+        # Time does not pass here, and no request waits for it.
         bounds=Limits(throttle_seconds=0),
     )
 
@@ -74,7 +74,7 @@ def play(story: Callable[[], object]) -> None:
 
 
 class Watch(logging.Handler):
-    """Fails on anything in the log that tells of a fault."""
+    """Fails on any error in the log."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -100,7 +100,7 @@ def faults() -> Iterable[list[str]]:
 
 
 async def well_formed(hub: Hub, rng: Random) -> int:
-    """Several requests in a row: each has its answer, in order, and no more."""
+    """Several requests in a row: each gets one response, in order."""
     asks = [grammar.ask(rng) for _ in range(rng.choice((1, 1, 2, 3, 6, 24)))]
     stream = b"".join(grammar.wire(rng, ask) for ask in asks)
     promised = list[oracle.Promise]()

@@ -1,4 +1,4 @@
-"""The short way to read a request, held against the long one."""
+"""The fast reader of requests, compared with the full one."""
 
 import asyncio
 from random import Random

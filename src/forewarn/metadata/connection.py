@@ -139,7 +139,7 @@ class Connection(Flow):
             received = read_plain(data) if known is None else known.received
             if received is not None:
                 if self._watchdog is not None:
-                    self._watchdog.phase = _IDLE  # Its timer fires, and does nothing.
+                    self._watchdog.phase = _IDLE  # The timer fires without effect.
                 if known is not None:
                     self._repeat(known)
                     return

@@ -57,7 +57,7 @@ class Preparer:
         )
 
     def prepare(self, snapshot: ViewSnapshot) -> PreparedDocument:
-        """Return the document that `snapshot` shows."""
+        """Return the document of `snapshot`."""
         if snapshot.events:
             return PreparedDocument(snapshot.incarnation, snapshot.events)
         document = self._empty.get(snapshot.incarnation)

@@ -319,7 +319,7 @@ class RequestReader:
             overhead=max(0, self._framed_bytes - self._body_bytes),
         )
 
-    # What follows is called by the parser.
+    # The parser calls the following methods.
 
     def on_url(self, url: bytes) -> None:
         """Append a part of the target."""

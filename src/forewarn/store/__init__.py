@@ -1,1 +1,1 @@
-"""Durable memory: one port, and what stands behind it."""
+"""The durable store: its port, its implementations, and its records."""

@@ -234,7 +234,7 @@ class RememberingTransaction(RowTransaction):
         return record
 
     def replace(self, old: R, new: R) -> R:
-        """Store `new` in place of `old`; return it with its new revision."""
+        """Replace `old` by `new`; return it with its new revision."""
         assert type(new) is type(old)
         assert new.key == old.key
         name = type(new), new.key
@@ -247,7 +247,7 @@ class RememberingTransaction(RowTransaction):
         return stored
 
     def remove(self, old: Record) -> None:
-        """Delete `old`; raises StaleWriteError unless it is still as read."""
+        """Delete `old`; raises StaleWriteError if it changed after it was read."""
         require_unchanged(self, old)
         self._pending.send(type(old))
         super().remove(old)

@@ -164,20 +164,20 @@ VMS_OF_DOMAIN: Query[Vm] = Query(
         else (domain_value(vm.scope, vm.fault_domain),)
     ),
 )
-"""Those of one fault domain of a scope."""
+"""The VMs of one fault domain of a scope."""
 VMS_WITH_LISTENER: Query[Vm] = Query(
     "vms_with_listener",
     Vm,
     lambda vm: ("",) if vm.listen and vm.state is not VmState.DELETED else (),
 )
-"""VMs with a listener of their own. Without an index: it is asked once, at a start,
-which reads all VMs anyway, and reading 100,000 rows takes less than 0.1 s."""
+"""VMs with a separate listener. There is no index, because the query runs only at a
+start, which reads all VMs anyway. Reading 100,000 rows takes less than 0.1 s."""
 VMS_UNSTEADY_IN_SCOPE: Query[Vm] = Query(
     "vms_unsteady_in_scope",
     Vm,
     lambda vm: (vm.scope,) if vm.is_unsteady else (),
 )
-"""What the guard at Started asks: who is down, or has something started on it."""
+"""The guard's query at a start: VMs that are down or have a started operation."""
 VIEWS_OF_SCOPE: Query[View] = Query("views_of_scope", View, lambda view: (view.scope,))
 VIEWS_OF_ENABLING: Query[View] = Query(
     "views_of_enabling", View, lambda view: (view.enabling,)
@@ -200,7 +200,7 @@ OPERATIONS_IN_STATE: Query[Operation] = Query(
 OPERATIONS_OF_VM: Query[Operation] = Query(
     "operations_of_vm", Operation, lambda op: (*op.vms, *op.left_vms)
 )
-"""What the VM is, or ever was, part of."""
+"""All operations of a VM, including those that it has left."""
 OPERATIONS_OF_SCOPE: Query[Operation] = Query(
     "operations_of_scope", Operation, lambda op: op.scopes
 )
@@ -225,15 +225,15 @@ PLANNED_OF_REQUEST: Query[Operation] = Query(
 ROLLOUTS: Query[Request] = Query(
     "rollouts", Request, lambda made: ("",) if made.key.startswith("ro-") else ()
 )
-"""Orders of several operations, which their ids tell from other requests."""
+"""Rollouts, which have IDs with their own prefix."""
 REQUESTS_UNPLANNED: Query[Request] = Query(
     "requests_unplanned", Request, lambda made: ("",) if made.unplanned else ()
 )
-"""Rollouts with hosts whose operations are not made yet: few, and not for long."""
+"""Rollouts with hosts that have no operation yet: few, and only for a short time."""
 OPERATIONS_THAT_WAIT: Query[Operation] = Query(
     "operations_that_wait", Operation, lambda op: op.waits_for
 )
-"""Who waits for something, by its name: so that a wake-up reads no others."""
+"""Operations that wait for a name, so that a wake-up reads no others."""
 EVENTS_OF_OPERATION: Query[Event] = Query(
     "events_of_operation", Event, lambda event: (event.operation,)
 )
@@ -266,7 +266,7 @@ SPANS_OF_OPERATION: Query[Span] = Query(
 OPEN_SPANS_OF_VM: Query[Span] = Query(
     "open_spans_of_vm", Span, lambda span: (span.vm,) if span.is_open else ()
 )
-"""At most two: that it is there, and what keeps it from running."""
+"""At most two spans: that of its existence, and an outage."""
 
 UNSTEADY_DOMAINS: Ranking[Vm] = Ranking(
     "unsteady_domains",
@@ -287,7 +287,7 @@ ROOMS_OPEN_IN_ZONE: Ranking[Capacity] = Ranking(
     Capacity,
     lambda room: ((room.zone, room.free),) if room.is_open else (),
 )
-"""The hosts of a zone that can take a VM now, by their free places."""
+"""The hosts of a zone that can take a VM now, by their free capacity."""
 ROOMS_OPEN: Ranking[Capacity] = Ranking(
     "rooms_open",
     Capacity,
@@ -298,7 +298,7 @@ ROOMS_WITH_SPACE: Ranking[Capacity] = Ranking(
     Capacity,
     lambda room: (("", room.free),) if room.has_space else (),
 )
-"""Also hosts that are worked on now."""
+"""Hosts with free capacity, including those with running operations."""
 
 OPERATIONS_DUE: Range[Operation] = Range(
     "operations_due", Operation, lambda op: op.due_at

@@ -101,7 +101,7 @@ def announced_domains(contents: Contents) -> Iterator[str]:
 
 
 def wrong_token(token: Token, contents: Contents) -> str:
-    """Return what is wrong with a token of the operator API, or nothing."""
+    """Return the problem of a token of the operator API, or nothing."""
     me = f"token {token.token_id}"
     wrong = wrong_actor(token.created_by)
     other = _namesake(token, contents)

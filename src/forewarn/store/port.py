@@ -55,7 +55,7 @@ class StoreBusyError(StoreError):
 
 
 class StoreTooNewError(StoreError):
-    """A newer forewarn wrote this store; use that version or a backup."""
+    """A newer version of forewarn wrote this store; use it, or restore a backup."""
 
 
 class Reader(Protocol):

@@ -1,4 +1,4 @@
-"""What every driver must keep, asked of each driver that there is.
+"""The contract of drivers, tested on each driver.
 
 A driver is a context here: `world` makes one, `reopen` makes it again as a new
 process of the service would, and `pass_until_reported` lets its time pass. The
@@ -50,7 +50,7 @@ class World:
         self.driver = self.opened()
 
     def opened(self) -> Driver:
-        """Return the driver as a new process would have it."""
+        """Return the driver as a new process creates it."""
         raise NotImplementedError
 
     def reopen(self) -> None:
@@ -123,7 +123,7 @@ class SimulatedWorld(World):
 
 
 class CommandWorld(World):
-    """Real programs that wait for a file, so that their time comes when it is told."""
+    """Real programs that wait for a file, so that the test controls their end."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

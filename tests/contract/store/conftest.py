@@ -1,4 +1,4 @@
-"""The stores that keep the contract; a new one is one more entry here."""
+"""The stores that must keep the contract; a new store is one more entry here."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count

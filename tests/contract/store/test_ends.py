@@ -1,4 +1,4 @@
-"""What a store promises of transactions that have ended, and of its own end."""
+"""The contract of stores: ended transactions, and the end of the store."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every question of the catalogue, asked of the store and of a plain dictionary.
+"""Every question of `kinds`, for the store and for a plain dictionary.
 
 The dictionary's answer is what the functions of the catalogue say; a store may
 find its answer as it likes.

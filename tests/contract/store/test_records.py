@@ -1,4 +1,4 @@
-"""What a store promises of one record."""
+"""The contract of stores: single records."""
 
 from dataclasses import replace
 from typing import Never

@@ -1,8 +1,8 @@
-"""What a store promises of transactions that meet.
+"""The contract of stores: concurrent transactions.
 
-A store may refuse the second of two writers where it begins to write, or at its
-end. So a story here goes through every order of two writers' steps, counts who
-got through, and asks only that nothing acknowledged is lost or contradicted.
+A store may refuse the second of two writers at its first write, or at its end. A test
+therefore runs every order of two writers' steps and counts the successful ones. It
+asserts only that no acknowledged write is lost or contradicted.
 """
 
 import threading
@@ -188,7 +188,7 @@ def test_no_update_is_lost(store: Store) -> None:
     for order in ORDERS:
         through = interleave(store, order, increment, increment)
         expected += len(through)
-        assert through, f"nobody got through in the order {order}"
+        assert through, f"both writers failed in the order {order}"
         assert capacity(store, "h1") == expected, order
     assert len(ORDERS) < expected < 2 * len(ORDERS)
 
@@ -241,7 +241,7 @@ def test_a_rule_over_two_rows_holds_for_who_takes_the_safety_row(
     for order in ORDERS:
         through = interleave(store, order, take_down("h1", "h2"), take_down("h2", "h1"))
         hosts = store.read(lambda reader: reader.select(kinds.ALL_HOSTS))
-        assert through, f"nobody got through in the order {order}"
+        assert through, f"both writers failed in the order {order}"
         assert [host.state for host in hosts].count(HostState.DOWN) == 1, order
 
         def restore(tx: Transaction, hosts: list[Host] = hosts) -> None:
@@ -268,7 +268,7 @@ def test_writers_of_different_scopes_both_get_through_in_the_end(store: Store) -
     both = {"h1": increment("h1"), "h2": increment("h2")}
     for number, order in enumerate(ORDERS, start=1):
         through = interleave(store, order, *both.values())
-        assert through, f"nobody got through in the order {order}"
+        assert through, f"both writers failed in the order {order}"
         for name, work in both.items():
             if work not in through:
                 store.transact(lambda tx, name=name: count_up(tx, name))

@@ -1,4 +1,4 @@
-"""The programs that look: a bounded number at once, and none without a file."""
+"""`observe` and `probe` programs: a bounded number at once, and none without a file."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The command driver: what exit statuses mean, and what a crash leaves behind."""
+"""The command driver: exit statuses, and the records after a crash."""
 
 import json
 import os

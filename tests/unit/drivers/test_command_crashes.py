@@ -1,4 +1,4 @@
-"""A service killed at any moment: each of its programs is run once."""
+"""After a kill of the service at any moment, each program runs once."""
 
 import random
 import signal

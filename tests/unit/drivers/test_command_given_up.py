@@ -1,4 +1,4 @@
-"""A call that control has given up: nothing more of it begins, whatever goes on."""
+"""An aborted call: none of its further programs start."""
 
 from forewarn.drivers.port import ProbeState, Verdict
 from tests.support.processes import eventually

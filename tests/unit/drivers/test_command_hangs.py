@@ -1,4 +1,4 @@
-"""Programs that look and hang: they delay the report of no other call."""
+"""Hanging `observe` and `probe` programs do not delay reports of other calls."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,7 +24,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def leave_lost(folder: Path, operation: str) -> Path:
-    """Leave the records of a call whose program nobody watched to its end."""
+    """Create the records of a call whose program has no recorded end."""
     records = folder / "records" / f"{operation}.1"
     records.mkdir()
     plan = Plan(

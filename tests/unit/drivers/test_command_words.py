@@ -1,4 +1,4 @@
-"""The words of programs: what may stand in them, and what they become."""
+"""The arguments of programs: their checks and their placeholders."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Faults as settings write them."""
+"""Faults in the notation of the settings."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The file of the simulated driver's memory: its size, and what a crash leaves."""
+"""The journal of the simulated driver: its size, and its state after a crash."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def lines_of(path: Path) -> int:
 
 
 def run_to_its_end(driver: SimulatedDriver, number: int) -> None:
-    """Reboot a VM that nobody has seen before."""
+    """Reboot a VM with a new name."""
     call = Call(
         operation_id=f"op-{number}",
         generation=1,

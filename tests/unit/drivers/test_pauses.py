@@ -1,4 +1,4 @@
-"""How long a VM stood still: what drivers measure, and what they do not claim."""
+"""Pauses of VMs: which drivers measure them, and which do not."""
 
 import pytest
 

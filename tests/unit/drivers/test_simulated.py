@@ -1,4 +1,4 @@
-"""The simulated driver: lengths, faults, and a memory that a crash cannot take."""
+"""The simulated driver: durations, faults, and a memory that survives a crash."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How the stories of the metadata server are run."""
+"""Event loops for the tests of the metadata server."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A small world for the endpoint: two VMs that share a view, and one alone."""
+"""A small world for the endpoint: two VMs that share a view, and a third VM."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""An answer that stands is given again, and not for a moment longer than it does."""
+"""A cached response is sent again exactly as long as it is valid."""
 
 import asyncio
 from collections.abc import Callable
@@ -91,7 +91,7 @@ CHANGES: dict[str, Callable[[Endpoint], object]] = {
 def test_whatever_changes_is_seen_by_the_next_request(
     change: str, data: bytes, play: Play
 ) -> None:
-    """As on a connection whose requests are all read and looked up anew."""
+    """Compare with a connection that reads and looks up every request."""
 
     async def tell(*, anew: bool) -> object:
         async with running() as world:
@@ -176,7 +176,7 @@ def test_a_poller_is_seen_at_least_every_so_often(play: Play) -> None:
                 seen = world.endpoint._seen["west"]
                 assert world.clock.now() - seen <= STANDING_SECONDS * SECOND
             assert world.endpoint.take_last_seen() == {"west": seen}
-            # Whoever decides by sightings has the next request noted at once.
+            # After the last-seen times were taken, the next request updates them at once.
             wire.send(GET)
             assert (await wire.answer()).status == 200
             assert world.endpoint.take_last_seen() == {"west": world.clock.now()}

@@ -1,4 +1,4 @@
-"""The checks of a request, each and in their order."""
+"""Each check of a request, and the order of the checks."""
 
 import itertools
 

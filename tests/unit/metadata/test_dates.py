@@ -1,4 +1,4 @@
-"""The Date header: the time at which an answer is sent, on every path to it."""
+"""The Date header is the time of sending, on every path to a response."""
 
 import pytest
 

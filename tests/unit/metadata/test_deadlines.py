@@ -1,4 +1,4 @@
-"""What takes too long is given up, in the order in which it came."""
+"""Futures are cancelled after the timeout, in their order."""
 
 import asyncio
 from typing import Any

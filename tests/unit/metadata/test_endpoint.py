@@ -1,4 +1,4 @@
-"""What VMs are told, by the core alone."""
+"""The responses of the endpoint's core, without sockets."""
 
 from dataclasses import replace
 

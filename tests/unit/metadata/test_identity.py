@@ -1,4 +1,4 @@
-"""Who asks, and that nobody gets another's document."""
+"""Identification of callers: no VM gets the document of another."""
 
 import hmac
 import logging

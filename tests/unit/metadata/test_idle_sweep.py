@@ -1,4 +1,4 @@
-"""The timer that all connections share."""
+"""The idle sweep of all connections."""
 
 import asyncio
 

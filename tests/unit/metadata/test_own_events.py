@@ -1,4 +1,4 @@
-"""A VM's own events: the extension's route, its errors, and what it may not tell."""
+"""The extension for event details: its route, its errors, and what it hides."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Waiting for a change on real sockets: news, ends, those who go, and the stop."""
+"""Waits on real sockets: changes, deadlines, lost clients, and the stop."""
 
 import gc
 import hmac
@@ -229,7 +229,7 @@ def test_a_vm_that_moves_gets_its_new_views_document(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             wire = await waiting(world)
-            # Nobody has asked for that view: it is enabled, as by any GET.
+            # This is the first request for that view: it enables the view, as any GET does.
             world.endpoint.publish(
                 Publication(guests=(replace(HERE, view_id="alone"),))
             )
@@ -315,7 +315,7 @@ def test_no_watchdog_cuts_who_waits(play: Play) -> None:
             change(world)
             assert (await quiet.answer()).status == 200
             assert (await slow.answer()).status == 200
-            # Then the rest must come in time, as ever.
+            # Then the normal timeout applies to the rest.
             assert (await slow.answer()).status == 408
 
     play(story)

@@ -101,7 +101,7 @@ def test_a_body_comes_by_length_or_in_chunks() -> None:
 )
 def test_whether_the_connection_stays(data: bytes, keep: bool) -> None:
     reader = make_reader()
-    # What follows a request that closes is not read, and is no error.
+    # Data after a request that closes is not read, and is not an error.
     reader.feed(data + b"\x16\x03 noise" * (not keep))
     (received,) = reader.ready
     assert isinstance(received, Received)

@@ -1,4 +1,4 @@
-"""HTTP as the server speaks it, on real sockets of the loopback interface."""
+"""The server's HTTP on real sockets of the loopback interface."""
 
 import asyncio
 import errno
@@ -308,7 +308,7 @@ def test_a_refused_request_is_told_why_and_its_connection_ends(
             wire = await world.connect()
             wire.send(GET)
             assert (await wire.answer()).json == EMPTY
-            # It is told even while it goes on sending.
+            # It gets the response even while it continues to send.
             wire.send(data + b"x" * 100_000)
             answer = await wire.answer()
             assert answer.status == status

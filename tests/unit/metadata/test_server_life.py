@@ -1,4 +1,4 @@
-"""The server over time: waits, faults, stalled clients, crowds, the end."""
+"""The server over time: waits, errors, stalled clients, limits, the stop."""
 
 import asyncio
 import hmac

@@ -1,4 +1,4 @@
-"""How much one connection may have done in one turn of the event loop."""
+"""Limits on the work for one connection in one iteration of the event loop."""
 
 import asyncio
 

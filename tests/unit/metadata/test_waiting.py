@@ -1,4 +1,4 @@
-"""Who waits for a change, by the core alone: no socket, no loop, no time passes."""
+"""Waiting requests in the core: without sockets, loop or passing time."""
 
 from dataclasses import replace
 
@@ -76,7 +76,7 @@ def test_who_is_called_twice_looks_once() -> None:
     waits.call_vm("w0")
     assert called(waits) == [waiter]
     waits.call_vm("w0")
-    assert called(waits) == [waiter], "it may be called anew after it has looked"
+    assert called(waits) == [waiter], "it can be called again after its recheck"
 
 
 def test_the_bell_rings_once_for_any_number() -> None:
@@ -156,7 +156,7 @@ def pushing(*, rate_limit: float = 0, longest: int = 60) -> Endpoint:
     waits = Waits(longest_seconds=longest)
     endpoint = make_endpoint(rate_limit=rate_limit, waits=waits)
     for source in (WEST_0, WEST_1):
-        # A first answer is never a 304, so nobody waits before it.
+        # A first response is never a 304, so the request does not wait.
         assert read(asked(endpoint, get(), source)).status == 200
     return endpoint
 

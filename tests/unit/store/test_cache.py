@@ -1,4 +1,4 @@
-"""What the writer remembers is what is stored: compared with one that forgets."""
+"""The writer's cache equals the stored records: compared with a store without it."""
 
 import random
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""`store check`: nothing is found in what the service wrote, and every damage is."""
+"""`store check` finds every damage, and nothing in a file of the service."""
 
 import json
 import shutil

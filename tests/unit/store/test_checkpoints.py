@@ -1,4 +1,4 @@
-"""The log comes into the file beside the writer."""
+"""Checkpoints of the write-ahead log in parallel with the writer."""
 
 import sqlite3
 import threading
@@ -225,7 +225,7 @@ def test_a_system_without_a_thread_to_spare_fails_no_commit(
 def test_the_log_goes_into_no_file_that_has_taken_the_stores_name(
     gated: tuple[SqliteStore, Gate], tmp_path: Path
 ) -> None:
-    """Somebody restores a backup under a service that runs: its bytes stay its own."""
+    """A backup restored under a running service keeps its own bytes."""
     store, gate = gated
     path = tmp_path / "store.db"
     backup(path, tmp_path / "backup.db")

@@ -1,4 +1,4 @@
-"""Rows are decoded strictly; the contract suite sees that they come back."""
+"""Rows are decoded strictly; the contract suite tests the round trip."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""An agent's journal and driver records that 0.1.0 wrote are read as they are."""
+"""The agent's journal and driver records of version 0.1.0 can be read."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""One process per store, whatever its name is and whoever removes the lock file."""
+"""One process per store, under any name and without the lock file."""
 
 import os
 import sqlite3

@@ -1,4 +1,4 @@
-"""The memory store, where it is more than the contract asks."""
+"""Properties of the memory store beyond the contract."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Old files become equal to new ones, and newer ones are left alone."""
+"""Migrated files equal new ones, and files of newer versions stay unchanged."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Stores by their URL."""
+"""Stores by URL."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The statements: that each is known, used, quick and whole."""
+"""Each statement has a question, uses an index, and is well-formed."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""The SQLite store and what the world does to its file."""
+"""The SQLite store, with errors and changes of its file."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""A store that 0.1.0 wrote is migrated, sound, and its stories go on."""
+"""A store of version 0.1.0 is migrated, valid, and its operations continue."""
 
 import gzip
 import re
@@ -224,7 +224,7 @@ def test_stories_go_on_to_their_end(path: Path) -> None:
     world.advance("1m")
     [held] = operations(OperationState.READY)
     assert held.held_by
-    # The driver has lost its memory: nothing is done again before somebody looks.
+    # The driver has lost its memory: no work is repeated before an operator checks.
     unknown = [
         each
         for each in operations(OperationState.IMPACTING)

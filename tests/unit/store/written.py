@@ -1,4 +1,4 @@
-"""A store's file in which something of everything is under way."""
+"""A store's file with records of every kind, and running operations."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,9 +1,9 @@
--- The first schema. Columns are named as the fields of the records, and hold what
--- codec.py says: instants and durations are whole microseconds, an instant of 0 is
--- "never", flags are 0 or 1, states are the words of the enumerations, lists are
--- JSON. Every table is ordered by its own key; nothing here knows a rowid, and no
--- table refers to another: what belongs together is decided above, and retention
--- may take old rows in small steps.
+-- The first schema. Columns have the names of the records' fields, in the form of
+-- codec.py: instants and durations are whole microseconds, an instant of 0 means
+-- "never", flags are 0 or 1, states are the values of the enumerations, lists are
+-- JSON. Every table is ordered by its key and has no rowid. No table references another:
+-- the code above keeps them consistent, and retention can delete old rows in small
+-- steps.
 
 -- Owners of scopes.
 CREATE TABLE tenants (
@@ -30,7 +30,7 @@ CREATE TABLE scopes (
 
 CREATE INDEX scopes_by_tenant ON scopes (tenant, name);
 
--- Hypervisor nodes.
+-- Hypervisor hosts.
 CREATE TABLE hosts (
     name TEXT NOT NULL PRIMARY KEY,
     zone TEXT NOT NULL,
@@ -67,14 +67,14 @@ CREATE TABLE vms (
     revision INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Deleted VMs stay in the table, and are on no host and in no scope.
+-- Deleted VMs stay in the table, but are on no host and in no scope.
 CREATE INDEX vms_by_host ON vms (host, name) WHERE state != 'deleted';
 CREATE INDEX vms_by_scope ON vms (scope, name) WHERE state != 'deleted';
 CREATE INDEX vms_unsteady_by_scope ON vms (scope, name)
     WHERE state = 'down' OR (state = 'running' AND started != '[]');
 CREATE INDEX vms_by_moving_to ON vms (moving_to, name) WHERE moving_to != '';
 
--- The lists of events that some VMs share.
+-- The lists of events that groups of VMs share.
 CREATE TABLE views (
     view_id TEXT NOT NULL PRIMARY KEY,
     scope TEXT NOT NULL,
@@ -97,7 +97,7 @@ CREATE INDEX views_by_due_at ON views (due_at, view_id) WHERE due_at != 0;
 CREATE INDEX views_by_last_seen ON views (last_seen, view_id)
     WHERE state = 'Enabled' AND last_seen != 0;
 
--- What operators and users asked for.
+-- The requests of operators and tenants.
 CREATE TABLE requests (
     request_id TEXT NOT NULL PRIMARY KEY,
     verb TEXT NOT NULL,
@@ -110,7 +110,7 @@ CREATE TABLE requests (
     revision INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- What is done at once to one host or VM.
+-- The operations: one change of one host or VM.
 CREATE TABLE operations (
     operation_id TEXT NOT NULL PRIMARY KEY,
     request TEXT NOT NULL,
@@ -139,8 +139,8 @@ CREATE TABLE operations (
     revision INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- The two indexes of open operations stay as small as what is under way, however
--- long the history grows.
+-- The two indexes of open operations contain only those, so they do not grow with the
+-- history.
 CREATE INDEX operations_open ON operations (operation_id)
     WHERE state NOT IN ('Done', 'Cancelled', 'Failed');
 CREATE INDEX operations_open_by_host ON operations (host, operation_id)
@@ -152,29 +152,29 @@ CREATE INDEX operations_by_due_at ON operations (due_at, operation_id)
 CREATE INDEX operations_by_ended_at ON operations (ended_at, operation_id)
     WHERE ended_at != 0;
 
--- Which VMs an operation's moves name.
+-- The VMs of operations.
 CREATE TABLE operation_vms (
     vm TEXT NOT NULL,
     operation_id TEXT NOT NULL,
     PRIMARY KEY (vm, operation_id)
 ) WITHOUT ROWID;
 
--- The same until it has ended, so that to ask for what is open costs no more as
--- the history grows.
+-- The VMs of open operations, so that the cost of a query for these does not grow with
+-- the history.
 CREATE TABLE open_operation_vms (
     vm TEXT NOT NULL,
     operation_id TEXT NOT NULL,
     PRIMARY KEY (vm, operation_id)
 ) WITHOUT ROWID;
 
--- Which scopes an operation concerns, until it has ended.
+-- The scopes of open operations.
 CREATE TABLE open_operation_scopes (
     scope TEXT NOT NULL,
     operation_id TEXT NOT NULL,
     PRIMARY KEY (scope, operation_id)
 ) WITHOUT ROWID;
 
--- What scopes see of operations.
+-- The events: an operation as one scope sees it.
 CREATE TABLE events (
     event_id TEXT NOT NULL PRIMARY KEY,
     operation TEXT NOT NULL,
@@ -202,7 +202,7 @@ CREATE INDEX events_live ON events (event_id)
 CREATE INDEX events_live_by_scope ON events (scope, event_id)
     WHERE status IN ('Scheduled', 'Started');
 
--- The trail: who did what, when and why.
+-- The audit entries: actor, action, time and reason.
 CREATE TABLE audit (
     entry_id TEXT NOT NULL PRIMARY KEY,
     at INTEGER NOT NULL,
@@ -216,15 +216,15 @@ CREATE TABLE audit (
 
 CREATE INDEX audit_by_at ON audit (at, entry_id) WHERE at != 0;
 
--- What an entry of the trail is about.
+-- The subjects of audit entries.
 CREATE TABLE audit_subjects (
     subject TEXT NOT NULL,
     entry_id TEXT NOT NULL,
     PRIMARY KEY (subject, entry_id)
 ) WITHOUT ROWID;
 
--- One row per scope: who decides something over several rows of the scope writes
--- it, and so meets every other who does.
+-- One row per scope. A transaction that decides over several rows of the scope writes
+-- it, and thus conflicts with every other such transaction.
 CREATE TABLE safety (
     scope TEXT NOT NULL PRIMARY KEY,
     revision INTEGER NOT NULL

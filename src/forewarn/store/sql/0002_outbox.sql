@@ -1,4 +1,4 @@
--- What receivers of webhooks are still to be told.
+-- The undelivered messages for receivers of webhooks.
 CREATE TABLE outbox (
     message_id TEXT NOT NULL PRIMARY KEY,
     receiver TEXT NOT NULL,

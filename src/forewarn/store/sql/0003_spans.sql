@@ -1,8 +1,8 @@
--- When VMs were there, and when they did not run. Of what was before this step
--- nothing is known: what is there is noted as of unknown age, from now on, and
--- what is down, or in the hands of a driver, as no longer than from now on.
+-- When VMs existed, and when they did not run. The time before this step is unknown:
+-- existing VMs get spans of unknown age from now on. VMs that are down or in a driver
+-- call get outages that begin now at the latest.
 
--- Times of VMs: each existence in a scope, and each interruption.
+-- Spans of VMs: each existence in a scope, and each outage.
 CREATE TABLE spans (
     span_id TEXT NOT NULL PRIMARY KEY,  -- web_0/01896048000000000.000000007.s-x2v…
     vm TEXT NOT NULL,

@@ -1,7 +1,7 @@
--- Who may use the operator API, and every operation by its scopes, so that what a
--- tenant asks for is found without a look at what is others'.
+-- The tokens of the operator API, and all operations by scope, so that a query of a
+-- tenant reads no records of other tenants.
 
--- Tokens that are good until they expire or are revoked.
+-- Tokens, valid until they expire or are revoked.
 CREATE TABLE tokens (
     token_id TEXT NOT NULL PRIMARY KEY,
     name TEXT NOT NULL,
@@ -16,7 +16,7 @@ CREATE TABLE tokens (
 
 CREATE INDEX tokens_by_tenant ON tokens (tenant, token_id);
 
--- Which scopes an operation concerns, also after its end.
+-- The scopes of operations, including ended ones.
 CREATE TABLE operation_scopes (
     scope TEXT NOT NULL,
     operation_id TEXT NOT NULL,

@@ -1,7 +1,7 @@
--- A start with the fleet file that was applied last need not read it again. Of a
--- fleet that was applied before this step, nothing is known.
+-- A start with the last applied fleet file need not apply it again. Files that were
+-- applied before this step are unknown.
 
--- Which fleet file was applied last.
+-- The last applied fleet file.
 CREATE TABLE applied_files (
     name TEXT NOT NULL PRIMARY KEY,  -- there is one: 'fleet'
     digest TEXT NOT NULL,  -- of its text, and of the version that read it

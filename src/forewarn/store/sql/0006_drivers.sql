@@ -1,6 +1,5 @@
--- A service that is started with another kind of driver does not take that one's word
--- for calls that it never got. Of calls that were made before this step, the kind is
--- not known.
+-- If a service starts with another kind of driver, it does not trust that driver about
+-- calls that the driver never got. The kind is unknown for calls from before this step.
 
--- The kind of driver that the present call was given to; '' is not known, or none.
+-- The kind of driver that got the current call; '': unknown, or no call.
 ALTER TABLE operations ADD COLUMN driver TEXT NOT NULL DEFAULT '';

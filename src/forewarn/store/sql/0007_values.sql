@@ -1,15 +1,14 @@
--- Who did something and what holds an operation are kept as values, and not as
--- sentences. What held operations before this step is found out when they are looked
--- at again.
+-- Actors and blockers of operations are stored as values instead of sentences. The
+-- blockers from before this step are determined at the next recheck of an operation.
 
--- What the guard last found in the way of a Ready operation.
+-- The last blockers that the guard found for a Ready operation.
 ALTER TABLE operations ADD COLUMN held_by TEXT NOT NULL DEFAULT '[]';
 
 -- VMs that were part of an operation and left it.
 ALTER TABLE operations ADD COLUMN left_vms TEXT NOT NULL DEFAULT '[]';
 
--- Who cancelled an operation by an order; empty: nobody did. The note says it, with
--- the reason behind a colon, which is in no name.
+-- The actor who cancelled an operation; empty: it was not cancelled by request. The
+-- note has the name, and the reason after a colon, which no name contains.
 ALTER TABLE operations ADD COLUMN cancelled_by TEXT NOT NULL DEFAULT '';
 
 UPDATE operations SET cancelled_by = substr(note, 14)
@@ -34,19 +33,19 @@ UPDATE operations SET cancelled_by =
     END
 WHERE cancelled_by != '';
 
--- To find the history of a host, also that of operations which have ended.
+-- For the history of a host, including ended operations.
 CREATE INDEX operations_by_host ON operations (host, operation_id);
 
--- Which term is the present one. It is raised with the first write of each service.
+-- The current term. Each service raises it with its first write.
 CREATE TABLE leader (
     name TEXT NOT NULL PRIMARY KEY,
     term INTEGER NOT NULL,
     revision INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- The trail as values. Keys sort by term and number: what was before there were terms
--- is of term 0, in the order that it had. Prose that cannot become values stays as a
--- text, which operators alone are shown.
+-- The audit entries as values. Keys sort by term and number: older entries have term 0,
+-- in their former order. Text that cannot be converted to values stays as text, which
+-- only operators can see.
 CREATE TABLE audit_of_values (
     entry_id TEXT NOT NULL PRIMARY KEY,  -- 000001.000000000042
     at INTEGER NOT NULL,
@@ -104,14 +103,14 @@ SELECT
     revision
 FROM audit;
 
--- What an entry is about, unless that leads to its operation.
+-- The subjects of an entry, unless it is found through its operation.
 CREATE TABLE audit_subjects_of_values (
     subject TEXT NOT NULL,
     entry_id TEXT NOT NULL,
     PRIMARY KEY (subject, entry_id)
 ) WITHOUT ROWID;
 
--- What is about an operation is found through it.
+-- Entries about an operation are found through it.
 INSERT INTO audit_subjects_of_values
 SELECT links.subject, '000000.' || links.entry_id
 FROM audit_subjects AS links
@@ -126,7 +125,7 @@ ALTER TABLE audit_of_values RENAME TO audit;
 CREATE INDEX audit_by_at ON audit (at, entry_id) WHERE at != 0;
 CREATE INDEX audit_by_operation ON audit (operation, entry_id) WHERE operation != '';
 
--- What left an operation before this step, as far as the trail tells.
+-- The VMs that left an operation before this step, according to the audit entries.
 INSERT OR IGNORE INTO operation_vms (vm, operation_id)
 SELECT substr(subject.value, 4), audit.operation
 FROM audit, json_each(audit.subjects) AS subject
@@ -142,7 +141,7 @@ UPDATE operations SET left_vms = (
     )
 );
 
--- Messages for receivers are in the order of their term and number, too.
+-- Messages for receivers also sort by term and number.
 UPDATE outbox SET message_id = '000000.' || message_id;
 
 UPDATE requests SET actor = CASE
@@ -158,7 +157,7 @@ UPDATE requests SET actor = CASE
     ELSE json_object('kind', 'operator', 'name', actor)
 END;
 
--- Who approved an event; empty: nobody.
+-- The approver of an event; empty: not approved.
 ALTER TABLE events RENAME COLUMN approved_by TO approver;
 
 UPDATE events SET approver = CASE
@@ -173,7 +172,7 @@ UPDATE events SET approver = CASE
     ELSE json_object('kind', 'operator', 'name', trim(approver, '()'))
 END WHERE approver != '';
 
--- The same of the event in a message for a receiver, which is redacted when it is sent.
+-- The approver in a message for a receiver, which is redacted when it is sent.
 ALTER TABLE outbox ADD COLUMN approver TEXT NOT NULL DEFAULT '';
 
 UPDATE outbox SET approver = json_extract(body, '$.approved_by')

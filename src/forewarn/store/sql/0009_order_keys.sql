@@ -1,6 +1,6 @@
--- An order that is sent again, because its answer was lost, is carried out once.
+-- A request that is repeated after a lost response is carried out once.
 
--- The Idempotency-Key of each order of the last day, with what the order made.
+-- The Idempotency-Keys of the requests of the last day, with their results.
 CREATE TABLE order_keys (
     key_id TEXT NOT NULL PRIMARY KEY,  -- SHA-256 of caller and key
     caller TEXT NOT NULL,

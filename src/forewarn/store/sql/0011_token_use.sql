@@ -1,8 +1,8 @@
--- Tokens that nobody uses are found, and those that a stranger may have made end.
+-- Mark unused tokens, and end tokens that an unknown caller may have created.
 
--- When the token was last used, to the hour; 0 is never, or before this step.
+-- The hour of the last use; 0: never, or before this step.
 ALTER TABLE tokens ADD COLUMN last_used_at INTEGER NOT NULL DEFAULT 0;
 
--- 1 if its maker presented neither a token nor credentials. Tokens that were made
--- before this step are not marked: nothing says who made them.
+-- 1 if its creator had no token and no credentials. Tokens from before this step are
+-- not marked, because their creators are unknown.
 ALTER TABLE tokens ADD COLUMN is_unauthenticated INTEGER NOT NULL DEFAULT 0;

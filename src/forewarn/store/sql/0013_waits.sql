@@ -1,9 +1,9 @@
--- Operations that wait are found by what they wait for.
+-- Waiting operations are found by what they wait for.
 
--- The names of what an operation waits for: ["scope:web","scope:web/0"]
+-- The names that an operation waits for: ["scope:web","scope:web/0"]
 ALTER TABLE operations ADD COLUMN waits_for TEXT NOT NULL DEFAULT '[]';
 
--- The same, by name.
+-- The waiting operations by name.
 CREATE TABLE operation_waits (
     wait TEXT NOT NULL,
     operation_id TEXT NOT NULL,
@@ -13,6 +13,6 @@ CREATE TABLE operation_waits (
 CREATE INDEX operations_open_by_request ON operations (request, operation_id)
     WHERE state NOT IN ('Done', 'Cancelled', 'Failed');
 
--- Which fault domains of a scope are down is found without reading all of its VMs.
+-- Find the fault domains of a scope that are down without reading all of its VMs.
 CREATE INDEX vms_unsteady_by_domain ON vms (scope, fault_domain, name)
     WHERE state = 'down' OR (state = 'running' AND started != '[]');

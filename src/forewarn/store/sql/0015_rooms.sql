@@ -1,6 +1,6 @@
--- Hosts with free places are found without reading the others.
+-- Find hosts with free capacity without reading the others.
 
--- The places of each host: how many there are, and how many are taken.
+-- The capacity of each host: all places, and the used ones.
 CREATE TABLE rooms (
     host TEXT NOT NULL PRIMARY KEY,
     zone TEXT NOT NULL,

@@ -1,6 +1,6 @@
--- A tenant sees aliases of the ids of operations and requests. Their keys are derived
--- from a secret of the store, which is made here for stores that have been written to,
--- and else with the first write.
+-- A tenant sees aliases of the IDs of operations and requests. Their keys are derived
+-- from a secret of the store. This step creates the secret for used stores; otherwise
+-- the first write creates it.
 ALTER TABLE leader ADD COLUMN secret TEXT NOT NULL DEFAULT '';
 INSERT INTO leader (name, term, revision)
 SELECT 'leader', 0, 0

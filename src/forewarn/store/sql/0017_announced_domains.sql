@@ -1,4 +1,4 @@
--- Which fault domains of a scope are announced is found without reading all events.
+-- Find the announced fault domains of a scope without reading all events.
 
 -- 1: while the event is live, rollouts announce no other fault domain of its scope.
 ALTER TABLE events ADD COLUMN is_planned_work INTEGER NOT NULL DEFAULT 0;
@@ -8,7 +8,7 @@ WHERE operation IN (
     WHERE verb IN ('maintain', 'upgrade-os', 'reimage')
 );
 
--- The fault domains of the VMs of such events, while they are live.
+-- The fault domains of the VMs of such live events.
 CREATE TABLE event_fault_domains (
     scope TEXT NOT NULL,
     fault_domain INTEGER NOT NULL,

@@ -1,4 +1,4 @@
--- Who made a token is kept as a value.
+-- The creator of a token is stored as a value.
 UPDATE tokens SET created_by = CASE
     WHEN instr(created_by, '/') != 0 AND substr(created_by, 1, 5) != 'unix:' THEN
         json_object(
@@ -9,8 +9,8 @@ UPDATE tokens SET created_by = CASE
     ELSE json_object('kind', 'operator', 'name', created_by)
 END;
 
--- Why there is no room, and what a host is in use by, are kept as values. What was kept
--- as a sentence before is found out when the operation is looked at again.
+-- The reasons of missing capacity and of a busy host are stored as values. Reasons that
+-- were stored as sentences are determined at the next recheck of the operation.
 UPDATE operations SET held_by = '[]'
 WHERE EXISTS (
     SELECT 1 FROM json_each(held_by) AS blocker

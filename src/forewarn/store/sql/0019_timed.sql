@@ -1,3 +1,3 @@
--- Whether NotBefore was given by hand. Of what was ordered before this step that is not
--- known any more; what needs nobody's approval has started.
+-- Whether the caller gave NotBefore. For requests from before this step, this is
+-- unknown; those that need no approval have started.
 ALTER TABLE operations ADD COLUMN is_timed INTEGER NOT NULL DEFAULT 0;

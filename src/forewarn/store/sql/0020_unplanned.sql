@@ -1,5 +1,5 @@
--- A rollout of many hosts becomes operations a page at a time. What was ordered before
--- this step has all of them.
+-- The operations of a large rollout are created one page of hosts at a time. Requests
+-- from before this step have all of their operations.
 
 ALTER TABLE requests ADD COLUMN unplanned TEXT NOT NULL DEFAULT '[]';
 

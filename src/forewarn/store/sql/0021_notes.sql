@@ -1,5 +1,5 @@
--- Why an operation ended, or what it met, is kept as a value. What was kept as a sentence
--- before is shown as it is.
+-- The reason of an operation's end, or its problem, is stored as a value. Older sentences
+-- are shown unchanged.
 UPDATE operations SET note = json_object(
     'kind',
     CASE WHEN call_state IN ('retry', 'unknown') THEN 'call end' ELSE 'said' END,

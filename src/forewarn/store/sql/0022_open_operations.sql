@@ -1,5 +1,5 @@
--- An operation is open until it has ended_at. Indexes that said so by its state were
--- written anew with each of its steps.
+-- An operation is open until it has ended_at. Indexes by its state were rewritten at
+-- each of its steps.
 DROP INDEX operations_open;
 DROP INDEX operations_open_by_host;
 DROP INDEX operations_open_by_request;

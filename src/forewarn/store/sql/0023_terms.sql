@@ -1,5 +1,5 @@
--- A notice is announced, a host without a place for a VM has no capacity, and what a
--- tenant once owned is its ownership history: stored words follow the names in the code.
+-- Stored values follow the names in the code: "announced", "no capacity" and "ownership
+-- history".
 DROP INDEX operations_announced_by_request;
 UPDATE operations SET state = 'Announced' WHERE state = 'Noticed';
 CREATE INDEX operations_announced_by_request ON operations (request, operation_id)
