@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from forewarn.metadata import limits
-from forewarn.metadata.fast_parser import read_plain
+from forewarn.metadata.fast_parser import parse_common
 from forewarn.metadata.reader import Received, RequestReader
 from tests.fuzz import grammar
 from tests.fuzz.talk import Talk, answers_of
@@ -57,11 +57,11 @@ def read_long(data: bytes) -> object:
 
 @pytest.mark.parametrize("data", [CURL, REQUESTS])
 def test_what_clients_write_goes_the_short_way(data: bytes) -> None:
-    found = read_plain(data)
+    found = parse_common(data)
     assert isinstance(found, Received)
     assert found == read_long(data)
-    assert read_plain(data + b"G") is None
-    assert read_plain(data[:-1]) is None
+    assert parse_common(data + b"G") is None
+    assert parse_common(data[:-1]) is None
 
 
 def test_whatever_goes_the_short_way_is_read_the_same_the_long_way(
@@ -71,7 +71,7 @@ def test_whatever_goes_the_short_way_is_read_the_same_the_long_way(
     short = 0
     for number in range(fuzz_requests):
         data = _bytes(rng)
-        found = read_plain(data)
+        found = parse_common(data)
         if found is not None:
             short += 1
             assert found == read_long(data), (number, data)
@@ -86,10 +86,10 @@ def test_nothing_that_a_limit_refuses_can_go_the_short_way() -> None:
         limits.BODY_BYTES_MAX,
         limits.MESSAGE_BYTES_MAX,
     )
-    assert smallest >= limits.KNOWN_BYTES_MAX
+    assert smallest >= limits.CACHED_REQUEST_BYTES_MAX
     few = b"".join(b"X-%d: y\r\n" % number for number in range(limits.HEADERS_MAX))
     many = CURL.replace(b"Accept: */*\r\n", few)
-    assert read_plain(many) is None
+    assert parse_common(many) is None
 
 
 @pytest.mark.parametrize("data", [CURL, REQUESTS])

@@ -193,7 +193,7 @@ class Life:
         for _ in range(TURNS):
             await asyncio.sleep(0)
         self.clock.advance_to(self.clock.now() + seconds * SECOND)
-        self.hub.ringer.wake()
+        self.hub.wakeups.wake()
 
     def move(self) -> None:
         """Have a VM see another list of events, or take another one's address."""
@@ -247,7 +247,7 @@ class Life:
 
     async def end(self) -> None:
         self.clock.advance_to(self.clock.now() + 2 * LONGEST * SECOND)
-        self.hub.ringer.wake()
+        self.hub.wakeups.wake()
         await self.check()
         assert len(self.hub.endpoint.waits) == 0, "somebody waits for ever"
         for client in self.clients:

@@ -19,21 +19,21 @@ from forewarn.drivers.port import (
     VmResult,
     VmVerdict,
 )
-from forewarn.drivers.records import UNDER_WAY, Folder, Look, RunState
+from forewarn.drivers.records import UNDER_WAY, CallDirectory, Progress, RunState
 
 REASONS_TOLD_MAX = 2
 """Maximum number of VMs whose failure a report describes; the records have all."""
 
 
-class Case:
+class TrackedCall:
     """One call."""
 
     def __init__(
-        self, folder: Folder, *, is_told: bool, is_wanted: bool = False
+        self, directory: CallDirectory, *, is_reported: bool, is_wanted: bool = False
     ) -> None:
         """Add a call that was accepted."""
-        self.folder = folder
-        self.is_told = is_told
+        self.directory = directory
+        self.is_reported = is_reported
         """Control needs no report of it any more."""
         self.is_wanted = is_wanted
         """Control has begun or probed the call since the driver started. Otherwise no
@@ -43,61 +43,61 @@ class Case:
         """Held while a program is being started, or the call stopped."""
         self.probed_running: frozenset[int] = frozenset()
         """Programs without a shim that still run according to the probe."""
-        self.ask_at = 0.0
+        self.probe_at = 0.0
         """Earliest time of the next probe, in seconds of I/O time."""
-        self.is_asked_after = False
+        self.is_probing = False
         """The watcher has started the probe, and it has not ended yet."""
-        self.is_lamented = False
+        self.has_warning = False
         """The log has a warning about its unknown outcome."""
 
-    def looks(self) -> list[Look]:
+    def progress(self) -> list[Progress]:
         """Return the progress of each program."""
         try:
-            looks = self.folder.looks()
+            progress = self.directory.progress()
         except DriverError:
             # Without the record of the call, nothing is known.
-            return [Look(state=RunState.LOST)]
+            return [Progress(state=RunState.LOST)]
         for number in self.probed_running:
-            if looks[number].state is RunState.LOST:
-                looks[number] = Look(state=RunState.RUNNING)
-        return looks
+            if progress[number].state is RunState.LOST:
+                progress[number] = Progress(state=RunState.RUNNING)
+        return progress
 
     def lost(self) -> list[int]:
         """Return the programs that have no recorded end and no shim."""
         try:
-            looks = self.folder.looks()
+            progress = self.directory.progress()
         except DriverError:
             return []
         lost = RunState.LOST
-        return [number for number, look in enumerate(looks) if look.state is lost]
+        return [number for number, each in enumerate(progress) if each.state is lost]
 
-    def standing(self) -> Probe:
+    def state(self) -> Probe:
         """Return the state of the whole call."""
-        looks = self.looks()
-        states = {look.state for look in looks}
+        progress = self.progress()
+        states = {each.state for each in progress}
         if states & UNDER_WAY:
-            if self.folder.is_stopped:
+            if self.directory.is_stopped:
                 return self._ended([], failed="it was stopped")
             return Probe(state=ProbeState.RUNNING)
         if states == {RunState.LOST}:
             return Probe(state=ProbeState.UNKNOWN)
         by_vm = [
-            (run.vm, look)
-            for run, look in zip(self.folder.plan.runs, looks, strict=True)
+            (run.vm, each)
+            for run, each in zip(self.directory.plan.runs, progress, strict=True)
         ]
         if RunState.LOST in states:
             ended = self._ended(
-                by_vm, failed=_told(by_vm) or "the outcome for some VMs is unknown"
+                by_vm, failed=_described(by_vm) or "the outcome for some VMs is unknown"
             )
             return replace(ended, state=ProbeState.UNKNOWN)
         if RunState.FAILED not in states:
-            return self._ended(by_vm, said=_told(by_vm))
+            return self._ended(by_vm, said=_described(by_vm))
         failed = [pair for pair in by_vm if pair[1].state is RunState.FAILED]
-        return self._ended(by_vm, failed=_told(failed))
+        return self._ended(by_vm, failed=_described(failed))
 
     def _ended(
         self,
-        by_vm: list[tuple[str, Look]],
+        by_vm: list[tuple[str, Progress]],
         *,
         said: str = "",
         failed: str = "",
@@ -105,15 +105,15 @@ class Case:
         return Probe(
             state=ProbeState.FAILED if failed else ProbeState.DONE,
             report=Report(
-                operation_id=self.folder.operation_id,
-                generation=self.folder.generation,
+                operation_id=self.directory.operation_id,
+                generation=self.directory.generation,
                 verdict=Verdict.FAILED if failed else Verdict.DONE,
                 reason=failed or said,
-                down=tuple(vm for vm, look in by_vm if look.is_down),
+                down=tuple(vm for vm, each in by_vm if each.is_down),
                 paused=tuple(
-                    (vm, look.paused) for vm, look in by_vm if look.paused is not None
+                    (vm, each.paused) for vm, each in by_vm if each.paused is not None
                 ),
-                results=tuple(_result(vm, look) for vm, look in by_vm),
+                results=tuple(_result(vm, each) for vm, each in by_vm),
             ),
         )
 
@@ -121,95 +121,99 @@ class Case:
 _VERDICTS = {RunState.DONE: VmVerdict.DONE, RunState.FAILED: VmVerdict.FAILED}
 
 
-def _result(vm: str, look: Look) -> VmResult:
+def _result(vm: str, each: Progress) -> VmResult:
     return VmResult(
         vm=vm,
         # A program that was stopped before it began did nothing; others are unknown.
-        verdict=_VERDICTS.get(look.state, VmVerdict.UNKNOWN),
-        note=look.reason,
-        is_down=look.is_down,
+        verdict=_VERDICTS.get(each.state, VmVerdict.UNKNOWN),
+        note=each.reason,
+        is_down=each.is_down,
     )
 
 
-def _told(looks: list[tuple[str, Look]]) -> str:
+def _described(progress: list[tuple[str, Progress]]) -> str:
     """Return the last output of programs by VM, for the first of them."""
-    words = [(vm, look.reason) for vm, look in looks if look.reason]
+    words = [(vm, each.reason) for vm, each in progress if each.reason]
     told = [f"vm {vm}: {reason}" for vm, reason in words[:REASONS_TOLD_MAX]]
     if more := len(words) - len(told):
         told.append(f"and {more} more")
     return "; ".join(told)
 
 
-class Book:
+class CallList:
     """All recorded calls, by operation and generation."""
 
     def __init__(self) -> None:
         """Start empty."""
         self._lock = threading.Lock()
-        self._cases: defaultdict[str, dict[int, Case]] = defaultdict(dict)
-        self._open: dict[tuple[str, int], Case] = {}
-        self._reports: deque[tuple[Case, Report]] = deque()
+        self._cases: defaultdict[str, dict[int, TrackedCall]] = defaultdict(dict)
+        self._open: dict[tuple[str, int], TrackedCall] = {}
+        self._reports: deque[tuple[TrackedCall, Report]] = deque()
 
     def add(
-        self, folder: Folder, *, is_told: bool = False, is_wanted: bool = False
+        self,
+        directory: CallDirectory,
+        *,
+        is_reported: bool = False,
+        is_wanted: bool = False,
     ) -> None:
         """Add a call."""
-        key = folder.operation_id, folder.generation
+        key = directory.operation_id, directory.generation
         with self._lock:
-            case = Case(folder, is_told=is_told, is_wanted=is_wanted)
+            case = TrackedCall(directory, is_reported=is_reported, is_wanted=is_wanted)
             self._cases[key[0]][key[1]] = case
-            if not is_told:
+            if not is_reported:
                 self._open[key] = case
 
-    def latest(self, operation_id: str) -> Case | None:
+    def latest(self, operation_id: str) -> TrackedCall | None:
         """Return the newest call of an operation."""
         with self._lock:
             cases = self._cases.get(operation_id)
             return cases[max(cases)] if cases else None
 
-    def find(self, operation_id: str, generation: int) -> Case | None:
+    def find(self, operation_id: str, generation: int) -> TrackedCall | None:
         """Return the call with this name."""
         with self._lock:
             return self._cases.get(operation_id, {}).get(generation)
 
-    def is_latest(self, case: Case) -> bool:
+    def is_latest(self, case: TrackedCall) -> bool:
         """Tell whether there is no newer call of the operation."""
-        return self.latest(case.folder.operation_id) is case
+        return self.latest(case.directory.operation_id) is case
 
-    def earlier(self, case: Case) -> list[Case]:
+    def earlier(self, case: TrackedCall) -> list[TrackedCall]:
         """Return the older calls of the same operation."""
         with self._lock:
-            cases = self._cases.get(case.folder.operation_id, {})
+            cases = self._cases.get(case.directory.operation_id, {})
             return [
                 each
                 for generation, each in cases.items()
-                if generation < case.folder.generation
+                if generation < case.directory.generation
             ]
 
-    def open_cases(self) -> list[Case]:
+    def open_cases(self) -> list[TrackedCall]:
         """Return the calls that still need attention, oldest first."""
         with self._lock:
             return list(self._open.values())
 
-    def all_cases(self) -> list[Case]:
+    def all_cases(self) -> list[TrackedCall]:
         """Return all recorded calls."""
         with self._lock:
             return [each for cases in self._cases.values() for each in cases.values()]
 
     # Reports
 
-    def report(self, case: Case, report: Report) -> bool:
+    def report(self, case: TrackedCall, report: Report) -> bool:
         """Queue the result of a call for control; return whether control needs it."""
         with self._lock:
             self._open.pop(_key(case), None)
             operation_id, generation = _key(case)
             is_newest = generation == max(self._cases[operation_id], default=0)
-            if case.is_told or not is_newest:
+            if case.is_reported or not is_newest:
                 return False
             self._reports.append((case, report))
             return True
 
-    def report_again(self, case: Case, report: Report) -> None:
+    def report_again(self, case: TrackedCall, report: Report) -> None:
         """Queue the result of a call again, because control does not have it."""
         with self._lock:
             self._reports.append((case, report))
@@ -220,26 +224,26 @@ class Book:
             taken = list(self._reports)
             self._reports.clear()
         for case, _ in taken:
-            self.note_told(case)
+            self.note_reported(case)
         return [report for _, report in taken]
 
-    def note_told(self, case: Case) -> None:
+    def note_reported(self, case: TrackedCall) -> None:
         """Record that control needs no report of a call any more."""
         with self._lock:
-            case.is_told = True
+            case.is_reported = True
             self._reports = deque(each for each in self._reports if each[0] is not case)
         # If it cannot be written, it is reported twice after a crash, which is allowed.
         with contextlib.suppress(OSError):
-            case.folder.note_told()
+            case.directory.note_reported()
 
     # Ends
 
-    def close(self, case: Case) -> None:
+    def close(self, case: TrackedCall) -> None:
         """Remove a call from those that need attention."""
         with self._lock:
             self._open.pop(_key(case), None)
 
-    def forget(self, case: Case) -> None:
+    def forget(self, case: TrackedCall) -> None:
         """Remove a call that was removed from the records."""
         operation_id, generation = _key(case)
         with self._lock:
@@ -250,5 +254,5 @@ class Book:
                 del self._cases[operation_id]
 
 
-def _key(case: Case) -> tuple[str, int]:
-    return case.folder.operation_id, case.folder.generation
+def _key(case: TrackedCall) -> tuple[str, int]:
+    return case.directory.operation_id, case.directory.generation

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from forewarn.clock import Clock
 from forewarn.drivers import placeholders
-from forewarn.drivers.book import Book, Case
+from forewarn.drivers.book import CallList, TrackedCall
 from forewarn.drivers.observer import VmObserver
 from forewarn.drivers.plans import Plan, Run
 from forewarn.drivers.port import (
@@ -29,7 +29,7 @@ from forewarn.drivers.port import (
     not_started,
 )
 from forewarn.drivers.programs import Programs
-from forewarn.drivers.records import UNDER_WAY, Look, RunState, Shelf
+from forewarn.drivers.records import UNDER_WAY, CallDirectories, Progress, RunState
 from forewarn.drivers.watcher import Watcher
 from forewarn.instants import DAY, SECOND, Micros
 from forewarn.protocol.operations import Action
@@ -57,21 +57,23 @@ class CommandDriver:
     ) -> None:
         """Resume the calls in the directory `records`; raises DriverError."""
         self._programs = programs
-        self._shelf = Shelf(records)
-        self._book = Book()
+        self._directories = CallDirectories(records)
+        self._book = CallList()
         # Calls of earlier requests are reported first.
-        for folder in sorted(self._shelf.folders(), key=lambda each: each.path.name):
-            self._book.add(folder, is_told=folder.is_told)
-        self._sight = VmObserver(programs=programs, clock=clock)
+        for directory in sorted(
+            self._directories.each(), key=lambda each: each.path.name
+        ):
+            self._book.add(directory, is_reported=directory.is_reported)
+        self._observer = VmObserver(programs=programs, clock=clock)
         self._wake: Callable[[], None] | None = None
         self._watcher = Watcher(
             programs=programs,
             book=self._book,
-            shelf=self._shelf,
-            sight=self._sight,
+            directories=self._directories,
+            observer=self._observer,
             clock=clock,
             retention=retention,
-            wake=self._tell,
+            wake=self._wake_control,
         )
         self._watcher.start()
 
@@ -89,7 +91,7 @@ class CommandDriver:
     @property
     def memory(self) -> str:
         """Return the identity of the records, which is stored with them."""
-        return self._shelf.identity
+        return self._directories.identity
 
     def actions(self) -> frozenset[Action]:
         """Return the actions that have a program."""
@@ -99,8 +101,8 @@ class CommandDriver:
         """Record the call and start its programs; raises DriverError."""
         del now
         known = self._book.latest(call.operation_id)
-        if known is not None and known.folder.generation >= call.generation:
-            self._tell_again(call, known)
+        if known is not None and known.directory.generation >= call.generation:
+            self._report_again(call, known)
             return
         words = self._programs.actions.get(call.action)
         if words is None:
@@ -120,7 +122,7 @@ class CommandDriver:
             timeout=None if timeout is None else timeout / SECOND,
             grace=self._programs.grace / SECOND,
         )
-        self._book.add(self._shelf.accept(plan), is_wanted=True)
+        self._book.add(self._directories.accept(plan), is_wanted=True)
         self._watcher.ring()
 
     def probe(
@@ -129,16 +131,16 @@ class CommandDriver:
         """Return the state of a call, from the records or the probe program."""
         del now
         case = self._book.latest(operation_id)
-        if case is None or case.folder.generation < generation:
-            return not_started(asked=memory, own=self._shelf.identity)
-        if case.folder.generation > generation:
-            return self._standing_of_earlier(operation_id, generation)
+        if case is None or case.directory.generation < generation:
+            return not_started(asked=memory, own=self._directories.identity)
+        if case.directory.generation > generation:
+            return self._state_of_earlier(operation_id, generation)
         self._want(case)
         if case.lost():
-            self._ask_after(case)
-        probe = case.standing()
+            self._probe_lost(case)
+        probe = case.state()
         if probe.report is not None and probe.state is not ProbeState.UNKNOWN:
-            self._book.note_told(case)
+            self._book.note_reported(case)
         return probe
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
@@ -149,31 +151,31 @@ class CommandDriver:
         """
         del now
         case = self._book.find(operation_id, generation)
-        if case is None or case.is_told:
+        if case is None or case.is_reported:
             return False
         with case.lock:
-            looks = case.looks()
-            running = [look for look in looks if look.state is RunState.RUNNING]
-            if not any(look.state in UNDER_WAY for look in looks):
+            progress = case.progress()
+            running = [each for each in progress if each.state is RunState.RUNNING]
+            if not any(each.state in UNDER_WAY for each in progress):
                 return False
-            has_begun = any(look.state is not RunState.WAITING for look in looks)
-            if not all(look.is_watched for look in running) or (
+            has_begun = any(each.state is not RunState.WAITING for each in progress)
+            if not all(each.is_watched for each in running) or (
                 has_begun and not self._may_be_stopped(case)
             ):
-                _withdraw(case, looks)
+                _withdraw(case, progress)
                 return False
             try:
-                case.folder.stop()
+                case.directory.stop()
             except OSError:
                 return False
         # The caller needs no report of a stopped call, but it may probe the call.
-        self._book.note_told(case)
+        self._book.note_reported(case)
         self._watcher.ring()
         return True
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
         """Return the results of the `observe` program; unknown if there is none."""
-        return self._sight.observe(vms)
+        return self._observer.observe(vms)
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
         """Return the reports of calls whose programs have all ended."""
@@ -190,38 +192,38 @@ class CommandDriver:
 
     def close(self) -> None:
         """End the thread; programs continue, and their shims record the results."""
-        self._sight.end()
+        self._observer.end()
         self._watcher.stop()
 
-    def _tell(self) -> None:
+    def _wake_control(self) -> None:
         if self._wake is not None:
             self._wake()
 
-    def _standing_of_earlier(self, operation_id: str, generation: int) -> Probe:
+    def _state_of_earlier(self, operation_id: str, generation: int) -> Probe:
         """Return the result of a call that a later one followed, if it is known.
 
         Control probes such a call only after a restored backup.
         """
         case = self._book.find(operation_id, generation)
-        probe = None if case is None else case.standing()
+        probe = None if case is None else case.state()
         if probe is None or probe.report is None:
             return Probe(state=ProbeState.UNKNOWN)
         return probe
 
-    def _tell_again(self, call: Call, known: Case) -> None:
+    def _report_again(self, call: Call, known: TrackedCall) -> None:
         """Report the result of an ended call again, or raise OutcomeUnknownError.
 
         After a restored backup, control begins calls whose result it no longer has.
         """
-        is_known_latest = known.folder.generation == call.generation
+        is_known_latest = known.directory.generation == call.generation
         case = self._book.find(call.operation_id, call.generation)
         if case is None:
             raise OutcomeUnknownError(
-                f"the driver has records of call {known.folder.generation} of this "
+                f"the driver has records of call {known.directory.generation} of this "
                 f"operation, but none of call {call.generation}"
             )
         try:
-            is_same = call.is_same_work(case.folder.plan.call)
+            is_same = call.is_same_work(case.directory.plan.call)
         except DriverError as error:
             raise OutcomeUnknownError(error.message) from error
         if not is_same:
@@ -229,8 +231,8 @@ class CommandDriver:
                 f"the driver has recorded other work under call {call.generation} of this "
                 "operation"
             )
-        probe = case.standing()
-        if is_known_latest and not case.is_told:
+        probe = case.state()
+        if is_known_latest and not case.is_reported:
             # The call is running, and its result will be reported as usual.
             self._want(case)
             return
@@ -240,30 +242,30 @@ class CommandDriver:
                 "operation"
             )
         self._book.report_again(case, probe.report)
-        self._tell()
+        self._wake_control()
 
-    def _want(self, case: Case) -> None:
+    def _want(self, case: TrackedCall) -> None:
         """Start the rest of a call, because control has asked for it."""
         if not case.is_wanted:
             case.is_wanted = True
             self._watcher.ring()
 
-    def _may_be_stopped(self, case: Case) -> bool:
+    def _may_be_stopped(self, case: TrackedCall) -> bool:
         try:
-            return case.folder.plan.call.action in self._programs.abortable
+            return case.directory.plan.call.action in self._programs.abortable
         except DriverError:
             return False
 
-    def _ask_after(self, case: Case) -> None:
+    def _probe_lost(self, case: TrackedCall) -> None:
         # A result that cannot be recorded stays unknown.
         with contextlib.suppress(OSError, DriverError):
-            self._sight.ask_after_lost(case)
+            self._observer.probe_lost(case)
 
 
-def _withdraw(case: Case, looks: Sequence[Look]) -> None:
+def _withdraw(case: TrackedCall, progress: Sequence[Progress]) -> None:
     """Record that the programs which have not begun will never begin."""
     # If this cannot be recorded, the program may still begin.
     with contextlib.suppress(OSError):
-        for number, look in enumerate(looks):
-            if look.state is RunState.WAITING:
-                case.folder.settle_unbegun(number, end="withdrawn", output="")
+        for number, each in enumerate(progress):
+            if each.state is RunState.WAITING:
+                case.directory.settle_unbegun(number, end="withdrawn", output="")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from forewarn.clock import Clock
 from forewarn.drivers import placeholders, programs
-from forewarn.drivers.book import Case
+from forewarn.drivers.book import TrackedCall
 from forewarn.drivers.port import Observation
 from forewarn.drivers.programs import ASK_SECONDS, Answer, Asker, Programs, Words
 from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
@@ -15,7 +15,7 @@ from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
 STILL_RUNNING_STATUS = 4
 """Exit status of `probe`: the work is still running."""
 
-ASK_AGAIN_SECONDS = 10.0
+PROBE_AGAIN_SECONDS = 10.0
 """Seconds between two probes of work without a shim: each runs a program."""
 
 
@@ -43,17 +43,17 @@ class VmObserver:
 
     # Lost work
 
-    def is_due(self, case: Case) -> bool:
+    def is_due(self, case: TrackedCall) -> bool:
         """Tell whether it is time to probe programs without a recorded end."""
-        return bool(self._programs.probe) and self._clock.monotonic() >= case.ask_at
+        return bool(self._programs.probe) and self._clock.monotonic() >= case.probe_at
 
-    def ask_after_lost(self, case: Case) -> None:
+    def probe_lost(self, case: TrackedCall) -> None:
         """Probe programs without a recorded end, and record the results."""
         if not self._programs.probe:
             return
         # Only control may start another probe meanwhile.
-        case.ask_at = self._clock.monotonic() + ASK_SECONDS + ASK_AGAIN_SECONDS
-        plan = case.folder.plan
+        case.probe_at = self._clock.monotonic() + ASK_SECONDS + PROBE_AGAIN_SECONDS
+        plan = case.directory.plan
         questions: dict[str, Words] = {}
         for number in case.lost():
             values = placeholders.values_of(plan.call, plan.call.vms[number])
@@ -63,11 +63,11 @@ class VmObserver:
             if answer.status == STILL_RUNNING_STATUS:
                 running.add(int(name))
             elif answer.status in {DONE_STATUS, RUNS_STATUS, DOWN_STATUS}:
-                case.folder.settle(
+                case.directory.settle(
                     int(name), end="probed", status=answer.status, output=answer.text
                 )
         case.probed_running = frozenset(running)
-        case.ask_at = self._clock.monotonic() + ASK_AGAIN_SECONDS
+        case.probe_at = self._clock.monotonic() + PROBE_AGAIN_SECONDS
 
     def _ask(self, questions: Mapping[str, Words]) -> dict[str, Answer]:
         return self._asker.ask(questions, parallel=self._programs.parallel)

@@ -19,7 +19,7 @@ PLACEHOLDERS = ("vm", "host", "to_host", "seconds", "action", "operation", "gene
 OBSERVER_PLACEHOLDERS = ("vm",)
 """The placeholders of `observe`."""
 
-WORDS_MAX = 100
+ARGUMENTS_MAX = 100
 """Maximum number of arguments of a program: a longer list should be a script."""
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}", re.ASCII)
@@ -32,12 +32,12 @@ def known_in(action: Action | None) -> tuple[str, ...]:
     return tuple(name for name in PLACEHOLDERS if name != "to_host")
 
 
-def words_fault(words: Sequence[str], known: Sequence[str]) -> str:
+def arguments_problem(words: Sequence[str], known: Sequence[str]) -> str:
     """Return the problem of a program's arguments; empty if there is none."""
     if not words:
         return "names no program: remove the setting"
-    if len(words) > WORDS_MAX:
-        return f"can have at most {WORDS_MAX} arguments: use a script"
+    if len(words) > ARGUMENTS_MAX:
+        return f"can have at most {ARGUMENTS_MAX} arguments: use a script"
     if not all(word.isprintable() for word in words):
         return "must not contain control characters"
     program = words[0]

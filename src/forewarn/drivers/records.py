@@ -61,7 +61,7 @@ UNDER_WAY = frozenset({RunState.WAITING, RunState.RUNNING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Progress:
     """The progress of the program of one VM."""
 
     state: RunState
@@ -73,11 +73,11 @@ class Look:
     """How long the VM was paused, if the program reported it."""
 
 
-_WAITING = Look(state=RunState.WAITING)
-_STOPPED = Look(state=RunState.FAILED, reason="it was stopped before it began")
+_WAITING = Progress(state=RunState.WAITING)
+_STOPPED = Progress(state=RunState.FAILED, reason="it was stopped before it began")
 
 
-class Folder:
+class CallDirectory:
     """The records of one call."""
 
     def __init__(self, path: Path, operation_id: str, generation: int) -> None:
@@ -85,7 +85,7 @@ class Folder:
         self.path = path
         self.operation_id = operation_id
         self.generation = generation
-        self._ends: dict[int, Look] = {}
+        self._ends: dict[int, Progress] = {}
 
     @functools.cached_property
     def plan(self) -> Plan:
@@ -108,7 +108,7 @@ class Folder:
 
     # Reading
 
-    def look(self, number: int) -> Look:
+    def progress_of(self, number: int) -> Progress:
         """Return the progress of the program of one VM."""
         known = self._ends.get(number)
         if known is not None:
@@ -121,15 +121,15 @@ class Folder:
         is_running = is_watched or _is_alive(_read(self.path / f"{number}.program"))
         end = _read(self.path / f"{number}.end")
         if end is not None:
-            self._ends[number] = _look_of(end)
+            self._ends[number] = _progress_of(end)
             return self._ends[number]
         if is_running:
-            return Look(state=RunState.RUNNING, is_watched=is_watched)
-        return Look(state=RunState.LOST)
+            return Progress(state=RunState.RUNNING, is_watched=is_watched)
+        return Progress(state=RunState.LOST)
 
-    def looks(self) -> list[Look]:
+    def progress(self) -> list[Progress]:
         """Return the progress of each program; raises DriverError."""
-        return [self.look(number) for number in range(len(self.plan.runs))]
+        return [self.progress_of(number) for number in range(len(self.plan.runs))]
 
     @property
     def is_stopped(self) -> bool:
@@ -137,7 +137,7 @@ class Folder:
         return (self.path / shim.STOP).exists()
 
     @property
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         """Tell whether control has stored the result."""
         return (self.path / TOLD).exists()
 
@@ -157,12 +157,12 @@ class Folder:
         """Request the end of all programs of the call; raises OSError."""
         shim.write(self.path / shim.STOP, {})
 
-    def note_told(self) -> None:
+    def note_reported(self) -> None:
         """Record that control has the result; after a crash, it may be reported again."""
         (self.path / TOLD).touch()
 
 
-class Shelf:
+class CallDirectories:
     """The directory that contains the directories of all calls."""
 
     def __init__(self, path: Path) -> None:
@@ -172,7 +172,7 @@ class Shelf:
             self.path.mkdir(mode=0o700, exist_ok=True)
             for left in (*self.path.glob(".new-*"), *self.path.glob(".old-*")):
                 shutil.rmtree(left, ignore_errors=True)
-            self._is_used = any(True for _ in self.folders())
+            self._is_used = any(True for _ in self.each())
             self.identity = self._identify()
         except OSError as error:
             raise DriverError(
@@ -198,13 +198,13 @@ class Shelf:
     def _write_identity(self, identity: str, *, is_used: bool) -> None:
         shim.write(self.path / IDENTITY, {"id": identity, "used": is_used})
 
-    def folders(self) -> Iterator[Folder]:
+    def each(self) -> Iterator[CallDirectory]:
         """Yield all calls, in no particular order."""
         for path in self.path.iterdir():
             if named := _NAME.fullmatch(path.name):
-                yield Folder(path, named[1], int(named[2]))
+                yield CallDirectory(path, named[1], int(named[2]))
 
-    def accept(self, plan: Plan) -> Folder:
+    def accept(self, plan: Plan) -> CallDirectory:
         """Record a call as a whole; raises DriverError if that fails."""
         call = plan.call
         name = f"{call.operation_id}.{call.generation}"
@@ -226,13 +226,13 @@ class Shelf:
             raise DriverError(
                 f"the call cannot be recorded in {self.path}: {error.strerror}"
             ) from error
-        return Folder(path, call.operation_id, call.generation)
+        return CallDirectory(path, call.operation_id, call.generation)
 
-    def remove(self, folder: Folder) -> None:
+    def remove(self, directory: CallDirectory) -> None:
         """Remove a call as a whole; the next start removes the rest after a crash."""
-        old = self.path / f".old-{folder.path.name}"
+        old = self.path / f".old-{directory.path.name}"
         with contextlib.suppress(OSError):
-            folder.path.rename(old)
+            directory.path.rename(old)
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -245,10 +245,10 @@ def has_calls(path: Path) -> bool:
         return False
 
 
-def age(folder: Folder, *, now: Micros) -> Micros:
+def age(directory: CallDirectory, *, now: Micros) -> Micros:
     """Return the time since the last record of a call."""
     try:
-        return now - round(folder.path.stat().st_mtime * SECOND)
+        return now - round(directory.path.stat().st_mtime * SECOND)
     except OSError:
         return 0
 
@@ -278,21 +278,21 @@ _ENDS = {
 """Reasons of a failure by the kind of end, with the last output of the program."""
 
 
-def _look_of(end: dict[str, Any]) -> Look:
+def _progress_of(end: dict[str, Any]) -> Progress:
     """Return the meaning of a recorded end."""
     how, status, output = end["end"], end.get("status"), end.get("output", "")
     last = " ".join(output.split())[-LAST_WORDS_CHARACTERS:]
     last = "".join(letter for letter in last if letter.isprintable())
     after = f": {last}" if last else ""
     if how == "carried" or (how in {"exited", "probed"} and status == DONE_STATUS):
-        return Look(state=RunState.DONE, reason=last, paused=_paused_in(output))
+        return Progress(state=RunState.DONE, reason=last, paused=_paused_in(output))
     reason = f"exit status {status}{after}"
     if how in _ENDS:
         reason = _ENDS[how].format(after=after)
     elif status is not None and status < 0:
         reason = f"the program was ended by signal {-status}{after}"
     is_down = status == DOWN_STATUS
-    return Look(state=RunState.FAILED, reason=reason, is_down=is_down)
+    return Progress(state=RunState.FAILED, reason=reason, is_down=is_down)
 
 
 def _paused_in(output: str) -> Micros | None:

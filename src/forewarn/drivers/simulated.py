@@ -143,7 +143,7 @@ class SimulatedDriver:
         """Record the end of the call in advance; raises DriverError."""
         known = self._tasks.get(call.operation_id)
         if known is not None and known.call.generation >= call.generation:
-            self._tell_again(call, known, now=now)
+            self._report_again(call, known, now=now)
             return
         fault = self._next_fault(call)
         if fault is not None and fault.kind is FaultKind.REFUSE:
@@ -151,7 +151,7 @@ class SimulatedDriver:
         for each in call.vms:
             # The new call supersedes the earlier state of its VMs.
             self._forget_vm(each.vm)
-        if known is not None and known.told:
+        if known is not None and known.reported:
             self._keep_earlier(known)
         task = task_of(call, fault, begun=now, impact=self._impact(call))
         self._remember(task)
@@ -241,7 +241,7 @@ class SimulatedDriver:
             return min(length, call.duration_seconds * SECOND)
         return length
 
-    def _tell_again(self, call: Call, known: Task, *, now: Micros) -> None:
+    def _report_again(self, call: Call, known: Task, *, now: Micros) -> None:
         """Report the result of an ended call again, or raise OutcomeUnknownError.
 
         After a restored backup, control begins calls whose result it no longer has.
@@ -262,7 +262,7 @@ class SimulatedDriver:
                 f"the driver has recorded other work under call {call.generation} of this "
                 "operation"
             )
-        if task.told:
+        if task.reported:
             self._again.append((now, task.report()))
 
     def _keep_earlier(self, task: Task) -> None:
@@ -273,7 +273,7 @@ class SimulatedDriver:
 
     def _end(self, task: Task) -> Task:
         """Apply the effects of a call on its VMs, once."""
-        if task.told:
+        if task.reported:
             return task
         for vm, left in task.left().items():
             self._seen[vm] = left
@@ -281,10 +281,10 @@ class SimulatedDriver:
                 f"vm:{vm}", {"running": left.running, "host": left.host}
             )
             self._seen_after[vm] = task.name
-        told = replace(task, told=True)
-        self._remember(told)
-        self._retire(told)
-        return told
+        reported = replace(task, reported=True)
+        self._remember(reported)
+        self._retire(reported)
+        return reported
 
     def _retire(self, task: Task) -> None:
         self._ended.append(task.name)
@@ -321,7 +321,7 @@ class SimulatedDriver:
                 task is not None
                 and task.call.generation == generation
                 and task.ends == ends
-                and not task.told
+                and not task.reported
             ):
                 return
             heapq.heappop(self._ends)
@@ -340,7 +340,7 @@ class SimulatedDriver:
             self._seen[name] = Observation(running=note["running"], host=note["host"])
             return
         task = task_from(note)
-        if task.told:
+        if task.reported:
             for vm in task.left().keys() & self._seen.keys():
                 self._seen_after[vm] = task.name
         if kind == "earlier":
@@ -348,7 +348,7 @@ class SimulatedDriver:
             self._retire(task)
             return
         self._tasks[task.call.operation_id] = task
-        if task.told:
+        if task.reported:
             self._retire(task)
         else:
             self._expect(task)

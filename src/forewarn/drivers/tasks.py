@@ -36,7 +36,7 @@ class Task:
     is_lie: bool = False
     abortable: bool = True
     forgotten: bool = False
-    told: bool = False
+    reported: bool = False
 
     @property
     def name(self) -> tuple[str, int]:
@@ -138,7 +138,7 @@ def note_of(task: Task) -> Note:
         "lie": task.is_lie,
         "abortable": task.abortable,
         "forgotten": task.forgotten,
-        "told": task.told,
+        "told": task.reported,
     }
 
 
@@ -164,5 +164,5 @@ def task_from(note: Note) -> Task:
         is_lie=note["lie"],
         abortable=note["abortable"],
         forgotten=note["forgotten"],
-        told=note["told"],
+        reported=note["told"],
     )

@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 from forewarn.clock import Clock
 from forewarn.drivers import programs
-from forewarn.drivers.book import Book, Case
+from forewarn.drivers.book import CallList, TrackedCall
 from forewarn.drivers.errands import Errands
 from forewarn.drivers.observer import VmObserver
 from forewarn.drivers.port import DriverError, ProbeState
 from forewarn.drivers.programs import Programs
-from forewarn.drivers.records import UNDER_WAY, RunState, Shelf, age
+from forewarn.drivers.records import UNDER_WAY, CallDirectories, RunState, age
 from forewarn.instants import Micros
 
 WATCH_SECONDS = 0.05
@@ -35,7 +35,7 @@ PURGED_TOGETHER_MAX = 50
 """Maximum number of calls removed in one step: it takes milliseconds, while programs
 may wait for a start."""
 
-ASKED_AFTER_AT_ONCE = 4
+PROBES_AT_ONCE = 4
 """Maximum number of calls that are probed at once: control also starts probes."""
 
 STOP_SECONDS = 15.0
@@ -51,9 +51,9 @@ class Watcher:
         self,
         *,
         programs: Programs,
-        book: Book,
-        shelf: Shelf,
-        sight: VmObserver,
+        book: CallList,
+        directories: CallDirectories,
+        observer: VmObserver,
         clock: Clock,
         retention: Micros,
         wake: Callable[[], None],
@@ -61,13 +61,13 @@ class Watcher:
         """Do nothing yet; `wake` is called when there are new reports."""
         self._programs = programs
         self._book = book
-        self._shelf = shelf
-        self._sight = sight
+        self._directories = directories
+        self._observer = observer
         self._clock = clock
         self._retention = retention
         self._wake = wake
         self._errands = Errands(
-            at_once=ASKED_AFTER_AT_ONCE,
+            at_once=PROBES_AT_ONCE,
             name="forewarn-probe",
             monotonic=clock.monotonic,
         )
@@ -101,35 +101,35 @@ class Watcher:
             is_busy = False
             for case in self._book.open_cases():
                 try:
-                    is_busy |= self._see_to(case)
+                    is_busy |= self._process(case)
                 except (OSError, DriverError) as error:
-                    logger.warning("%s: %s", case.folder.path.name, error)
+                    logger.warning("%s: %s", case.directory.path.name, error)
                 if self._is_over:
                     return
             self._purge()
             self._bell.wait(WATCH_SECONDS if is_busy else IDLE_SECONDS)
 
-    def _see_to(self, case: Case) -> bool:
+    def _process(self, case: TrackedCall) -> bool:
         """Do the next step of a call; return whether it needs another check soon."""
-        is_current = self._book.is_latest(case) and not case.folder.is_stopped
+        is_current = self._book.is_latest(case) and not case.directory.is_stopped
         if is_current and case.is_wanted:
             self._start_some(case)
-        if case.lost() and self._sight.is_due(case):
-            self._ask_beside(case)
-        states = {look.state for look in case.looks()}
+        if case.lost() and self._observer.is_due(case):
+            self._start_probe(case)
+        states = {each.state for each in case.progress()}
         if not is_current and RunState.RUNNING not in states:
             self._book.close(case)
             return False
         if states & UNDER_WAY:
             return True
-        probe = case.standing()
-        if probe.state is ProbeState.UNKNOWN and not case.is_lamented:
-            case.is_lamented = True
+        probe = case.state()
+        if probe.state is ProbeState.UNKNOWN and not case.has_warning:
+            case.has_warning = True
             logger.warning(
                 "the outcome of %s (generation %s) is unknown: the shims of its "
                 "programs were killed",
-                case.folder.operation_id,
-                case.folder.generation,
+                case.directory.operation_id,
+                case.directory.generation,
             )
         if probe.report is None or probe.state is ProbeState.UNKNOWN:
             return probe.state is ProbeState.RUNNING
@@ -137,61 +137,63 @@ class Watcher:
             self._wake()
         return False
 
-    def _ask_beside(self, case: Case) -> None:
+    def _start_probe(self, case: TrackedCall) -> None:
         """Probe lost programs in another thread, because the probe may hang."""
-        if case.is_asked_after:
+        if case.is_probing:
             return
-        case.is_asked_after = True
+        case.is_probing = True
 
         def ask() -> None:
             try:
-                self._sight.ask_after_lost(case)
+                self._observer.probe_lost(case)
             except (OSError, DriverError) as error:
-                logger.warning("%s: %s", case.folder.path.name, error)
+                logger.warning("%s: %s", case.directory.path.name, error)
             finally:
-                case.is_asked_after = False
+                case.is_probing = False
                 self.ring()
 
         self._errands.run(ask)
 
-    def _start_some(self, case: Case) -> None:
+    def _start_some(self, case: TrackedCall) -> None:
         """Start programs up to the maximum number that may run at once."""
-        looks = case.looks()
+        progress = case.progress()
         room = self._programs.parallel
-        room -= sum(look.state is RunState.RUNNING for look in looks)
-        for number, look in enumerate(looks):
+        room -= sum(each.state is RunState.RUNNING for each in progress)
+        for number, each in enumerate(progress):
             if room <= 0 or self._is_over:
                 return
-            if look.state is not RunState.WAITING:
+            if each.state is not RunState.WAITING:
                 continue
             earlier = self._earlier_states(case, number)
             if RunState.RUNNING in earlier:
                 continue
             room -= 1
             if RunState.DONE in earlier:
-                case.folder.settle_unbegun(number, end="carried", output="")
+                case.directory.settle_unbegun(number, end="carried", output="")
             else:
                 self._start(case, number)
 
-    def _start(self, case: Case, number: int) -> None:
-        folder = case.folder
+    def _start(self, case: TrackedCall, number: int) -> None:
+        directory = case.directory
         with case.lock:
-            if folder.is_stopped:
+            if directory.is_stopped:
                 return
             try:
-                programs.start_shim(folder.path, number)
+                programs.start_shim(directory.path, number)
             except DriverError as error:
-                logger.warning("%s: %s", folder.path.name, error.message)
-                folder.settle_unbegun(number, end="unstartable", output=error.message)
+                logger.warning("%s: %s", directory.path.name, error.message)
+                directory.settle_unbegun(
+                    number, end="unstartable", output=error.message
+                )
 
-    def _earlier_states(self, case: Case, number: int) -> set[RunState]:
+    def _earlier_states(self, case: TrackedCall, number: int) -> set[RunState]:
         """Return the states of the same work in older calls."""
-        plan = case.folder.plan
+        plan = case.directory.plan
         states: set[RunState] = set()
         for other in self._book.earlier(case):
-            same = other.folder.number_of(plan, plan.runs[number])
+            same = other.directory.number_of(plan, plan.runs[number])
             if same is not None:
-                states.add(other.looks()[same].state)
+                states.add(other.progress()[same].state)
         return states
 
     def _purge(self) -> None:
@@ -202,12 +204,12 @@ class Watcher:
         now = self._clock.now()
         removed = 0
         for case in self._book.all_cases():
-            if age(case.folder, now=now) < self._retention:
+            if age(case.directory, now=now) < self._retention:
                 continue
-            if any(look.state in UNDER_WAY for look in case.looks()):
+            if any(each.state in UNDER_WAY for each in case.progress()):
                 continue
             self._book.forget(case)
-            self._shelf.remove(case.folder)
+            self._directories.remove(case.directory)
             removed += 1
             if removed >= PURGED_TOGETHER_MAX:
                 return

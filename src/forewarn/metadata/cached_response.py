@@ -9,7 +9,7 @@ costs only a comparison of its bytes, the rate limit and the counter.
 from forewarn.metadata.http import Response
 from forewarn.metadata.ratelimit import Bucket, RateLimit
 
-STANDING_SECONDS = 10.0
+VALID_SECONDS = 10.0
 """Maximum seconds of a cached response. The look-up after it also updates the last-seen
 time of the view (7.1). That time is therefore at most this much older than the last
 request, which is little compared with the day for which an idle view stays enabled."""
@@ -49,9 +49,9 @@ class CachedResponse:
         self._number = edition.number
         self._limit = limit
         self._bucket = bucket
-        self._until = monotonic + STANDING_SECONDS
+        self._until = monotonic + VALID_SECONDS
 
-    def holds(self, monotonic: float) -> bool:
+    def may_send(self, monotonic: float) -> bool:
         """Tell whether it can be sent now; if so, count it against the rate limit."""
         return (
             self._number == self._edition.number

@@ -21,20 +21,20 @@ from forewarn.metadata import answers, limits, routes
 from forewarn.metadata.cached_response import CachedResponse
 from forewarn.metadata.dates import DatedPayload
 from forewarn.metadata.endpoint import Answer, Approve, Question
-from forewarn.metadata.fast_parser import read_plain
+from forewarn.metadata.fast_parser import parse_common
 from forewarn.metadata.flow import UNREAD, Flow
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.hub import NOWHERE, Hub
 from forewarn.metadata.identity import Source, normal_address
 from forewarn.metadata.interceptor import NOT_ARRIVED
 from forewarn.metadata.reader import Received, Refused, RequestReader
-from forewarn.metadata.request_cache import Known
+from forewarn.metadata.request_cache import CachedRequest
 from forewarn.metadata.waiting import Wait, Waiter
 from forewarn.metadata.watchdog import Phase, Watchdog
 
 logger = logging.getLogger("forewarn.metadata")
 
-ROUNDS_UNASKED = 2
+SWEEPS_UNASKED = 2
 """Sweeps in which a new connection may be idle: the first may follow at once."""
 
 _IDLE = Phase.IDLE
@@ -48,16 +48,16 @@ class Connection(Flow):
     __slots__ = (
         "_admitted",
         "_by_status",
+        "_cached",
+        "_cached_bytes",
         "_dated",
         "_held",
-        "_holds",
         "_interception",
-        "_known",
-        "_known_bytes",
+        "_last_known",
+        "_may_send",
         "_monotonic",
-        "_rounds_left",
         "_source",
-        "_standing",
+        "_sweeps_left",
         "_was_active",
     )
 
@@ -67,22 +67,22 @@ class Connection(Flow):
         self._source = Source("", vm) if vm else NOWHERE
         self._monotonic = hub.clock.monotonic
         self._by_status = hub.endpoint.counters.by_status
-        self._known: Known | None = None
+        self._last_known: CachedRequest | None = None
         """The last request, if it was a cached one."""
-        self._known_bytes = b""
-        """The request that `_standing` is the response to."""
-        self._standing: CachedResponse | None = None
+        self._cached_bytes = b""
+        """The request that `_cached` is the response to."""
+        self._cached: CachedResponse | None = None
         """The cached response; None while the connection is busy."""
-        self._holds: Callable[[float], bool]
-        """Tells whether `_standing` can be sent now. Set together with it."""
+        self._may_send: Callable[[float], bool]
+        """Tells whether `_cached` can be sent now. Set together with it."""
         self._interception = hub.intercept(self)
         """None, unless a simulator has an interceptor."""
         self._dated: DatedPayload
-        """The bytes of `_standing`. Set together with it."""
+        """The bytes of `_cached`. Set together with it."""
         self._admitted = False
         self._held: asyncio.Future[None] | None = None
         self._was_active = False
-        self._rounds_left = ROUNDS_UNASKED
+        self._sweeps_left = SWEEPS_UNASKED
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the client's address, and refuse the connection if there are too many."""
@@ -101,7 +101,7 @@ class Connection(Flow):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Clean up; requests to control run to their end, but waits are canceled."""
-        self._standing = None
+        self._cached = None
         self._hub.connections.discard(self)
         if self._admitted:
             self._hub.dismiss(self._source)
@@ -117,15 +117,15 @@ class Connection(Flow):
 
     def data_received(self, data: bytes) -> None:
         """Respond to the received requests, or read more."""
-        standing = self._standing
-        if standing is not None and data == self._known_bytes:
+        standing = self._cached
+        if standing is not None and data == self._cached_bytes:
             monotonic = self._monotonic()
-            if self._holds(monotonic):
+            if self._may_send(monotonic):
                 self._was_active = True
                 self._by_status[standing.response.status] += 1
                 self._write(self._dated.at(monotonic))
                 return
-        self._standing = None
+        self._cached = None
         self._take(data)
 
     def _take(self, data: bytes) -> None:
@@ -134,16 +134,16 @@ class Connection(Flow):
             return
         self._was_active = True
         is_alone = self.is_free
-        if is_alone and len(data) <= limits.KNOWN_BYTES_MAX:
-            known = self._hub.known.find(data)
-            received = read_plain(data) if known is None else known.received
+        if is_alone and len(data) <= limits.CACHED_REQUEST_BYTES_MAX:
+            known = self._hub.request_cache.find(data)
+            received = parse_common(data) if known is None else known.received
             if received is not None:
                 if self._watchdog is not None:
                     self._watchdog.phase = _IDLE  # The timer fires without effect.
                 if known is not None:
                     self._repeat(known)
                     return
-                self._hub.learn(data, received)
+                self._hub.cache_request(data, received)
                 self._follow(received, self._decide(received.request, None))
                 return
         if self._reader is UNREAD:
@@ -155,37 +155,37 @@ class Connection(Flow):
         ready = reader.ready
         is_whole = reader.is_between and not reader.has_unread
         if is_alone and len(ready) == 1 and is_whole:
-            self._hub.learn(data, ready[0])
+            self._hub.cache_request(data, ready[0])
         self._drain()
         if len(data) >= limits.TURN_BYTES_MAX:
             self._rest()
 
-    def _repeat(self, known: Known) -> None:
+    def _repeat(self, known: CachedRequest) -> None:
         received = known.received
         answer = self._decide(received.request, known.route)
         self._follow(received, answer)
-        if known is not self._known:
+        if known is not self._last_known:
             # A single request does not justify the work for a cached response.
-            self._known = known
+            self._last_known = known
             return
         if not isinstance(answer, Response) or received.request.http10:
             return
         if self.is_free and not self._is_ending:
             now, monotonic = self._hub.clock.now(), self._monotonic()
-            standing = self._hub.endpoint.standing(
+            standing = self._hub.endpoint.cacheable(
                 known.route, self._source, answer, now=now, monotonic=monotonic
             )
             if standing is None:
                 return
-            holds = standing.holds
+            may_send = standing.may_send
             if self._interception is not None:
-                holds = self._interception.repeat(
+                may_send = self._interception.repeat(
                     standing, now=now, monotonic=monotonic
                 )
-                if holds is None:
+                if may_send is None:
                     return
-            self._standing, self._holds = standing, holds
-            self._known_bytes = known.data
+            self._cached, self._may_send = standing, may_send
+            self._cached_bytes = known.data
             self._dated = DatedPayload(answer, self._hub.dates)
 
     def eof_received(self) -> bool:
@@ -205,7 +205,7 @@ class Connection(Flow):
     def pause_writing(self) -> None:
         """Send no further responses until the client has read the last ones."""
         self._is_choked = True
-        self._standing = None
+        self._cached = None
         self._hurry(Phase.WRITE)
         self._steer()
 
@@ -226,7 +226,7 @@ class Connection(Flow):
         if self._has_ended and self._transport is not None:
             self._transport.close()
             return
-        self._held = self._hub.holds.hold(until)
+        self._held = self._hub.delayed_responses.hold(until)
         try:
             await self._held
         finally:
@@ -320,7 +320,7 @@ class Connection(Flow):
             if self._transport is not None:
                 self._transport.close()
             return
-        self._task = hub.ringer.enter(self, received, wait)
+        self._task = hub.wakeups.enter(self, received, wait)
         if self._task is None:
             self._send(received, answers.TOO_MANY_WAIT)
 
@@ -443,14 +443,14 @@ class Connection(Flow):
         self._write(self._stamped(response, payload))
         self._linger()
 
-    def look(self) -> None:
+    def check_idle(self) -> None:
         """Close the connection after too many sweeps without a request."""
         if self._was_active or not self.is_free:
             self._was_active = False
-            self._rounds_left = self._hub.idle_rounds
+            self._sweeps_left = self._hub.idle_sweeps
             return
-        self._rounds_left -= 1
-        if self._rounds_left <= 0 and self._transport is not None:
+        self._sweeps_left -= 1
+        if self._sweeps_left <= 0 and self._transport is not None:
             self._transport.close()
 
     def _watch_reader(self) -> None:

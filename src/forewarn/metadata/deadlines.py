@@ -25,15 +25,15 @@ class Deadlines:
         self._drop(before=0)
         self._waiting.append((loop.time() + self._seconds, future))
         if self._timer is None:
-            self._timer = loop.call_later(self._seconds, self._look)
+            self._timer = loop.call_later(self._seconds, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
         self._drop(before=loop.time())
         if self._waiting:
             due, _ = self._waiting[0]
-            self._timer = loop.call_at(due, self._look)
+            self._timer = loop.call_at(due, self._check)
 
     def _drop(self, *, before: float) -> None:
         """Remove the futures at the front that are done, and cancel those that are due."""

@@ -13,7 +13,7 @@ from forewarn.instants import SECOND, Micros
 from forewarn.metadata.limits import HOLD_CHECK_SECONDS
 
 
-class Holds:
+class DelayedResponses:
     """The delayed responses, earliest first."""
 
     def __init__(self, clock: Clock) -> None:

@@ -19,7 +19,7 @@ from forewarn.metadata import answers, routes
 from forewarn.metadata.cached_response import CachedResponse, Edition
 from forewarn.metadata.http import TEXT_TYPE, Request, Response, build
 from forewarn.metadata.identity import Caller, Directory, Source
-from forewarn.metadata.limits import BODY_BYTES_OF_REQUEST, SPARED_BYTES_MAX
+from forewarn.metadata.limits import ALWAYS_READ_BYTES_MAX, BODY_BYTES_OF_REQUEST
 from forewarn.metadata.own_events import OwnRead
 from forewarn.metadata.prepared import Preparer, ServedView
 from forewarn.metadata.ratelimit import Bucket, RateLimit
@@ -27,7 +27,7 @@ from forewarn.metadata.waiting import Wait, Waits
 from forewarn.protocol import approvals
 from forewarn.protocol.errors import BadRequestError
 
-STRANGER_LOG_SECONDS = 60.0
+UNKNOWN_LOG_SECONDS = 60.0
 """Minimum seconds between log lines about unknown callers: these can be frequent."""
 
 _DOCUMENT_STATUSES = frozenset({200, 304})
@@ -136,7 +136,7 @@ class Endpoint:
         self._views: dict[str, ServedView] = {}
         self._served = 0
         self._seen: dict[str, Micros] = {}
-        self._stranger_logged = -math.inf
+        self._unknown_logged = -math.inf
 
     def publish(self, publication: Publication) -> None:
         """Serve the committed state of control; repeated and old messages are safe."""
@@ -206,7 +206,7 @@ class Endpoint:
             return answers.BUSY
         caller, signed = self.directory.identify(request, source)
         if caller is None:
-            return self.meet_stranger(source, monotonic=monotonic)
+            return self.refuse_unknown(source, monotonic=monotonic)
         route = self.route(request, signed=signed)
         if isinstance(route, Response):
             return self._refused(route, request, caller, monotonic, cost=1, again=again)
@@ -232,7 +232,9 @@ class Endpoint:
         if not again:
             if not self._limit.allows_cost(caller.bucket, monotonic, cost):
                 return _too_many(request)
-            if size > SPARED_BYTES_MAX and not self._may_be_refused(caller, monotonic):
+            if size > ALWAYS_READ_BYTES_MAX and not self._may_be_refused(
+                caller, monotonic
+            ):
                 return _too_many(request)
         try:
             event_ids = approvals.parse_start_requests(request.body)
@@ -293,12 +295,12 @@ class Endpoint:
             return answers.BUSY
         caller = self.directory.find(source)
         if caller is None:
-            return self.meet_stranger(source, monotonic=monotonic)
+            return self.refuse_unknown(source, monotonic=monotonic)
         if not self._limit.allows(caller.bucket, monotonic):
             return answers.TOO_MANY
         return self._read(route, caller, now=now)
 
-    def standing(
+    def cacheable(
         self,
         route: routes.Read,
         source: Source,
@@ -341,7 +343,7 @@ class Endpoint:
         listener identifies the caller.
         """
         if self.identify(request, source) is None:
-            return self.meet_stranger(source, monotonic=monotonic)
+            return self.refuse_unknown(source, monotonic=monotonic)
         return refusal
 
     def identify(self, request: Request | None, source: Source) -> str | None:
@@ -349,13 +351,13 @@ class Endpoint:
         caller, _ = self.directory.identify(request, source)
         return None if caller is None else caller.guest.vm
 
-    def meet_stranger(self, source: Source, *, monotonic: float) -> Response:
+    def refuse_unknown(self, source: Source, *, monotonic: float) -> Response:
         """Return the response to an unknown caller, and log it at a limited rate."""
         if not self._is_open:
             return answers.BUSY
         self.counters.unknown_callers += 1
-        if monotonic - self._stranger_logged >= STRANGER_LOG_SECONDS:
-            self._stranger_logged = monotonic
+        if monotonic - self._unknown_logged >= UNKNOWN_LOG_SECONDS:
+            self._unknown_logged = monotonic
             logger.warning(
                 "unknown caller %r got 404 (%d such requests so far): its address "
                 "belongs to no VM of the fleet",

@@ -25,7 +25,7 @@ _DOUBTFUL = frozenset(
 """Headers that change where a request ends, or the data after it."""
 
 
-def read_plain(data: bytes) -> Received | None:
+def parse_common(data: bytes) -> Received | None:
     """Return the request in `data`; None: use the parser."""
     found = _REQUEST.match(data)
     if found is None:

@@ -11,7 +11,7 @@ from forewarn.instants import Micros
 from forewarn.metadata import answers, limits, own_events
 from forewarn.metadata.dates import Dates
 from forewarn.metadata.deadlines import Deadlines
-from forewarn.metadata.delayed_responses import Holds
+from forewarn.metadata.delayed_responses import DelayedResponses
 from forewarn.metadata.endpoint import (
     Approve,
     Describe,
@@ -23,14 +23,14 @@ from forewarn.metadata.endpoint import (
 from forewarn.metadata.gateway import ControlGateway
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
-from forewarn.metadata.idle_sweep import Rounds
+from forewarn.metadata.idle_sweep import IdleSweep
 from forewarn.metadata.interceptor import Interception, Interceptor, Wire
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.own_events import OwnRead
 from forewarn.metadata.reader import Received, Refused
-from forewarn.metadata.request_cache import Known, KnownRequests
+from forewarn.metadata.request_cache import CachedRequest, RequestCache
 from forewarn.metadata.waiting import Wait
-from forewarn.metadata.wakeups import Ringer
+from forewarn.metadata.wakeups import Wakeups
 from forewarn.protocol.errors import ForewarnError
 
 logger = logging.getLogger("forewarn.metadata")
@@ -40,7 +40,7 @@ NOWHERE = Source(address="")
 """A source without an address, for facts that hold for all callers."""
 
 
-class Party(Protocol):
+class Client(Protocol):
     """A connection as the hub uses it."""
 
     @property
@@ -57,7 +57,7 @@ class Party(Protocol):
         """Return when the model time is `until`."""
         ...
 
-    def look(self) -> None:
+    def check_idle(self) -> None:
         """Close the connection if it was idle for too long: called in each sweep."""
         ...
 
@@ -99,17 +99,17 @@ class Hub:
         self.clock = clock
         self.bounds = bounds
         self.dates = Dates(clock)
-        self.holds = Holds(clock)
-        endpoint.on_delays_ended = self.holds.end
-        self.ringer = Ringer(endpoint.waits, clock)
+        self.delayed_responses = DelayedResponses(clock)
+        endpoint.on_delays_ended = self.delayed_responses.end
+        self.wakeups = Wakeups(endpoint.waits, clock)
         self._deadlines = Deadlines(bounds.gateway_seconds)
-        self.known = KnownRequests()
+        self.request_cache = RequestCache()
         self.is_stopping = False
         self.is_empty = asyncio.Event()
         self.is_empty.set()
-        self.connections: set[Party] = set()
-        self.rounds = Rounds(self.connections, seconds=bounds.round_seconds)
-        self.idle_rounds = bounds.idle_rounds
+        self.connections: set[Client] = set()
+        self.idle_sweep = IdleSweep(self.connections, seconds=bounds.sweep_seconds)
+        self.idle_sweeps = bounds.idle_sweeps
         self.open = 0
         self.listeners = 0
         """Number of open files of the listeners of single VMs."""
@@ -143,7 +143,7 @@ class Hub:
         self._by_source[source] = others + 1
         if self.open == 1:
             self.is_empty.clear()
-            self.rounds.begin()
+            self.idle_sweep.begin()
         return True
 
     def _note_refused(self, why: str, source: Source) -> None:
@@ -175,20 +175,20 @@ class Hub:
             self.is_empty.set()
 
     async def settle(
-        self, request: Request, party: Party, question: Question
+        self, request: Request, client: Client, question: Question
     ) -> Response | Wait:
         """Return the response to a request that first needs `question` from control.
 
         A request with `wait` may still have to wait after that.
         """
-        endpoint, source = self.endpoint, party.source
-        for _ in range(limits.ROUNDS_MAX):
+        endpoint, source = self.endpoint, client.source
+        for _ in range(limits.QUESTIONS_MAX):
             vm = endpoint.identify(request, source)
             if vm is None:
-                return endpoint.meet_stranger(source, monotonic=self.clock.monotonic())
+                return endpoint.refuse_unknown(source, monotonic=self.clock.monotonic())
             try:
                 if isinstance(question, Hold):
-                    final = await party.hold(question.until)
+                    final = await client.hold(question.until)
                 elif isinstance(question, Approve):
                     verdict = self.approve(question)
                     await asyncio.wait({verdict})
@@ -200,7 +200,7 @@ class Hub:
             if final is not None:
                 return final
             # A VM that does not get this response must get a full document later (1.10).
-            if self.is_stopping or party.is_gone:
+            if self.is_stopping or client.is_gone:
                 return answers.BUSY
             answer = endpoint.handle(
                 request,
@@ -219,12 +219,12 @@ class Hub:
         monotonic = self.clock.monotonic()
         return self.endpoint.judge_head(request, source, monotonic=monotonic)
 
-    def learn(self, data: bytes, received: Received | Refused) -> None:
+    def cache_request(self, data: bytes, received: Received | Refused) -> None:
         """Cache a request by its bytes, if `repeat` may respond to it again."""
         if isinstance(received, Received) and received.request.method == "GET":
             route = self.endpoint.repeatable(received.request, NOWHERE)
             if route is not None:
-                self.known.learn(Known(data, received, route))
+                self.request_cache.store(CachedRequest(data, received, route))
 
     def approve(self, question: Approve) -> "asyncio.Future[str | None]":
         """Request the verdict on an approval; pass it to `approved` later."""

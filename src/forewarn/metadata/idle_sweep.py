@@ -15,20 +15,20 @@ TOGETHER_MAX = 1_000
 fraction of a millisecond."""
 
 
-class Quiet(Protocol):
+class Sweepable(Protocol):
     """A connection that may be idle."""
 
-    def look(self) -> None:
+    def check_idle(self) -> None:
         """Check whether it is idle, once in each sweep."""
         ...
 
 
-class Rounds:
+class IdleSweep:
     """Checks all connections periodically, as long as there are any."""
 
-    def __init__(self, everybody: Collection[Quiet], *, seconds: float) -> None:
+    def __init__(self, connections: Collection[Sweepable], *, seconds: float) -> None:
         """Do not start yet; a sweep begins every so many seconds."""
-        self._everybody = everybody
+        self._connections = connections
         self._seconds = seconds
         self._timer: asyncio.Handle | None = None
 
@@ -45,18 +45,18 @@ class Rounds:
 
     def _pause(self) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._seconds, self._go_round)
+        self._timer = loop.call_later(self._seconds, self._sweep)
 
-    def _go_round(self) -> None:
+    def _sweep(self) -> None:
         self._timer = None
-        if self._everybody:
-            self._look(iter([*self._everybody]))
+        if self._connections:
+            self._check(iter([*self._connections]))
 
-    def _look(self, left: Iterator[Quiet]) -> None:
+    def _check(self, left: Iterator[Sweepable]) -> None:
         together = [*itertools.islice(left, TOGETHER_MAX)]
         for each in together:
-            each.look()
+            each.check_idle()
         if together:
-            self._timer = asyncio.get_running_loop().call_soon(self._look, left)
+            self._timer = asyncio.get_running_loop().call_soon(self._check, left)
         else:
             self._pause()

@@ -232,7 +232,7 @@ class Interception:
     def repeat(
         self, standing: CachedResponse, *, now: Micros, monotonic: float
     ) -> Callable[[float], bool] | None:
-        """Return the function that replaces `standing.holds`; None: do not cache."""
+        """Return the function that replaces `standing.may_send`; None: do not cache."""
         if self._genuine is None:
             return None
         again = self._interceptor.repeating(

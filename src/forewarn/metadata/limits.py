@@ -35,7 +35,7 @@ BODY_BYTES_OF_REQUEST = 8 * 1024
 """Bytes of a body that count as one more request against the rate limit, because
 reading them takes about as much time."""
 
-SPARED_BYTES_MAX = 1024
+ALWAYS_READ_BYTES_MAX = 1024
 """Maximum bytes of a body that is read even after too many invalid requests of the VM:
 an approval of one event has 75, of ten 600. Reading it costs as much as refusing it."""
 
@@ -51,7 +51,7 @@ MESSAGE_BYTES_MAX = 8 * BODY_BYTES_MAX
 """Maximum bytes of a whole body with its chunk lines and trailers: extensions can make
 the line before each chunk long."""
 
-KNOWN_MAX = 256
+CACHED_REQUESTS_MAX = 256
 """Maximum number of cached requests: a fleet's pollers send about ten different ones."""
 
 SEEN_ONCE_MAX = 4096
@@ -59,10 +59,10 @@ SEEN_ONCE_MAX = 4096
 a thousand clients put a unique ID into each request, the requests of other clients are
 cached from their second arrival on."""
 
-KNOWN_BYTES_MAX = 1024
+CACHED_REQUEST_BYTES_MAX = 1024
 """Maximum bytes of a cached request, so that a hostile client can use little memory."""
 
-ROUNDS_MAX = 4
+QUESTIONS_MAX = 4
 """Maximum number of questions for one request: enabling, the delay of the first
 response, and both again if the view was disabled meanwhile."""
 
@@ -130,11 +130,11 @@ class Limits:
     with a valid signature until its last connection closes."""
 
     @property
-    def round_seconds(self) -> float:
+    def sweep_seconds(self) -> float:
         """Return the interval of the idle sweeps."""
         return min(self.head_seconds, self.idle_seconds)
 
     @property
-    def idle_rounds(self) -> int:
+    def idle_sweeps(self) -> int:
         """Return the number of sweeps without a request after which a connection closes."""
-        return math.ceil(self.idle_seconds / self.round_seconds)
+        return math.ceil(self.idle_seconds / self.sweep_seconds)

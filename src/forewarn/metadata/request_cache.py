@@ -14,7 +14,7 @@ from forewarn.metadata.reader import Received
 from forewarn.metadata.routes import Read
 
 
-class Known(NamedTuple):
+class CachedRequest(NamedTuple):
     """A cached request, which holds for any source."""
 
     data: bytes
@@ -22,22 +22,22 @@ class Known(NamedTuple):
     route: Read
 
 
-class KnownRequests:
+class RequestCache:
     """The cached requests of all connections of a server."""
 
     __slots__ = ("_known", "_once", "find")
 
     def __init__(self) -> None:
         """Start empty."""
-        self._known: dict[bytes, Known] = {}
+        self._known: dict[bytes, CachedRequest] = {}
         self._once: set[int] = set()
         """Hashes of requests that arrived once."""
         self.find = self._known.get
         """Return the cached request with these bytes, or None."""
 
-    def learn(self, known: Known) -> None:
+    def store(self, known: CachedRequest) -> None:
         """Store a single request at its second arrival; remove the oldest if full."""
-        if len(known.data) > limits.KNOWN_BYTES_MAX:
+        if len(known.data) > limits.CACHED_REQUEST_BYTES_MAX:
             return
         seen = hash(known.data)
         if seen not in self._once:
@@ -46,6 +46,6 @@ class KnownRequests:
             self._once.add(seen)
             return
         self._once.discard(seen)
-        if len(self._known) >= limits.KNOWN_MAX:
+        if len(self._known) >= limits.CACHED_REQUESTS_MAX:
             del self._known[next(iter(self._known))]
         self._known[known.data] = known

@@ -143,8 +143,8 @@ class Server:
     def wake(self) -> None:
         """Send delayed responses that are due, after the clock jumped."""
         self._hub.dates.forget()
-        self._hub.holds.wake()
-        self._hub.ringer.wake()
+        self._hub.delayed_responses.wake()
+        self._hub.wakeups.wake()
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Accept no new connections, finish the current requests, then close.
@@ -158,14 +158,14 @@ class Server:
             listener.close()
         if self._shared is not None:
             self._shared.close()
-        hub.holds.release()
-        hub.ringer.release()
+        hub.delayed_responses.release()
+        hub.wakeups.release()
         for connection in [*hub.connections]:
             connection.finish()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 await hub.is_empty.wait()
-        hub.rounds.end()
+        hub.idle_sweep.end()
         for connection in [*hub.connections]:
             connection.abort()
         # Aborted connections close in the next iteration of the loop.

@@ -19,7 +19,7 @@ from forewarn.metadata.http import Response
 from forewarn.metadata.limits import WAITERS_MAX, WAITERS_PER_VM_MAX
 from forewarn.metadata.reader import Received
 
-TURNS_PER_SECOND = 10
+TICKS_PER_SECOND = 10
 """Waits end in groups, ten times a second: one timer then serves any number of them, and
 a delay of a tenth of a second does not matter."""
 
@@ -35,7 +35,7 @@ class Wait:
     """The response if nothing has changed by then."""
 
 
-class WaitingParty(Protocol):
+class WaitingClient(Protocol):
     """The connection of a waiting request."""
 
     def recheck(self, waiter: "Waiter") -> None:
@@ -47,25 +47,25 @@ class Waiter:
     """One waiting request."""
 
     __slots__ = (
+        "client",
         "is_called",
         "is_gone",
         "is_over",
-        "party",
         "received",
-        "turn",
+        "tick",
         "view_id",
         "vm",
     )
 
     def __init__(
-        self, party: WaitingParty, received: Received, wait: Wait, *, turn: int
+        self, client: WaitingClient, received: Received, wait: Wait, *, tick: int
     ) -> None:
         """Wait for `wait` until this tick of the timer."""
-        self.party = party
+        self.client = client
         self.received = received
         self.vm = wait.vm
         self.view_id = wait.view_id
-        self.turn = turn
+        self.tick = tick
         self.is_called = False
         self.is_over = False
         """The deadline has passed: respond even without a change."""
@@ -84,16 +84,16 @@ class Waits:
     ) -> None:
         """Limit waits to `longest_seconds`; 0: no request waits."""
         self.longest_seconds = longest_seconds
-        self.ring: Callable[[], None] = lambda: None
+        self.on_called: Callable[[], None] = lambda: None
         """Called when the queue of called waiters is no longer empty."""
         self._most = most
         self._per_vm = per_vm
         self._count = 0
         self._by_view: dict[str, set[Waiter]] = {}
         self._by_vm: dict[str, set[Waiter]] = {}
-        self._by_turn: dict[int, set[Waiter]] = {}
-        self._turns: list[int] = []
-        """The keys of `_by_turn`, as a heap."""
+        self._by_tick: dict[int, set[Waiter]] = {}
+        self._ticks: list[int] = []
+        """The keys of `_by_tick`, as a heap."""
         self._called: deque[Waiter] = deque()
 
     def __len__(self) -> int:
@@ -106,19 +106,19 @@ class Waits:
         return self._by_view.keys()
 
     def enter(
-        self, party: WaitingParty, received: Received, wait: Wait, *, monotonic: float
+        self, client: WaitingClient, received: Received, wait: Wait, *, monotonic: float
     ) -> Waiter | None:
         """Register a waiting request; None: there are too many."""
         of_vm = self._by_vm.get(wait.vm, ())
         if self._count >= self._most or len(of_vm) >= self._per_vm:
             return None
-        turn = math.ceil((monotonic + wait.seconds) * TURNS_PER_SECOND)
-        waiter = Waiter(party, received, wait, turn=turn)
+        tick = math.ceil((monotonic + wait.seconds) * TICKS_PER_SECOND)
+        waiter = Waiter(client, received, wait, tick=tick)
         self._count += 1
         self._file(waiter)
-        if turn not in self._by_turn:
-            heapq.heappush(self._turns, turn)
-        self._by_turn.setdefault(turn, set()).add(waiter)
+        if tick not in self._by_tick:
+            heapq.heappush(self._ticks, tick)
+        self._by_tick.setdefault(tick, set()).add(waiter)
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
@@ -129,7 +129,7 @@ class Waits:
         self._count -= 1
         self._take_out(waiter)
         # The set of a past tick no longer exists.
-        if (ending := self._by_turn.get(waiter.turn)) is not None:
+        if (ending := self._by_tick.get(waiter.tick)) is not None:
             ending.discard(waiter)
 
     def stay(self, waiter: Waiter, wait: Wait) -> bool:
@@ -160,15 +160,15 @@ class Waits:
 
     def call_due(self, *, monotonic: float) -> None:
         """Call the waiters whose deadline has passed."""
-        while self._turns and self._turns[0] <= monotonic * TURNS_PER_SECOND:
-            ending = self._by_turn.pop(heapq.heappop(self._turns))
+        while self._ticks and self._ticks[0] <= monotonic * TICKS_PER_SECOND:
+            ending = self._by_tick.pop(heapq.heappop(self._ticks))
             for waiter in ending:
                 waiter.is_over = True
             self._call(ending)
 
     def next_due(self) -> float | None:
         """Return the next deadline; None: there is none."""
-        return self._turns[0] / TURNS_PER_SECOND if self._turns else None
+        return self._ticks[0] / TICKS_PER_SECOND if self._ticks else None
 
     def take(self, most: int) -> list[Waiter]:
         """Remove up to `most` called waiters from the queue, and return them."""
@@ -192,7 +192,7 @@ class Waits:
                 waiter.is_called = True
                 self._called.append(waiter)
         if self._called and not had_called:
-            self.ring()
+            self.on_called()
 
     def _file(self, waiter: Waiter) -> None:
         self._by_view.setdefault(waiter.view_id, set()).add(waiter)

@@ -9,10 +9,10 @@ import asyncio
 from forewarn.clock import Clock
 from forewarn.metadata import limits
 from forewarn.metadata.reader import Received
-from forewarn.metadata.waiting import Wait, Waiter, WaitingParty, Waits
+from forewarn.metadata.waiting import Wait, Waiter, WaitingClient, Waits
 
 
-class Ringer:
+class Wakeups:
     """The shell of `Waits`, used on one event loop."""
 
     def __init__(self, waits: Waits, clock: Clock) -> None:
@@ -21,15 +21,15 @@ class Ringer:
         self._clock = clock
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
-        self._has_rung = False
-        waits.ring = self._ring
+        self._is_scheduled = False
+        waits.on_called = self._schedule
 
     def enter(
-        self, party: WaitingParty, received: Received, wait: Wait
+        self, client: WaitingClient, received: Received, wait: Wait
     ) -> Waiter | None:
         """Register a waiting request; None: there are too many."""
         monotonic = self._clock.monotonic()
-        waiter = self._waits.enter(party, received, wait, monotonic=monotonic)
+        waiter = self._waits.enter(client, received, wait, monotonic=monotonic)
         self._arm()
         return waiter
 
@@ -58,15 +58,15 @@ class Ringer:
             self._timer.cancel()
             self._timer = None
 
-    def _ring(self) -> None:
-        if not self._has_rung:
-            self._has_rung = True
-            asyncio.get_running_loop().call_soon(self._let_look)
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._recheck)
 
-    def _let_look(self) -> None:
-        self._has_rung = False
+    def _recheck(self) -> None:
+        self._is_scheduled = False
         for waiter in self._waits.take(limits.WAITERS_TOGETHER_MAX):
-            waiter.party.recheck(waiter)
-        # `ring` is not called while the queue is not empty, so handle the rest here.
+            waiter.client.recheck(waiter)
+        # `on_called` is not called while the queue is not empty, so handle the rest here.
         if self._waits.has_called:
-            self._ring()
+            self._schedule()

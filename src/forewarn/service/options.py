@@ -6,7 +6,7 @@ from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
 from forewarn.drivers.faults import parse_fault
-from forewarn.drivers.placeholders import words_fault
+from forewarn.drivers.placeholders import arguments_problem
 from forewarn.fleet.validators import split_listener
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
@@ -74,7 +74,7 @@ def _listed(option: Option, value: object) -> tuple[str, ...]:
 
 def _program(option: Option, value: object) -> tuple[str, ...]:
     words = _listed(option, value)
-    if fault := words_fault(words, option.words):
+    if fault := arguments_problem(words, option.words):
         raise ValueError(fault)
     return words
 

@@ -156,7 +156,7 @@ class Front:
         asked = client.asked.append
 
         def again(standing: CachedResponse, monotonic: float) -> bool:
-            if not (faults.is_idle and standing.holds(monotonic)):
+            if not (faults.is_idle and standing.may_send(monotonic)):
                 return False
             io = io_time()
             asked(io)

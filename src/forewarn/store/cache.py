@@ -59,7 +59,7 @@ _REMEMBERED_OF: Mapping[type, tuple[Query[Any], ...]] = {
     for kind in kinds.KINDS
 }
 
-LOOKED_AT: Mapping[type, tuple[str, ...]] = {
+RELEVANT_FIELDS: Mapping[type, tuple[str, ...]] = {
     Event: ("operation", "scope", "status"),
     Span: ("ended", "vm"),
     View: ("scope",),
@@ -68,8 +68,8 @@ LOOKED_AT: Mapping[type, tuple[str, ...]] = {
 """The fields that determine the results of those queries: a write that does not change
 them does not change the results."""
 
-_LOOKS: Mapping[type, Callable[[Any], object]] = {
-    kind: attrgetter(*fields) for kind, fields in LOOKED_AT.items()
+_RELEVANT: Mapping[type, Callable[[Any], object]] = {
+    kind: attrgetter(*fields) for kind, fields in RELEVANT_FIELDS.items()
 }
 
 RANKED_OVER: Mapping[str, Query[Any]] = {
@@ -170,7 +170,7 @@ class RememberingTransaction(RowTransaction):
         self._pending = Pending(connection, schema)
         self.seen: dict[Name, Record | None] = {}
         self.answers: dict[Question, tuple[str, ...] | None] = {}
-        self._moved: set[Question] = set()
+        self._affected: set[Question] = set()
         """Queries whose results a write of this transaction may have changed."""
 
     def get(self, kind: type[R], key: str) -> R | None:
@@ -268,7 +268,7 @@ class RememberingTransaction(RowTransaction):
 
     def _rows(self, name: str, kind: type[Record], values: Values) -> list[Row]:
         """Send the pending writes that a statement may read, and return its rows."""
-        if name not in _REMEMBERED_NAMES or (name, values["value"]) in self._moved:
+        if name not in _REMEMBERED_NAMES or (name, values["value"]) in self._affected:
             self._pending.send(kind)
         return super()._rows(name, kind, values)
 
@@ -284,7 +284,7 @@ class RememberingTransaction(RowTransaction):
         """Update the cached query results after a write."""
         record = new or old
         assert record is not None
-        look = _LOOKS.get(type(record))
+        look = _RELEVANT.get(type(record))
         if look is None or (old and new and look(old) == look(new)):
             return
         for query in _REMEMBERED_OF[type(record)]:
@@ -294,7 +294,7 @@ class RememberingTransaction(RowTransaction):
                 continue
             for value in {*before, *after}:
                 question = (query.name, value)
-                self._moved.add(question)
+                self._affected.add(question)
                 known = self._answer(question)
                 if known is not None:
                     keys = [key for key in known if key != record.key]

@@ -45,7 +45,7 @@ def fleet(contents: Contents) -> Iterator[str]:
         yield f"the fleet is not valid: {problem}"
 
 
-def seats(contents: Contents) -> Iterator[str]:
+def view_assignments(contents: Contents) -> Iterator[str]:
     """6.1, 6.2, 7.2: every VM has the right view, and every view has VMs."""
     if any(references(contents)):
         return  # Reported elsewhere; views cannot be computed.
@@ -114,16 +114,16 @@ def incarnations(contents: Contents) -> Iterator[str]:
 
 def marks(contents: Contents) -> Iterator[str]:
     """3.2: a shown event is marked with its view, so that it can be approved later."""
-    unsound = [
+    invalid = [
         event.event_id
         for event in contents.events.values()
         if not all(map(views.is_mark, event.shown_in))
     ]
-    yield from (f"event {event_id} has an invalid view mark" for event_id in unsound)
+    yield from (f"event {event_id} has an invalid view mark" for event_id in invalid)
     for vm in contents.vms.values():
         if not all(map(views.is_mark, vm.left_views)):
             yield f"VM {vm.name} has an invalid view mark"
-    for view in contents.views.values() if not unsound else ():
+    for view in contents.views.values() if not invalid else ():
         for event in contents.live_events_of_scope.get(view.scope, []):
             if (
                 view.shows_events
@@ -158,7 +158,7 @@ def started_lists(contents: Contents) -> Iterator[str]:
             )
 
 
-def down_is_told(contents: Contents) -> Iterator[str]:
+def announced_outages(contents: Contents) -> Iterator[str]:
     """4.7, 5.5: a Started event names each VM that is down until it runs again."""
     named = {
         resource.vm

@@ -289,7 +289,7 @@ class MemoryStore:
         True, the attempt fails as if another writer had been first.
         """
         self._state = _State()
-        self._turns = WriteLock()
+        self._write_lock = WriteLock()
         self._conflict = conflict
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
@@ -303,7 +303,7 @@ class MemoryStore:
                 view.commit()
                 return result
 
-        return self._turns.take(attempt)
+        return self._write_lock.run(attempt)
 
     def begin(self) -> OpenTransaction:
         """Open a transaction that the caller ends."""
@@ -316,4 +316,4 @@ class MemoryStore:
 
     def close(self) -> None:
         """Discard all data."""
-        self._turns.take(self._state.close)
+        self._write_lock.run(self._state.close)

@@ -97,10 +97,8 @@ def _row(items: tuple[Shape, ...]) -> Shape:
     decodes = [item.decode for item in items]
 
     def decode(values: object) -> tuple[Any, ...]:
-        found = _checked_list(values)
-        if len(found) != len(items):
-            raise TypeError(f"{values!r} has not {len(items)} items")
-        return tuple(map(operator.call, decodes, found))
+        found = zip(decodes, _checked_list(values), strict=True)
+        return tuple([decode_item(value) for decode_item, value in found])
 
     return Shape(write, decode)
 

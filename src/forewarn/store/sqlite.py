@@ -40,10 +40,10 @@ class SqliteStore:
         """
         # Two names of one file must use the same lock.
         self._path = path.resolve()
-        self._turns = WriteLock()
+        self._write_lock = WriteLock()
         self._committed = Committed()
         self._checkpoints: Checkpoints | None = None
-        self._place = (0, 0)
+        self._inode = (0, 0)
         self._is_closed = False
         self._writer: Connection | None = None
         self._readers: SnapshotStore | None = None
@@ -68,8 +68,8 @@ class SqliteStore:
             self._readers = SnapshotStore(self._path, schema)
             self._checkpoints = Checkpoints(self._connect(BUSY_MILLISECONDS))
             # SQLite has opened the file by name, but the lock is on the file itself.
-            self._place = self._lock.inode
-            self._check_place()
+            self._inode = self._lock.inode
+            self._check_inode()
             if is_log_left:
                 self._checkpoints.begin()
         except BaseException:
@@ -103,12 +103,12 @@ class SqliteStore:
                     self._writer = writer
             return result
 
-        return self._turns.take(attempt)
+        return self._write_lock.run(attempt)
 
     def _take_writer(self) -> Connection:
         """Return the writer's connection; the caller returns it if it is usable."""
         self._check_open()
-        self._check_place()
+        self._check_inode()
         writer, self._writer = self._writer, None
         return writer or self._connect(BUSY_MILLISECONDS)
 
@@ -141,7 +141,7 @@ class SqliteStore:
         assert self._readers is not None, "an open store has readers"
         return self._readers.read(work)
 
-    def _find_place(self) -> tuple[int, int]:
+    def _find_inode(self) -> tuple[int, int]:
         """Return device and inode of the file with the store's name."""
         try:
             found = self._path.stat()
@@ -152,13 +152,13 @@ class SqliteStore:
             ) from error
         return found.st_dev, found.st_ino
 
-    def _check_place(self) -> None:
+    def _check_inode(self) -> None:
         """Raise StoreError if the store's name now belongs to another file.
 
         Writes to a file without a name would be lost with the process, although the
         service had reported them as durable.
         """
-        if self._find_place() != self._place:
+        if self._find_inode() != self._inode:
             raise StoreError(
                 f"another file has replaced the store {self._path}",
                 hint=_MOVED,
@@ -170,7 +170,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Wait for the writer, close the file and release its lock."""
-        self._turns.take(self._close)
+        self._write_lock.run(self._close)
 
     def _close(self) -> None:
         if self._is_closed:

@@ -17,7 +17,7 @@ class WriteLock:
         self._lock = threading.RLock()
         self._is_taken = False
 
-    def take(self, attempt: Callable[[], T]) -> T:
+    def run(self, attempt: Callable[[], T]) -> T:
         """Return what `attempt` returns; run it again after ConflictError.
 
         It does not wait between attempts: writers of this process wait for the lock,

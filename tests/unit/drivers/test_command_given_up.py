@@ -42,7 +42,7 @@ def test_of_an_old_record_nothing_begins_that_nobody_asks_after(bench: Bench) ->
     ended = bench.records() / "0.end"
     eventually(ended.exists, bool)
     for _ in range(3):
-        driver._watcher._see_to(driver._book.open_cases()[0])
+        driver._watcher._process(driver._book.open_cases()[0])
     assert bench.lines() == ["a"]
     # Asked after, it goes on.
     assert probe_of(driver).state is ProbeState.RUNNING

@@ -47,7 +47,7 @@ def test_a_value_is_never_read_again_nor_split() -> None:
 
 def test_other_braces_stay_as_they_are() -> None:
     words = ('{"vm": "{vm}"}', "{}", "{0}", "${x y}")
-    assert not placeholders.words_fault(("x", *words), FREEZE)
+    assert not placeholders.arguments_problem(("x", *words), FREEZE)
     assert expanded(call_of("a"), *words) == ('{"vm": "a"}', "{}", "{0}", "${x y}")
 
 
@@ -68,12 +68,12 @@ def test_other_braces_stay_as_they_are() -> None:
     ],
 )
 def test_words_that_cannot_be_run_are_told(words: tuple[str, ...], fault: str) -> None:
-    assert placeholders.words_fault(words, FREEZE).startswith(fault)
+    assert placeholders.arguments_problem(words, FREEZE).startswith(fault)
 
 
 def test_words_that_can_be_run_are_fine() -> None:
-    assert not placeholders.words_fault(("/bin/x", "{vm}", "{to_host}"), REDEPLOY)
-    assert not placeholders.words_fault(("virsh", "-c", "x"), FREEZE)
+    assert not placeholders.arguments_problem(("/bin/x", "{vm}", "{to_host}"), REDEPLOY)
+    assert not placeholders.arguments_problem(("virsh", "-c", "x"), FREEZE)
 
 
 @pytest.mark.parametrize("name", ["", "-rf", "a b", "a/b", "a\nb", ".."])

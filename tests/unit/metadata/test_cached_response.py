@@ -9,7 +9,7 @@ import pytest
 from forewarn.control.transactions.messages import Publication
 from forewarn.instants import MINUTE, SECOND
 from forewarn.metadata import limits
-from forewarn.metadata.cached_response import STANDING_SECONDS
+from forewarn.metadata.cached_response import VALID_SECONDS
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.ratelimit import Bucket, RateLimit
@@ -47,7 +47,7 @@ async def polling(world: World) -> Wire:
 def stands(world: World) -> bool:
     (party,) = world.server._hub.connections
     assert isinstance(party, Connection)
-    return party._standing is not None
+    return party._cached is not None
 
 
 def moved(endpoint: Endpoint) -> None:
@@ -97,7 +97,7 @@ def test_whatever_changes_is_seen_by_the_next_request(
         async with running() as world:
             hub = world.server._hub
             if anew:
-                hub.known.find = {}.get
+                hub.request_cache.find = {}.get
             wire = await world.connect()
             for _ in range(4):
                 wire.send(data)
@@ -108,7 +108,7 @@ def test_whatever_changes_is_seen_by_the_next_request(
             if change == "held":
                 for _ in range(100):
                     await asyncio.sleep(0)
-                    if hub.holds._heap:
+                    if hub.delayed_responses._heap:
                         break
                 world.clock.advance_to(NOW + MINUTE)
                 world.server.wake()
@@ -133,10 +133,10 @@ def test_requests_with_ids_push_out_no_known_request(play: Play) -> None:
         async with running() as world:
             await polling(world)
             other = await world.connect()
-            for number in range(limits.KNOWN_MAX + 1):
+            for number in range(limits.CACHED_REQUESTS_MAX + 1):
                 other.send(raw("GET", f"{PATH}?{NEWEST}", f"x-request-id: {number}"))
                 assert (await other.answer()).status == 200
-            assert world.server._hub.known.find(GET) is not None
+            assert world.server._hub.request_cache.find(GET) is not None
 
     play(story)
 
@@ -174,7 +174,7 @@ def test_a_poller_is_seen_at_least_every_so_often(play: Play) -> None:
                 wire.send(GET)
                 assert (await wire.answer()).status == 200
                 seen = world.endpoint._seen["west"]
-                assert world.clock.now() - seen <= STANDING_SECONDS * SECOND
+                assert world.clock.now() - seen <= VALID_SECONDS * SECOND
             assert world.endpoint.take_last_seen() == {"west": seen}
             # After the last-seen times were taken, the next request updates them at once.
             wire.send(GET)

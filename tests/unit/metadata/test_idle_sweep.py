@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from forewarn.metadata.idle_sweep import TOGETHER_MAX, Rounds
+from forewarn.metadata.idle_sweep import TOGETHER_MAX, IdleSweep
 from tests.support.loops import until
 from tests.unit.metadata.support import Play
 
@@ -17,7 +17,7 @@ class Quiet:
     def __init__(self) -> None:
         self.looks = 0
 
-    def look(self) -> None:
+    def check_idle(self) -> None:
         self.looks += 1
 
 
@@ -25,7 +25,7 @@ def test_everybody_is_looked_at_in_each_round_and_never_all_at_once(play: Play) 
     async def story() -> None:
         everybody = [Quiet() for _ in range(2 * TOGETHER_MAX + 1)]
         first, last = everybody[0], everybody[-1]
-        rounds = Rounds(everybody, seconds=SOON)
+        rounds = IdleSweep(everybody, seconds=SOON)
         rounds.begin()
         rounds.begin()
         others_had_their_turn = False
@@ -44,7 +44,7 @@ def test_everybody_is_looked_at_in_each_round_and_never_all_at_once(play: Play) 
 def test_rounds_end_with_nobody_and_begin_with_somebody(play: Play) -> None:
     async def story() -> None:
         everybody: set[Quiet] = set()
-        rounds = Rounds(everybody, seconds=SOON)
+        rounds = IdleSweep(everybody, seconds=SOON)
         rounds.begin()
         await until(lambda: rounds._timer is None)
         somebody = Quiet()
@@ -54,7 +54,7 @@ def test_rounds_end_with_nobody_and_begin_with_somebody(play: Play) -> None:
         rounds.end()
         looks = somebody.looks
         later = Quiet()
-        others = Rounds({later}, seconds=SOON)
+        others = IdleSweep({later}, seconds=SOON)
         others.begin()
         await until(lambda: later.looks >= 5)
         others.end()
@@ -68,13 +68,13 @@ def test_who_comes_and_goes_within_a_round_does_no_harm(play: Play) -> None:
         everybody: set[Quiet] = set()
 
         class Leaver(Quiet):
-            def look(self) -> None:
-                super().look()
+            def check_idle(self) -> None:
+                super().check_idle()
                 everybody.discard(self)
 
         stays = Quiet()
         everybody.update([stays, *(Leaver() for _ in range(5))])
-        rounds = Rounds(everybody, seconds=SOON)
+        rounds = IdleSweep(everybody, seconds=SOON)
         rounds.begin()
         await until(lambda: stays.looks >= 3)
         rounds.end()

@@ -127,7 +127,7 @@ def test_control_that_never_publishes_is_503_in_the_end(play: Play) -> None:
             world.endpoint.publish(published(snapshot(1, enabled=False)))
             world.gateway.publishes = False
             assert (await world.ask(GET)).status == 503
-            assert len(world.gateway.enabled) == limits.ROUNDS_MAX
+            assert len(world.gateway.enabled) == limits.QUESTIONS_MAX
 
     play(story)
 

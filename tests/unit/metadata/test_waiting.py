@@ -82,7 +82,7 @@ def test_who_is_called_twice_looks_once() -> None:
 def test_the_bell_rings_once_for_any_number() -> None:
     waits = Waits(longest_seconds=60)
     rung: list[int] = []
-    waits.ring = lambda: rung.append(1)
+    waits.on_called = lambda: rung.append(1)
     for _ in range(3):
         entered(waits, wait_of())
     waits.call_view("west")

@@ -83,7 +83,7 @@ async def poll(bench: Bench, request: bytes = GET) -> Talk:
     """Return a connection whose last answer stands."""
     talk = bench.connect()
     assert await ask(talk, *[request] * 4) == [200] * 4
-    assert talk.connection._standing is not None
+    assert talk.connection._cached is not None
     return talk
 
 
@@ -169,7 +169,7 @@ def test_a_fault_befalls_the_next_request(how: str) -> None:
         assert await ask(talk, GET) == [500]
         bench.faults.clear()
         assert await ask(talk, GET, GET, GET) == [200] * 3
-        assert talk.connection._standing is not None
+        assert talk.connection._cached is not None
         (hit,) = [seen for seen in bench.journal if seen.fault]
         assert (hit.number, hit.status) == (5, 500)
 

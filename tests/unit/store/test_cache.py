@@ -323,4 +323,4 @@ def test_an_answer_depends_on_no_other_fields_than_are_said(
     }
     looked: Any = Looked(records[query.kind])
     list(query.values(looked))
-    assert looked.fields <= set(cache.LOOKED_AT[query.kind])
+    assert looked.fields <= set(cache.RELEVANT_FIELDS[query.kind])
