@@ -26,7 +26,7 @@ from forewarn.metadata.flow import UNREAD, Flow
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.hub import NOWHERE, Hub
 from forewarn.metadata.identity import Source, normal_address
-from forewarn.metadata.interceptor import NOT_ARRIVED
+from forewarn.metadata.interceptor import NOT_ARRIVED, Interception
 from forewarn.metadata.reader import Received, Refused, RequestReader
 from forewarn.metadata.request_cache import CachedRequest
 from forewarn.metadata.waiting import Wait, Waiter
@@ -75,8 +75,12 @@ class Connection(Flow):
         """The cached response; None while the connection is busy."""
         self._may_send: Callable[[float], bool]
         """Tells whether `_cached` can be sent now. Set together with it."""
-        self._interception = hub.intercept(self)
+        self._interception: Interception | None = None
         """None, unless a simulator has an interceptor."""
+        if hub.interceptor is not None:
+            self._interception = Interception(
+                hub.interceptor, hub.endpoint, hub.clock, self
+            )
         self._dated: DatedPayload
         """The bytes of `_cached`. Set together with it."""
         self._admitted = False
@@ -373,8 +377,10 @@ class Connection(Flow):
                 return
             response = given
         payload, closes = self.render(received, response)
+        self._by_status[response.status] += 1
         self._write(payload)
-        self._note_sent(response, closes=closes)
+        if closes or response.status == _TOO_MANY:
+            self._end_or_throttle(closes=closes)
 
     def render(self, received: Received, response: Response) -> tuple[bytes, bool]:
         """Return the bytes of a response that is sent now, and whether it is the last."""
@@ -390,18 +396,18 @@ class Connection(Flow):
         if closes or bodiless or request.http10:
             connection = "close" if closes else "keep-alive" if request.http10 else ""
             payload = response.bytes_for(bodiless=bodiless, connection=connection)
-        return self._stamped(response, payload), closes
+        return self._hub.dates.stamp(response, payload, self._monotonic()), closes
 
-    def _note_sent(self, response: Response, *, closes: bool) -> None:
-        self._by_status[response.status] += 1
+    def _end_or_throttle(self, *, closes: bool) -> None:
         if closes:
             self._is_ending = True
             if self._has_more:
                 self._linger()
             elif self._transport is not None:
                 self._transport.close()
-        elif response.status == _TOO_MANY:
-            self._throttle()
+        # The connection of a metadata proxy has the requests of many VMs.
+        elif not self._hub.endpoint.directory.is_proxy(self._source):
+            self._rest(self._hub.bounds.throttle_seconds)
 
     def hold_back(self, answer: "asyncio.Future[Any]", *, forever: bool) -> None:
         """Send no other response until `end_answer`; `forever`: until the client leaves."""
@@ -416,18 +422,11 @@ class Connection(Flow):
     def end_answer(self, response: Response, *, closes: bool) -> None:
         """Continue after a response whose bytes were sent."""
         self._task = None
-        self._note_sent(response, closes=closes)
+        self._by_status[response.status] += 1
+        if closes or response.status == _TOO_MANY:
+            self._end_or_throttle(closes=closes)
         if not self._is_ending:
             self._drain()
-
-    def _throttle(self) -> None:
-        # The connection of a metadata proxy has the requests of many VMs.
-        if not self._hub.endpoint.directory.is_proxy(self._source):
-            self._rest(self._hub.bounds.throttle_seconds)
-
-    def _stamped(self, response: Response, payload: bytes) -> bytes:
-        """Return the bytes of a response that is sent now, with the date."""
-        return self._hub.dates.stamp(response, payload, self._monotonic())
 
     def _refuse_request(self, refused: Refused) -> None:
         if self._interception is not None:
@@ -440,7 +439,7 @@ class Connection(Flow):
         """Send the last response to a client that may still be sending."""
         self._by_status[response.status] += 1
         payload = response.bytes_for(bodiless=False, connection="close")
-        self._write(self._stamped(response, payload))
+        self._write(self._hub.dates.stamp(response, payload, self._monotonic()))
         self._linger()
 
     def check_idle(self) -> None:

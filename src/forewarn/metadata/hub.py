@@ -24,7 +24,7 @@ from forewarn.metadata.gateway import ControlGateway
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.metadata.idle_sweep import IdleSweep
-from forewarn.metadata.interceptor import Interception, Interceptor, Wire
+from forewarn.metadata.interceptor import Interceptor
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.own_events import OwnRead
 from forewarn.metadata.reader import Received, Refused
@@ -98,6 +98,7 @@ class Hub:
             self.gateway = gateway
         self.clock = clock
         self.bounds = bounds
+        self.interceptor = interceptor
         self.dates = Dates(clock)
         self.delayed_responses = DelayedResponses(clock)
         endpoint.on_delays_ended = self.delayed_responses.end
@@ -117,13 +118,6 @@ class Hub:
         """Number of refused connections by reason."""
         self._refused_logged = -math.inf
         self._by_source: dict[Source, int] = {}
-        self._interceptor = interceptor
-
-    def intercept(self, wire: Wire) -> Interception | None:
-        """Return the seam of a new connection for the interceptor, if there is one."""
-        if self._interceptor is None:
-            return None
-        return Interception(self._interceptor, self.endpoint, self.clock, wire)
 
     def admits(self, source: Source) -> bool:
         """Count a new connection; return False if there are too many."""

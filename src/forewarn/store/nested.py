@@ -45,8 +45,8 @@ def shape_of(hint: Any) -> Shape:
     match typing.get_origin(hint), typing.get_args(hint):
         case (type() as origin, (item, types.EllipsisType())) if origin is tuple:
             return _list(shape_of(item))
-        case (type() as origin, items) if origin is tuple:
-            return _row(tuple(map(shape_of, items)))
+        case (type() as origin, items) if origin is tuple and _PLAIN.keys() >= {*items}:
+            return _row(list(items))
         case _:
             raise TypeError(f"no column can hold {hint}")
 
@@ -89,16 +89,19 @@ def _list(item: Shape) -> Shape:
     return Shape(write, decode)
 
 
-def _row(items: tuple[Shape, ...]) -> Shape:
+def _row(kinds: list[type]) -> Shape:
+    writes = [_PLAIN[kind] for kind in kinds]
+
     def write(values: tuple[Any, ...]) -> str:
-        texts = [item.write(value) for item, value in zip(items, values, strict=True)]
+        parts = zip(writes, values, strict=True)
+        texts = [write_item(value) for write_item, value in parts]
         return f"[{','.join(texts)}]"
 
-    decodes = [item.decode for item in items]
-
     def decode(values: object) -> tuple[Any, ...]:
-        found = zip(decodes, _checked_list(values), strict=True)
-        return tuple([decode_item(value) for decode_item, value in found])
+        row = _checked_list(values)
+        if list(map(type, row)) != kinds:
+            raise TypeError(f"{values!r} has the wrong types")
+        return tuple(row)
 
     return Shape(write, decode)
 
