@@ -95,7 +95,7 @@ def did_you_mean(
 def nearest(
     wrong: str, names: Iterable[str], *, likeness: float = LIKENESS
 ) -> list[str]:
-    """Return up to `NAMES_LISTED_MAX` names similar to `wrong`, the most similar first."""
+    """Return up to `NAMES_LISTED_MAX` names similar to `wrong`, the best match first."""
     # Imported late: difflib is large, and only errors need it.
     import difflib  # noqa: PLC0415
 

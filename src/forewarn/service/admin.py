@@ -146,7 +146,6 @@ class ApiHere(Api):
 
     async def begin(self, answers: Answers) -> None:
         """Start to serve operators."""
-        self._answers = answers
         app = create_app(
             answers.gateway,
             tokens=self._setup.tokens,

@@ -223,9 +223,9 @@ class BoundedHttp(HttpToolsProtocol):
                 loop.call_soon(self._feed, transport)
                 return await handshake
         except BaseException:
-            # uvloop may start the handshake of a connection that is already lost. Its timer
-            # would keep the buffers for the whole timeout. A second `connection_lost`
-            # makes it cancel the timer.
+            # uvloop may start the handshake of a connection that is already lost. Its
+            # timer would keep the buffers for the whole timeout. A second
+            # `connection_lost` makes it cancel the timer.
             if taken_by is not None and taken_by is not self:
                 # uvloop raises this if it has already cleaned up.
                 with contextlib.suppress(AttributeError):

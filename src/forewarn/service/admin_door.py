@@ -36,7 +36,7 @@ class Door:
         self._logged_at = -math.inf
 
     def admit(self, source: str) -> bool:
-        """Count a new connection, unless there are too many; return whether it is counted."""
+        """Count a new connection; return False, uncounted, if there are too many."""
         if self.open >= self.bounds.connections:
             self._refuse("all", source)
             return False

@@ -215,7 +215,7 @@ class ApiGateway(ReadingGateway):
     async def merge_fleet(
         self, text: FleetText, *, who: Who | None, once: Once | None = None
     ) -> MergePlan:
-        """Apply a fleet file for `who` in the service; without `who`, only plan it here."""
+        """Apply a fleet file in the service; without `who`, only plan it here."""
         if who is None:
             return await self.fleets.merge(text, who=None)
         return await self.service.ask_with_fleet(

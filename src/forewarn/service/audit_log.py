@@ -70,7 +70,7 @@ class AuditLog(Listener):
 
 
 def _only_operation(changes: Sequence[Change]) -> str:
-    """Return the ID of the only operation that a transaction changed, or an empty text."""
+    """Return the only operation that a transaction changed, or an empty text."""
     found = {
         change.after.operation_id
         for change in changes

@@ -55,7 +55,7 @@ class FleetWrites(Listener):
 
     @contextlib.contextmanager
     def planning(self) -> Generator[threading.Event]:
-        """Return an event that is set when a write can invalidate a plan made from now."""
+        """Yield an event that a write sets if it can invalidate a plan made from now."""
         stale = threading.Event()
         # Replaced, not changed, since the writing thread can be iterating over it.
         self._plans = [*self._plans, stale]

@@ -100,7 +100,7 @@ class ReadingGateway:
         return self.clock.now()
 
     def changes(self) -> AsyncIterator[tuple[str, ...]]:
-        """Yield IDs of changed operations; an empty tuple means: read everything again."""
+        """Yield IDs of changed operations; after an empty tuple, read everything again."""
         return self.watchers.watch()
 
 

@@ -189,7 +189,7 @@ API_SILENT_SECONDS = 30.0
 """Time without a reply to a ping after which the process is killed and restarted."""
 
 API_REACH_SECONDS = 2.0
-"""Maximum time for the process to connect to its own listener before it answers a ping."""
+"""Maximum time for the process to connect to its listener before it answers a ping."""
 
 API_END_SECONDS = 1.0
 """Maximum time for the process to exit after the grace time of its requests."""

@@ -195,7 +195,7 @@ HELD = _gauge(
 )
 UNEXAMINED = _gauge(
     "operations_unexamined",
-    "Waiting operations whose reasons the last scrape skipped, since there were too many.",
+    "Waiting operations that the last scrape did not examine, since there were too many.",
 )
 
 # Driver

@@ -6,25 +6,16 @@ list of another tenant.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from forewarn.service import limits
 from forewarn.store.port import Reader, Store
 from forewarn.store.snapshot import SnapshotStore
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class _Lane:
-    """The queue of reads of one tenant."""
-
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
 
 
 class Readings:
@@ -34,7 +25,8 @@ class Readings:
         """Read `store` in `threads`."""
         self._store = store
         self._threads = threads
-        self._lanes: dict[str, _Lane] = {}
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()
+        """The lock of each tenant, kept while a read of the tenant runs or waits."""
         self._for_tenants = asyncio.Semaphore(limits.TENANT_READERS)
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
@@ -44,16 +36,6 @@ class Readings:
 
     async def read_for(self, tenant: str, ask: Callable[[Reader], T]) -> T:
         """Return the result of `read` when the tenant's earlier reads have ended."""
-        async with self._lane_of(tenant) as lane, lane.turn, self._for_tenants:
+        turn = self._turns.setdefault(tenant, asyncio.Lock())
+        async with turn, self._for_tenants:
             return await self.read(ask)
-
-    @asynccontextmanager
-    async def _lane_of(self, tenant: str) -> AsyncGenerator[_Lane]:
-        lane = self._lanes.setdefault(tenant, _Lane())
-        lane.users += 1
-        try:
-            yield lane
-        finally:
-            lane.users -= 1
-            if not lane.users:
-                del self._lanes[tenant]

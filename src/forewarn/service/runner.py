@@ -61,7 +61,7 @@ class Runner:
         take_last_seen: Callable[[], Mapping[str, Micros]],
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        """Prepare the thread. `take_last_seen` and `on_failure` are called on the loop."""
+        """Prepare the thread. The loop calls `take_last_seen` and `on_failure`."""
         self._plane = plane
         self._clock = clock
         self._loop = loop

@@ -169,8 +169,7 @@ class Service:
         await self._guests.begin()
         if secret_files.authenticates(self.settings):
             await self._end_unauthenticated(runner)
-        with refused("admin.listen", self.settings.admin.listen):
-            await api.begin(self._answers(webhooks))
+        await api.begin(self._answers(webhooks))
         while await runner.call(lambda plane, now: plane.resume(now=now)):
             pass
         self._last_seen = LastSeen(
@@ -389,7 +388,7 @@ class Service:
         return None if self._runner is None else self._runner.failure
 
     def addresses(self) -> Mapping[str, Address]:
-        """Return the listen addresses for VMs, by VM; the shared one has an empty name."""
+        """Return the listen addresses by VM; the shared one has an empty name."""
         return self.server.addresses()
 
     @property

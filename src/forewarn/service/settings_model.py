@@ -154,7 +154,7 @@ class Settings:
     log: LogSettings = field(default_factory=LogSettings)
     webhook: tuple[WebhookSettings, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Origins by full name, such as `timing.speed`; a setting with its default is absent."""
+    """Origins by full name, such as `timing.speed`; defaults are absent."""
     warnings: tuple[str, ...] = ()
     """Messages about probable mistakes that do no harm."""
 

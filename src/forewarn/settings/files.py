@@ -93,7 +93,7 @@ def claimed(path: str, mode: int) -> int:
 
 
 def _opened(path: str, flags: int, mode: int = 0o777) -> int:
-    """Return the descriptor of a regular file; raises OSError and then leaves none open."""
+    """Return the descriptor of a regular file; raises OSError without leaking it."""
     descriptor = os.open(path, flags | _FLAGS, mode)
     try:
         _refuse(os.fstat(descriptor), path)

@@ -97,7 +97,7 @@ def shown(option: Option, value: Any) -> str:
 
 
 def bounds_of(option: Option) -> str:
-    """Return the sentence about an option's bounds for the reference, or an empty text."""
+    """Return the reference's sentence about an option's bounds, or an empty text."""
     parts: list[str] = []
     if option.form is Forms.DURATION:
         if option.least:

@@ -74,7 +74,7 @@ class Lines:
         self._starts.append(mark.start())
 
     def line(self, name: str) -> int:
-        """Return the line of a table or key, or of its nearest parent; 0 if there is none."""
+        """Return the line of a table or key, or of its nearest parent, or 0."""
         while name:
             table = name
             while True:
@@ -105,7 +105,7 @@ def _keys(text: str, start: int, end: int, line: int, table: str) -> dict[str, i
     """Return the lines of all keys in a part of the text without headers."""
     found: dict[str, int] = {}
     around: list[tuple[str, int]] = []
-    """The open tables and lists: the name, and the items of a list so far; -1 for a table."""
+    """The open tables and lists, with the items of a list so far, or -1 for a table."""
     inside, items, name = table, -1, ""
     is_key = True
     """Whether the next token belongs to a key or starts a list item."""

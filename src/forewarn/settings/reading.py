@@ -102,7 +102,7 @@ class Reader(Tables):
     def entry_keys(
         self, array: str, entry: Mapping[str, object]
     ) -> Mapping[str, Option] | None:
-        """Return the keys that a table of an array can have; None if its kind is unknown."""
+        """Return the possible keys of a table in an array; None if its kind is unknown."""
         del entry
         return self._known.arrays[array]
 
@@ -139,7 +139,7 @@ class Reader(Tables):
         }
 
     def blame(self, name: str, message: str) -> None:
-        """Report a problem of a key, given its full name, at the place where it is set."""
+        """Report a problem of a key at the place where it is set."""
         origin = self.origins.get(name, "")
         if origin.startswith(("flag", "environment")):
             self.tell(origin, 0, "", message)

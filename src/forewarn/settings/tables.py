@@ -55,7 +55,7 @@ class Tables:
         self._lines: Lines | None = None
 
     def parse(self, text: str) -> dict[str, Any] | None:
-        """Return the tables of a text; if it is not TOML, report a problem and return None."""
+        """Return the tables of a text; if it is not TOML, report that and return None."""
         try:
             tables = toml.loads(text)
         except (ValueError, RecursionError) as error:
@@ -111,7 +111,7 @@ class Tables:
         return []
 
     def blame(self, name: str, message: str) -> None:
-        """Report a problem of a key, given its full name, at the place where it is set."""
+        """Report a problem of the key with the full name `name`, at its line."""
         first, *parts = name.split(".")
         shown = [first, *(part for part in parts if not part.isdigit())]
         key = ".".join(

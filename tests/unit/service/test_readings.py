@@ -61,4 +61,4 @@ async def test_operators_do_not_wait_for_tenants() -> None:
     assert Counter(told) == {"shop": 3, "office": 2, "bank": 1}
     assert set(store.most.values()) == {1}, "one question of each at a time"
     assert store.most_of_all == limits.TENANT_READERS
-    assert not readings._lanes, "who asks nothing is forgotten"
+    assert not readings._turns, "idle tenants are forgotten"

@@ -36,7 +36,7 @@ class Pending(Listener):
         store.read(count)
 
     def on_arrival(self, tell: Callable[[frozenset[str]], None]) -> None:
-        """Call `tell` with the names of receivers of new messages, in the writing thread."""
+        """Call `tell` in the writing thread with the receivers of new messages."""
         self._on_arrival = tell
 
     def of(self, receiver: str) -> int:

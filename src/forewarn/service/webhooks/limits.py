@@ -15,7 +15,7 @@ PAGE_MESSAGES = 50
 The transaction that deletes them stays short."""
 
 FORGET_SECONDS = 1.0
-"""Maximum time between the delivery and the deletion of a message while others are sent."""
+"""Maximum time from delivery to deletion of a message while others are sent."""
 
 RETRY_SECONDS_MIN = 1.0
 RETRY_SECONDS_MAX = 300.0
