@@ -24,7 +24,7 @@ from tests.system.crowd import Crowd
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One line of the driver's own journal: what a program did, and for which call."""
+    """One line of the driver's journal: the action of a program, and its call."""
 
     what: str
     """`begun` or `done`."""
@@ -34,16 +34,16 @@ class Work:
 
 
 def journal(file: Path) -> list[Work]:
-    """Return what the programs have noted."""
+    """Return the lines that the programs have written."""
     lines = file.read_text().splitlines() if file.exists() else []
     words = [line.split() for line in lines]
     return [Work(what, vm, name, int(call)) for what, vm, name, call in words]
 
 
 def judge(file: Path, crowd: Crowd, programs: Path) -> Mirror:
-    """Judge the file of a dead service; return what it holds."""
+    """Check the store of a dead service; return its content."""
     assert not crowd.strange, crowd.strange
-    # In this order: what a program notes next cannot be missing in the store.
+    # In this order, so that later lines of programs cannot be missing in the store.
     done = journal(programs)
     assert check(file) == []
     mirror = Mirror()
@@ -92,7 +92,7 @@ def _documents(mirror: Mirror, crowd: Crowd) -> None:
 
 
 def _calls(mirror: Mirror, work: list[Work]) -> None:
-    """Nothing is done twice, nothing before it is durable, nothing is made up."""
+    """No call runs twice, before it is durable, or without an operation."""
     twice = [each for each, times in Counter(work).items() if times > 1]
     assert not twice, f"done twice: {twice}"
     finished: set[tuple[str, str]] = set()

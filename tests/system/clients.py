@@ -1,4 +1,4 @@
-"""Two programs that poll: a careful one, and one as people write it in an hour."""
+"""Two polling programs: a careful one and a naive one."""
 
 import http.client
 import json
@@ -13,19 +13,19 @@ from typing import Any
 QUERY = "/metadata/scheduledevents?api-version=2020-07-01"
 
 PATIENCE_SECONDS = 0.15
-"""How long the careful one waits for a whole answer."""
+"""Maximum seconds that the careful one waits for a response."""
 
 HANGS_SECONDS = 0.3
-"""After which a program that must react hangs."""
+"""Seconds without reaction after which a program counts as hung."""
 
 
 class UnusableError(Exception):
-    """The careful one's word for any answer that it cannot use."""
+    """The careful one's result for any invalid response."""
 
 
 @dataclass
 class Careful:
-    """Keeps polling, gives up what takes long, believes only what it has checked."""
+    """Keeps polling, with a timeout, and checks every response."""
 
     host: str
     port: int
@@ -88,12 +88,12 @@ class Careful:
 
 @dataclass
 class Naive:
-    """Takes each answer for what it should be, and the last one for all there is."""
+    """Expects every response to be valid, and the last one to be complete."""
 
     host: str
     port: int
     trusts_number: bool = False
-    """It looks at events only where the incarnation is higher."""
+    """It reads events only if the incarnation has increased."""
     acted: list[str] = field(default_factory=list[str])
     plans: int = 0
     error: BaseException | None = None
@@ -127,7 +127,7 @@ class Naive:
         )
         with urllib.request.urlopen(request) as answer:
             if answer.headers.get_content_type() != "application/json":
-                # As aiohttp and others do.
+                # Like aiohttp and others.
                 raise ValueError(answer.headers["Content-Type"])
             document = json.load(answer)
         if self.trusts_number and document["DocumentIncarnation"] <= self._number:

@@ -1,9 +1,9 @@
-"""How often the service is killed, and from which seed.
+"""Options of these tests, such as the number of kills and the seed.
 
-`pytest tests/system/test_kills.py --kills=100` looks far; `--kill-seed` looks
-elsewhere. A failure prints the seed and the round.
+`pytest tests/system/test_kills.py --kills=100` searches longer; `--kill-seed` changes
+the random seed. A failure prints the seed and the round.
 
-`--agent-python=oldest` runs the agents of `place` on the oldest Python that they know;
+`--agent-python=oldest` runs the agents of `place` on the oldest supported Python;
 without it only tests that are marked `pythons` do so, and those run on both.
 """
 
@@ -21,10 +21,10 @@ from tests.support.profiles import FAR, amounts
 from tests.support.pythons import Python
 
 SEED = 1
-"""The same each time; threads and disks see to it that no two runs are alike."""
+"""The same for each run; threads and disks still vary the runs."""
 
 USUAL_SECONDS = 300
-"""Duration of a usual run on a machine that does much else; it takes 18 on an idle one."""
+"""Seconds of a usual run on a busy machine; an idle one takes 18."""
 
 ROLLOUT_HOSTS = 40
 """Hosts of one scope, and as many unrelated ones; `--rollout-hosts=1000` is a large
@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rollout-hosts", type=int, default=ROLLOUT_HOSTS)
 
 
-# Where pytest was told of no path below this folder, it knows no such options.
+# pytest does not know these options if no path below this directory is given.
 
 
 def _option(config: pytest.Config, name: str, default: int) -> int:
@@ -57,7 +57,7 @@ def _option(config: pytest.Config, name: str, default: int) -> int:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Give a far look the time that it takes."""
+    """Extend the timeout of long runs."""
     far = _option(config, "--kills", amounts().kills) > FAR.kills
     many = _option(config, "--rollout-hosts", ROLLOUT_HOSTS) > ROLLOUT_HOSTS
     for item in items:
@@ -82,7 +82,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run agents on the Python that was asked for, or on both where that is marked."""
+    """Run agents on the selected Python, or on both if the test is marked."""
     if "python" not in metafunc.fixturenames:
         return
     chosen: Any = metafunc.config.getoption("--agent-python", None)
@@ -106,7 +106,7 @@ def python(
 
 @pytest.fixture
 def rollout_hosts(request: pytest.FixtureRequest) -> int:
-    """Return how many hosts a rollout has."""
+    """Return the number of hosts of a rollout."""
     return _option(request.config, "--rollout-hosts", ROLLOUT_HOSTS)
 
 
@@ -135,6 +135,6 @@ def loop() -> Iterator[LoopThread]:
 
 @pytest.fixture
 def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
-    """Have a simulator with one VM, for an agent in it."""
+    """Run a simulator with one VM for an agent."""
     with ground(loop, tmp_path, fleet=fleets.fleet_text(1), python=python) as made:
         yield made

@@ -1,8 +1,7 @@
-"""A crowd that asks a service everything at once, and never forgets an answer.
+"""A crowd of clients that sends all kinds of requests and records all responses.
 
-VMs poll and approve, operators give orders of every kind, somebody applies fleet
-files, and something fails. The service may be killed in the middle of it. What
-was answered is remembered beyond that, and judged by `aftermath`.
+VMs poll and approve, operators send all kinds of requests and fleet files, and hosts
+fail. The service can be killed meanwhile. `aftermath` checks the recorded responses.
 """
 
 import json
@@ -19,9 +18,9 @@ from forewarn.instants import Micros
 from tests.support.processes import PATIENCE_SECONDS, Serving
 
 HOSTS = tuple(f"h{number}" for number in range(8))
-"""Hosts that are maintained, and fail."""
+"""Hosts that are maintained and that fail."""
 QUIET = "h8"
-"""The host of VMs that come and go."""
+"""The host of VMs that are added and deleted."""
 SOLOS = ("solo_0", "solo_1")
 WEBS = tuple(f"web_{number}" for number in range(6))
 DATABASES = tuple(f"db_{number}" for number in range(4))
@@ -33,18 +32,18 @@ BREATH_SECONDS = 0.004
 """Pause between two requests of one client: the service must be busy, not starved."""
 
 ANSWERS = frozenset({200, 201, 404, 409})
-"""What an order may be told. Nothing that is asked here is badly formed."""
+"""Allowed statuses of a request; no request here is malformed."""
 
 ORDER = ("Scheduled", "Started", "gone")
 
 
 def address_of(vm: str) -> str:
-    """Return where the VM's packets come from: its place in the fleet."""
+    """Return the source address of the VM."""
     return f"127.0.2.{VMS.index(vm) + 1}"
 
 
 def fleet(lives: int, *, extra: bool = False, tag: str = "") -> str:
-    """Return the fleet file of the life number `lives`; each brings VMs to lose."""
+    """Return the fleet file of the life number `lives`, with VMs to delete."""
     text = (
         '[[scope]]\nname = "web"\nkind = "availability-set"\n'
         '[[scope]]\nname = "db"\nkind = "scale-set"\n'
@@ -80,10 +79,10 @@ class Guest:
     incarnation: int = 0
     body: bytes = b""
     statuses: dict[str, str] = field(default_factory=dict[str, str])
-    """The furthest that it saw of each event."""
+    """The latest status of each event."""
 
     def hear(self, vm: str, body: bytes) -> None:
-        """Judge a document by all that came before (2.1, 2.6, 2.10)."""
+        """Check a document against all earlier ones (2.1, 2.6, 2.10)."""
         document = json.loads(body)
         number = document["DocumentIncarnation"]
         assert number >= self.incarnation, (
@@ -103,7 +102,7 @@ class Guest:
 
     def scheduled(self) -> list[str]:
         """Return the events that may be approved."""
-        # A poller may be writing: the copy is taken at once.
+        # Another thread may be writing, so copy it at once.
         return [name for name, at in tuple(self.statuses.items()) if at == "Scheduled"]
 
 
@@ -114,11 +113,11 @@ class Acknowledged:
     vm: str
     event_id: str
     at: Micros
-    """When the answer was there."""
+    """The time of the response."""
 
 
 class Crowd:
-    """All who ask; it lives longer than the service does."""
+    """All clients; they outlive the service."""
 
     def __init__(self, seed: int) -> None:
         """Start without clients; `meet` starts them."""
@@ -127,7 +126,7 @@ class Crowd:
         self.requests: set[str] = set()
         """Requests answered with 201."""
         self.given: Counter[str] = Counter()
-        """Orders that were taken, by verb."""
+        """Accepted requests, by verb."""
         self.strange: list[str] = []
         """Invalid responses and broken guarantees."""
         self.lives = 0
@@ -142,7 +141,7 @@ class Crowd:
     # One life of the service
 
     def meet(self, service: Serving) -> None:
-        """Begin to ask."""
+        """Start the clients."""
         self._over.clear()
         shared, operators = (
             service.urls[name].removeprefix("http://")
@@ -162,7 +161,7 @@ class Crowd:
             thread.start()
 
     def part(self) -> None:
-        """Stop asking: the service is dead, or is to be left alone."""
+        """Stop the clients."""
         self._over.set()
         for thread in self._threads:
             thread.join(PATIENCE_SECONDS)
@@ -177,7 +176,7 @@ class Crowd:
         try:
             work(rng)
         except (OSError, HTTPException):
-            return  # the service has died: what was not answered was not promised
+            return  # the service has died: requests without response guarantee nothing
         except Exception as error:  # noqa: BLE001 - told by the test, not the thread
             self.strange.append(f"{type(error).__name__}: {error}")
 

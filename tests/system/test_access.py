@@ -1,4 +1,4 @@
-"""The commands at a Unix socket, and over TLS, of a service in a process of its own."""
+"""Commands over a Unix socket and over TLS with a real service process."""
 
 import os
 import socket
@@ -36,7 +36,7 @@ def command(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def services() -> Iterator[list[Serving]]:
-    """Return a list of services that are ended with the test."""
+    """Return a list of services that end with the test."""
     made: list[Serving] = []
     yield made
     for each in made:
@@ -51,13 +51,13 @@ def test_commands_at_a_unix_socket(tmp_path: Path, services: list[Serving]) -> N
         assert f"serving operators at {url}" in services[-1].log()
         ended = command("token", "create", "--expires-in=1h", FOREWARN_URL=url)
         assert ended.returncode == 0, ended.stderr
-        # The next one finds the socket that this one leaves.
+        # The next service finds the socket of this one.
         services[-1].kill()
     assert (tmp_path / "api").is_socket()
 
 
 HANDSHAKES = 100
-"""Some of them come before the service has begun to wait for them."""
+"""Some connect before the service accepts connections."""
 
 
 def shake_hands_often(port: int, certificate: Path) -> None:

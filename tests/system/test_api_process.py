@@ -1,4 +1,4 @@
-"""The operator API has a process of its own: what becomes of it concerns no VM."""
+"""Failures of the operator API's process never affect VMs."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ Start = Callable[..., Serving]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Give what starts a service in one folder; all are ended afterwards."""
+    """Return a function that starts services in one directory; all end afterwards."""
     running: list[Serving] = []
 
     def starting(**settings: str) -> Serving:
@@ -52,7 +52,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def children(process: int) -> list[int]:
-    """Return the processes that a process has started and that run."""
+    """Return the running child processes of a process."""
     with contextlib.suppress(FileNotFoundError):
         text = Path(f"/proc/{process}/task/{process}/children").read_text("ascii")
         return [int(each) for each in text.split()]
@@ -77,7 +77,7 @@ def is_gone(process: int) -> bool:
 
 
 def _status(url: str) -> int:
-    """Return the status of an answer; 0: the connection was refused."""
+    """Return the status of a response; 0 if the connection was refused."""
     try:
         return http(url)[0]
     except (OSError, HTTPException):
@@ -85,7 +85,7 @@ def _status(url: str) -> int:
 
 
 def answers(service: Serving) -> bool:
-    """Tell whether the VM gets its document."""
+    """Return whether the VM gets its document."""
     return http(service.vm_url("web_0"))[0] == 200
 
 
@@ -103,7 +103,7 @@ def test_api_that_is_killed_comes_back_and_vms_do_not_notice(start: Start) -> No
     for _ in range(3):
         os.kill(api, signal.SIGKILL)
         assert answers(service)
-        # An order that comes meanwhile waits, and is carried out.
+        # A request during the restart waits and is executed.
         made = service.admin("/v1/reboot", {"vms": ["web_0"]})
         assert answers(service)
         cancelled = service.admin("/v1/cancel", {"names": [made["request"]]})
@@ -116,7 +116,7 @@ def test_api_that_is_killed_comes_back_and_vms_do_not_notice(start: Start) -> No
 
 
 def test_api_that_accepts_nobody_is_started_again(start: Start) -> None:
-    """It still answers its service, and has no file left for a connection."""
+    """It still answers pings but has no free file for a connection."""
     service = start()
     api = api_of(service)
     used = {int(each.name) for each in Path(f"/proc/{api}/fd").iterdir()}
@@ -134,7 +134,7 @@ def test_api_ends_with_a_service_that_is_killed(start: Start) -> None:
     api = api_of(service)
     service.kill()
     eventually(lambda: is_gone(api), bool, what="the end of the API's process")
-    # And nothing of it is in the way of the next start.
+    # Nothing prevents the next start.
     assert answers(start())
 
 
@@ -205,7 +205,7 @@ def test_fleet_file_and_refusals_and_metrics_pass_through(start: Start) -> None:
 
 
 def refusals(service: Serving, token: str, body: bytes) -> Iterator[tuple[str, float]]:
-    """Send nested JSON with a token, some times over; yield status and seconds."""
+    """Send nested JSON with a token several times; yield status and seconds."""
     host = urlsplit(service.urls["operators"]).netloc
     head = (
         f"POST /v1/fleet/apply HTTP/1.1\r\nHost: {host}\r\n"
@@ -257,9 +257,9 @@ def test_operators_connections_leave_vms_their_files(
             for _ in range(5):
                 assert answers(few)
             log = eventually(few.log, lambda log: "rejected a connection" in log)
-        # The API's own process says so.
+        # The API's process logs it.
         assert "process api" in log
-        # Half of all that the limit of files allows were taken from one address.
+        # One address got half of the connections that the limit of files allows.
         eventually(
             lambda: _status(few.urls["operators"] + "/readyz"),
             lambda status: status == 200,

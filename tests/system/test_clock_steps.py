@@ -1,4 +1,4 @@
-"""A real service under a wall clock that is stepped, with kills in between."""
+"""A real service with steps of the wall clock and kills in between."""
 
 import sys
 import urllib.request
@@ -19,7 +19,7 @@ PROMPT_SECONDS = 5.0
 
 
 class Stepped:
-    """A service in a folder, which can be killed, and whose clock can be set."""
+    """A service in a directory that can be killed and whose clock can be set."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -46,7 +46,7 @@ class Stepped:
         return document
 
     def wait_noticed(self, times: int = 1) -> None:
-        """Return when the service has logged so many steps."""
+        """Wait until the service has logged a number of steps."""
         eventually(
             self.service.log,
             lambda log: log.count("the wall clock was set") >= times,

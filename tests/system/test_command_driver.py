@@ -1,4 +1,4 @@
-"""`forewarn serve` with programs of the operator's: crashes in the middle of a call."""
+"""`forewarn serve` with the operator's programs and crashes during calls."""
 
 import contextlib
 import json
@@ -60,14 +60,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def log_of(folder: Path) -> list[str]:
-    """Return the first words of what the program has logged."""
+    """Return the first words of the lines in the program's log."""
     log = folder / "vms" / "log"
     lines = log.read_text().splitlines() if log.exists() else []
     return [line.partition(" ")[0] for line in lines]
 
 
 def order(service: Serving) -> str:
-    """Order a reboot and approve it; return the operation."""
+    """Request a reboot and approve it; return the operation."""
     service.document("web_0")
     service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "reboot"})
     [event] = service.document("web_0")["Events"]
@@ -81,7 +81,7 @@ def operation_of(service: Serving, name: str) -> dict[str, Any]:
 
 
 def wait_ended(service: Serving, name: str) -> str:
-    """Return the state in which an operation has ended."""
+    """Wait for the end of an operation; return its state."""
     found = eventually(
         lambda: operation_of(service, name),
         lambda operation: operation["state"] in {"Done", "Failed", "Cancelled"},
@@ -91,7 +91,7 @@ def wait_ended(service: Serving, name: str) -> str:
 
 
 def record(folder: Path, operation: str, name: str) -> dict[str, Any]:
-    """Return a record of the operation's first call, when it is there."""
+    """Wait for the record of the operation's first call and return it."""
     file = folder / "forewarn.db.command" / f"{operation}.1" / name
     eventually(file.exists, bool, what=name)
     return json.loads(file.read_text())

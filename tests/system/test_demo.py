@@ -1,4 +1,4 @@
-"""The first minute: `make demo`'s program, as a newcomer runs it."""
+"""The program of `make demo`."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.system
 
 
 def test_the_demo_sees_everything_on_the_wire() -> None:
-    """All six stories, with real servers and real clients; colourless here."""
+    """All six parts with real servers and clients, without colors."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "demo.py")],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The sample clients of `examples/clients`, and the fleet that README shows."""
+"""The clients in `examples/clients`, and the fleet in README."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def _readme_fleet() -> str:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Serving]:
-    """README's own fleet, at a speed at which fifteen minutes are half a minute."""
+    """README's fleet, at a speed that shortens 15 minutes to 30 seconds."""
     serving = Serving(tmp_path, _readme_fleet(), timing_speed="30").wait_ready()
     yield serving
     serving.kill()
@@ -116,7 +116,7 @@ def test_a_client_leaves_its_neighbours_events_alone(
 def test_a_client_takes_no_other_name_for_its_own(
     tmp_path: Path, client: list[str]
 ) -> None:
-    """A dot is a dot: `axb` is another VM than `a.b`."""
+    """A dot matches only a dot: `axb` is not the VM `a.b`."""
     fleet = _readme_fleet().replace('"web_0"', '"a.b"').replace('"web_1"', '"axb"')
     service = Serving(tmp_path, fleet, timing_speed="30").wait_ready()
     try:

@@ -1,7 +1,7 @@
-"""`kill -9` at any instant under load: what was promised is kept, each time.
+"""`kill -9` at random instants under load: every response stays true.
 
-The programs of the driver note what they do by themselves, and are not killed,
-as no hypervisor would be. `--kills=100` looks far.
+The programs of the driver record their actions and are not killed, like a hypervisor.
+`--kills=100` searches longer.
 """
 
 import shlex
@@ -25,17 +25,17 @@ from tests.system.crowd import HOSTS, VMS, Crowd, fleet
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 LIFE_SECONDS = (0.1, 1.2)
-"""From the service's readiness to its death."""
+"""Seconds from readiness to the kill."""
 BIRTH_SECONDS = (0.02, 0.7)
-"""From its beginning to its death, where it is killed while it starts."""
+"""Seconds from the start to the kill, if it is killed during the start."""
 BIRTHS = 0.2
-"""The share of deaths in the start."""
+"""The share of kills during the start."""
 
 OFFSETS = (-20.0, -3.0, 0.0, 3.0, 20.0)
-"""Seconds by which the wall clock is off, where it is stepped: notices have one."""
+"""Seconds of a step of the wall clock; notices last one second."""
 
 LIVES_PER_KILL_MAX = 10
-"""Lives that a run may take to see as many approvals and orders as it wants kills."""
+"""Maximum lives of a run until it has as many approvals and requests as kills."""
 
 END_SECONDS = 90.0
 """Maximum seconds until all work ends after the last request."""
@@ -50,10 +50,10 @@ ACTIONS = ("freeze", "live_migrate", "reboot", "redeploy", "reimage", "delete")
 
 
 class Lives:
-    """One service after the other on the same file."""
+    """A sequence of services with the same store."""
 
     def __init__(self, folder: Path, seed: int, *, is_stepped: bool = False) -> None:
-        """Nothing runs yet; `is_stepped` has the wall clock set at any instant."""
+        """Start without a service; with `is_stepped`, the wall clock is set at random."""
         self.folder = folder
         self._offset = folder / "offset" if is_stepped else None
         self.set_clock(0)
@@ -74,7 +74,7 @@ class Lives:
         }
 
     def begin(self) -> Serving:
-        """Start a service on what the last one left."""
+        """Start a service with the store of the last one."""
         text = fleet(self.crowd.lives)
         under: list[str] = []
         if self._offset is not None:
@@ -84,7 +84,7 @@ class Lives:
 
     @property
     def is_stepped(self) -> bool:
-        """Tell whether the wall clock is set while the service lives and is down."""
+        """Return whether the wall clock is set in this life."""
         return self._offset is not None
 
     def set_clock(self, seconds: float) -> None:
@@ -126,7 +126,7 @@ class Lives:
         self._step()
 
     def judge(self) -> None:
-        """Judge what the dead service left."""
+        """Check the store of the dead service."""
         judge(self.folder / "forewarn.db", self.crowd, self.folder / "program.log")
 
 
@@ -172,7 +172,7 @@ def test_what_was_promised_outlives_every_kill(
 
 
 def _wait_for_the_end(service: Serving) -> None:
-    """Have everything that is down restored; return when nothing is under way."""
+    """Restore everything that is down; wait until no operation is open."""
     clock, pause = SystemClock(), threading.Event()
     deadline = clock.monotonic() + END_SECONDS
     operators = service.urls["operators"]
@@ -193,7 +193,7 @@ def _wait_for_the_end(service: Serving) -> None:
 
 
 def _is_late(status: int, refusal: str) -> bool:
-    """Tell whether what was down when it was looked at is so no longer.
+    """Return whether something that was down has recovered meanwhile.
 
     A host that was restored has brought its VMs up, the last move of a VM may end
     meanwhile, and so may its deletion.

@@ -1,4 +1,4 @@
-"""Two hundred driver calls at once, in a process that may open few files."""
+"""Two hundred driver calls at once in a process with few open files."""
 
 import http.client
 import itertools
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 CALLS = 200
 OPEN_FILES = 400
 CONNECTIONS = 280
-"""Open connections of VMs: nearly all that the service takes with so few files
+"""Open connections of VMs: nearly the maximum of the service with so few files
 (400, without a reserve of 96)."""
 
 FLEET = "".join(
@@ -31,14 +31,14 @@ address = "127.0.1.{number + 1}"
     for number in range(CALLS)
 )
 ASKED_TOGETHER = 20
-"""Connections on which a GET is sent between two looks at the operations."""
+"""Connections that send a GET between two checks of the operations."""
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Serving]:
     shell = f'ulimit -n {OPEN_FILES}; exec "$@"'
-    # The looks of many calls overlap, each with a program that takes a while.
+    # The observations of many calls overlap, each with a slow program.
     slow = shlex.join(["/bin/sh", "-c", "sleep 0.1"])
     program = shlex.join(["/bin/sh", "-c", "exit 0"])
     started = Serving(
@@ -58,7 +58,7 @@ def service(tmp_path: Path) -> Iterator[Serving]:
 
 
 def connect(service: Serving, number: int) -> http.client.HTTPConnection:
-    """Return a connection that comes from a VM's address."""
+    """Return a connection from a VM's address."""
     url = service.urls["VMs by source address"]
     host, _, port = url.removeprefix("http://").partition(":")
     return http.client.HTTPConnection(

@@ -1,4 +1,4 @@
-"""Operating a real process: its supervisor, its log, its metrics, its store's copies."""
+"""Operation of a real process: supervisor, log, metrics and backups."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def test_the_store_is_copied_and_checked_while_it_is_used(
             what="the end of the maintenance",
         )
     service.kill()
-    # Restored elsewhere, it goes on from where it was.
+    # Restored in another place, it continues from the same state.
     there = tmp_path / "there"
     there.mkdir()
     (here / "copy4.db").rename(there / "forewarn.db")
@@ -123,7 +123,7 @@ def test_a_store_that_was_moved_away_is_named_at_the_end(
 
 
 STORE_BYTES_MAX = 2 * 1024 * 1024
-"""Largest file in bytes: room for an empty store and its log, and some orders."""
+"""Maximum file size in bytes: enough for an empty store and some requests."""
 
 FILES_OF_BYTES = """
 import os, resource, sys

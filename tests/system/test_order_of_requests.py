@@ -1,4 +1,4 @@
-"""`kill -9` while many operations are due: they go on in the order of the requests."""
+"""`kill -9` with many due operations: they continue in the order of the requests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +19,10 @@ FLEET = '[[tenant]]\nname = "shop"\n' + "".join(
 )
 
 SPEED = {"timing_speed": "1000"}
-"""A notice takes a second at least, so that a time can be given by hand."""
+"""Notices take at least a second, so that a time can be set by hand."""
 
 KILLED_AFTER = (None, 0, 7)
-"""Operations that have started when the service is killed; None: before any is due."""
+"""Started operations at the kill; None: killed before any is due."""
 
 
 @pytest.fixture

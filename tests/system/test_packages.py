@@ -1,7 +1,7 @@
-"""The packages are built, looked into, installed where nothing else is, and run.
+"""Packages: build, content, installation into an empty environment, and a run.
 
-The agent's Debian package is installed and purged by dpkg itself, in a throw-away root.
-The service's, with all that it brings, is in `tests/real/test_packages.py`.
+The agent's Debian package is installed and purged by dpkg itself, in a temporary root.
+The test of the service's package is in `tests/real/test_packages.py`.
 """
 
 import json
@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with wheel and sdist."""
+    """A directory with wheel and sdist."""
     folder = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel",
         "-d", folder)  # fmt: skip
@@ -80,7 +80,7 @@ def test_the_wheel_says_what_an_index_asks(dist: Path) -> None:
     assert about.license_expression == "Apache-2.0"
     assert about.license_files == ["LICENSE"]
     assert set(about.provides_extra or []) == {"server", "test"}
-    # Without an extra nothing is required.
+    # Without an extra there are no dependencies.
     assert all("extra ==" in str(each) for each in about.requires_dist or [])
     assert about.summary
     assert about.description == (ROOT / "README.md").read_text("utf-8")
@@ -113,7 +113,7 @@ def test_the_sdist_has_what_is_needed_and_no_junk(dist: Path, tmp_path: Path) ->
 
 
 def test_the_wheel_is_all_that_an_agent_needs(dist: Path, tmp_path: Path) -> None:
-    """In an environment with nothing else, as `pip install forewarn` makes it."""
+    """In an environment with only `pip install forewarn`."""
     home = tmp_path / "env"
     run(sys.executable, "-m", "venv", "--without-pip", home)
     run(sys.executable, "-m", "pip", "--python", home / "bin" / "python", "install",
@@ -164,7 +164,7 @@ def test_the_agents_package_is_the_agent_alone(agent_deb: Path) -> None:
     code = {each for each in found if each.startswith(build.AGENT_FOLDER)}
     assert f"{build.AGENT_FOLDER}/forewarn/agent/__main__.py" in code
     assert not [each for each in code if "/service/" in each or "/cli/" in each]
-    # What Python has only since 3.11 is bundled, as pinned and with its licence.
+    # tomli, for Python before 3.11, is bundled as pinned and with its license.
     assert f"{build.AGENT_FOLDER}/tomli/_parser.py" in code
     copyright_text = run(
         "sh", "-c", f"dpkg-deb --fsys-tarfile {agent_deb} |"

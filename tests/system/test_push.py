@@ -1,4 +1,4 @@
-"""Waiting for a change with a real service: news within a round trip, and the stop."""
+"""Push with a real service: changes within a round trip, and the stop."""
 
 import json
 import os
@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[2]
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 
 AT_ONCE_SECONDS = 2.0
-"""It takes a few thousandths; a poller would do as well only by luck, and a machine
-that runs many tests at once is slower."""
+"""Maximum seconds until a change arrives. It takes a few milliseconds, but a busy machine
+is slower; a poller would be this fast only by chance."""
 
 FLEET = """
 [[scope]]
@@ -57,14 +57,14 @@ def vm(service: Serving) -> Iterator["Vm"]:
 
 
 class Vm:
-    """A VM's program, on one connection that stays."""
+    """A VM's program with one persistent connection."""
 
     def __init__(self, service: Serving) -> None:
         address = urlsplit(service.urls["VM web_0"]).netloc
         self.connection = HTTPConnection(address, timeout=30)
 
     def ask(self, *, wait: int, tag: str = "") -> tuple[HTTPResponse, bytes, float]:
-        """Return the answer, its body and when it came."""
+        """Return the response, its body and its time."""
         headers = {"Metadata": "true", "If-None-Match": tag}
         self.connection.request("GET", f"{PATH}&wait={wait}", headers=headers)
         answer = self.connection.getresponse()

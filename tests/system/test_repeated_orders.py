@@ -1,4 +1,4 @@
-"""Orders whose answer was lost by `kill -9`, repeated under their key."""
+"""Requests whose response was lost by `kill -9`, repeated with their key."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 KILLS = 8
 
 DYING_SECONDS = 0.02
-"""From the order to the death: sometimes before the commit, sometimes after it."""
+"""Seconds from the request to the kill, which is before or after the commit."""
 
 FLEET = (
     '[[tenant]]\nname = "shop"\n[[host]]\nname = "h1"\n[[host]]\nname = "h2"\n'
@@ -28,7 +28,7 @@ FLEET = (
 
 
 def order(service: Serving, vm: str, key: str) -> tuple[int, str]:
-    """Order a restart; return the status and the request."""
+    """Request a restart; return the status and the request."""
     address = urlsplit(service.urls["operators"]).netloc
     connection = http.client.HTTPConnection(address, timeout=60)
     body = json.dumps({"vms": [vm], "not_before": "+1h"})

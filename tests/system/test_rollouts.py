@@ -1,6 +1,6 @@
-"""Rollouts of many hosts, carried out by `forewarn serve` to their end.
+"""Rollouts of many hosts with `forewarn serve`.
 
-`pytest tests/system/test_rollouts.py --rollout-hosts=1000` has large ones.
+`pytest tests/system/test_rollouts.py --rollout-hosts=1000` runs large ones.
 """
 
 import sqlite3
@@ -82,7 +82,7 @@ def test_a_rollout_keeps_to_one_domain_and_its_slots_to_the_end(
     eventually(look, lambda states: states == {"Done": HOSTS}, what="the end")
     assert AT_ONCE // 2 <= most <= AT_ONCE
     assert set(domains) == set(range(DOMAINS))
-    # A domain is left when it has no host that can be announced at once.
+    # A domain is finished when none of its hosts can be announced.
     changes = sum(before != after for before, after in pairwise(domains))
     assert changes < HOSTS
     assert service.document("vm_00")["Events"] == []
@@ -90,7 +90,7 @@ def test_a_rollout_keeps_to_one_domain_and_its_slots_to_the_end(
 
 
 def two_kinds_of_hosts(count: int) -> str:
-    """Return hosts of one scope, and as many whose VMs stand alone."""
+    """Return hosts of one scope, and as many hosts with VMs without a scope."""
     return '[[scope]]\nname = "web"\nkind = "availability-set"\n' + "".join(
         f'[[host]]\nname = "web{number}"\n'
         f'[[vm]]\nname = "web_{number}"\nhost = "web{number}"\nscope = "web"\n'
@@ -104,7 +104,7 @@ def two_kinds_of_hosts(count: int) -> str:
 def test_hosts_of_a_scope_and_unrelated_ones_are_all_done(
     rollout_hosts: int, tmp_path: Path
 ) -> None:
-    """Two rollouts at once, a fault domain's hosts at a time."""
+    """Two parallel rollouts, each with the hosts of one fault domain at a time."""
     fleet = two_kinds_of_hosts(rollout_hosts)
     service = Serving(tmp_path, fleet, timing_speed="600").wait_ready()
     try:
@@ -119,7 +119,7 @@ def test_hosts_of_a_scope_and_unrelated_ones_are_all_done(
             assert len(made["operations"]) == rollout_hosts
         done = 0
         while done < 2 * rollout_hosts:
-            # Each look may take as long as a whole small rollout does.
+            # Each check can take as long as a small rollout.
             before = done
             done = eventually(
                 lambda: count_done(tmp_path / "forewarn.db"),
@@ -135,7 +135,7 @@ def test_hosts_of_a_scope_and_unrelated_ones_are_all_done(
 
 
 def count_done(file: Path) -> int:
-    """Return how many operations are done; the service has no work with it."""
+    """Return the number of finished operations, without work for the service."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
         [[found]] = database.execute(
             "SELECT count(*) FROM operations WHERE state = 'Done'"

@@ -1,4 +1,4 @@
-"""`forewarn serve` as a real process: orders, crashes and ends."""
+"""`forewarn serve` as a real process: requests, crashes and stops."""
 
 import os
 import signal
@@ -16,8 +16,8 @@ from tests.support.processes import PATIENCE_SECONDS, Serving, eventually, http
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 STOP_SECONDS = 60
-"""It takes a third of a second; a machine that runs many tests at once is slower,
-but nothing may wait for the two minutes of a held answer."""
+"""Maximum seconds of a stop. It takes 0.3 s, and longer on a busy machine, but must not
+wait for the two minutes of a delayed response."""
 
 FLEET = """
 [[scope]]
@@ -145,7 +145,7 @@ def test_it_stops_at_once_with_a_request_under_way(
     service = start(metadata_first_answer_delay="2m").wait_ready()
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(http, service.vm_url("web_0"))
-        # The order is done after the enabling that the request has caused.
+        # The request runs after the scope is enabled.
         eventually(
             lambda: service.admin("/v1/history?vm=web_0"),
             lambda history: "scope enabled" in str(history),

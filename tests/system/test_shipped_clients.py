@@ -1,6 +1,6 @@
-"""The clients that come with forewarn pass scenarios as they come; a sleeping one fails.
+"""The included clients pass the included scenarios; a sleeping client fails.
 
-Four of them, the quickest of each kind; `make real` plays all.
+Four scenarios, the fastest of each kind; `make real` runs all.
 """
 
 from pathlib import Path

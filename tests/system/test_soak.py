@@ -1,6 +1,6 @@
-"""A simulator with every fault set, many clients and a busy operator stays well.
+"""A simulator with all faults, many clients and a busy operator keeps working.
 
-It has half a minute in a usual run; `pytest tests/system --soak-seconds=600` looks long.
+A usual run takes half a minute; `pytest tests/system --soak-seconds=600` is longer.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ WARM_SHARE = 0.3
 """Share of the time after which memory must hardly grow."""
 
 GROWTH_KIB_MAX = 24 * 1024
-"""Limited collections fill up: journal, history, the documents that are remembered."""
+"""Limited collections fill up: journal, history, remembered documents."""
 
 SERVED = re.compile(r"serving +(\S+) at (http://[0-9.:]+)")
 
@@ -57,7 +57,7 @@ def faults_file(folder: Path) -> Path:
 
 
 async def poll(address: str, until: float, seen: Counter[str]) -> None:
-    """Be a client that takes a new connection whenever the old one is no good."""
+    """Run a client that reconnects after errors."""
     host, _, port = address.removeprefix("http://").partition(":")
     while time.monotonic() < until:
         writer = None
@@ -90,7 +90,7 @@ async def crowd(addresses: list[str], until: float) -> Counter[str]:
 
 
 def operate(base: str, until: float, told: Counter[int]) -> None:
-    """Give the operator API no rest: events, faults, approvals, the journal."""
+    """Use the operator API all the time: events, faults, approvals, the journal."""
     pause = threading.Event()
     number = 0
     while time.monotonic() < until:
@@ -113,7 +113,7 @@ def operate(base: str, until: float, told: Counter[int]) -> None:
 
 
 def resident_kib(pid: int) -> int:
-    """Return how much memory a process holds."""
+    """Return the resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") // 1024
 

@@ -1,4 +1,4 @@
-"""`forewarn serve` begins: VMs are answered first, whatever else is wrong."""
+"""Starts of `forewarn serve`: VMs get responses first, despite other problems."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def words(script: str) -> str:
-    """Return the setting of a program: shell, whose `$1` is the VM."""
+    """Return the setting of a shell program with the VM in `$1`."""
     return shlex.join(["/bin/sh", "-c", script, "program", "{vm}"])
 
 
@@ -67,7 +67,7 @@ def settings(folder: Path, **more: str) -> dict[str, str]:
 
 
 def order(service: Serving, *numbers: int) -> dict[int, str]:
-    """Order a reboot of hosts and approve it; return the operations."""
+    """Request a reboot of hosts and approve it; return the operations."""
     for number in numbers:
         service.document(f"vm_{number}")
         service.admin("/v1/maintain", {"hosts": [f"h{number}"], "impact": "reboot"})
@@ -86,7 +86,7 @@ def operation(service: Serving, name: str) -> dict[str, Any]:
 
 
 def kill_all_shims(folder: Path, count: int) -> None:
-    """End the programs' witnesses, as a machine that loses its power does."""
+    """Kill the processes that record exits, as in a power failure."""
     records = folder / "forewarn.db.command"
     for what in ("0.start", "0.program"):
         files = eventually(
@@ -115,7 +115,7 @@ def test_hanging_probes_delay_neither_the_start_nor_anybody(
     kill_all_shims(tmp_path, 2)
     hang = words(f'echo "$1" >> {tmp_path}/asked; exec sleep 600')
     service = start(**settings(tmp_path, driver_command_probe=hang)).wait_ready()
-    # All of it is served and ordered while the probes hang, and explain tells.
+    # Documents, requests and explain work while the probes hang.
     for number in names:
         [event] = service.document(f"vm_{number}")["Events"]
         assert event["EventStatus"] == "Started"
@@ -147,7 +147,7 @@ def test_hung_observe_delays_no_other_report(start: Start, tmp_path: Path) -> No
             lambda state: state == "Done",
             what="the end of the others",
         )
-    # It hangs for 10 s; the exit status of its program is believed then.
+    # It hangs for 10 s; after that the exit status of its program counts.
     eventually(
         lambda: operation(service, names[0])["state"],
         lambda state: state == "Done",
@@ -170,7 +170,7 @@ def test_refused_fleet_file_leaves_the_stored_fleet_served(
     assert "was refused, and the stored fleet is used" in problem
     assert "fleet.toml" in problem
     assert "was refused, and the stored fleet is used" in service.log()
-    # A file that is accepted ends it.
+    # An accepted file ends the problem.
     service.admin("/v1/fleet/apply", {"text": FLEET})
     assert service.admin("/readyz")["problems"] == []
     assert service.terminate() == 0

@@ -1,4 +1,4 @@
-"""The service with no more system calls than its unit allows it."""
+"""The service with only the system calls that its unit allows."""
 
 import sys
 from collections.abc import Iterator

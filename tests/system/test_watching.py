@@ -24,7 +24,7 @@ __all__ = ["start"]
 
 
 class Session:
-    """A command on a terminal of its own."""
+    """A command on a separate terminal."""
 
     def __init__(self, *words: str, columns: int, lines: int) -> None:
         self._master, slave = pty.openpty()
@@ -48,7 +48,7 @@ class Session:
         self._reading.start()
 
     def _read(self) -> None:
-        # The last one who had it open has closed it.
+        # The last process has closed the terminal.
         with suppress(OSError):
             while got := os.read(self._master, 65_536):
                 self._got += got
@@ -60,7 +60,7 @@ class Session:
 
     @property
     def picture(self) -> str:
-        """The last picture that was drawn whole."""
+        """The last complete screen."""
         return self.text.rpartition("\x1b[H")[2]
 
     def resize(self, columns: int, lines: int) -> None:
@@ -85,7 +85,7 @@ class Session:
 
 @pytest.fixture
 def watching(tmp_path: Path) -> Iterator[list[Session]]:
-    """Return a list of sessions that are closed with the test."""
+    """Return a list of sessions that end with the test."""
     sessions: list[Session] = []
     yield sessions
     for each in sessions:

@@ -1,4 +1,4 @@
-"""Webhooks of a real service: receivers that fail, hang and lie, and `kill -9`."""
+"""Webhooks of a real service: receivers that fail, hang and respond falsely; `kill -9`."""
 
 import json
 import subprocess
@@ -97,7 +97,7 @@ def forewarn(service: Serving, *words: str) -> tuple[int, str]:
 def test_each_hears_of_its_own_whatever_the_other_does(
     start: Start, hook: Hook, other: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The environment's proxies mean nothing.
+    # Proxies of the environment are ignored.
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     hook.usual = "hang"
@@ -107,7 +107,7 @@ def test_each_hears_of_its_own_whatever_the_other_does(
     assert all(each.is_genuine for each in other.came)
     assert not any("bank" in str(each.event) for each in other.came)
     assert not any("h1" in str(each.event) for each in other.came)
-    # Neither VMs nor the end of the service wait for the one that hangs.
+    # A hanging receiver delays neither VMs nor the end of the service.
     begun = time.monotonic()
     assert service.document("db_0")["Events"] == []
     assert time.monotonic() - begun < 1
