@@ -17,7 +17,7 @@ from bench.peers import HERE, free_port
 from bench.report import Report, Table, rounded
 from bench.service import PATIENCE_SECONDS, direct_get, eventually, serving
 from forewarn.control.requests.verbs import DECISIONS
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Vm
 from forewarn.instants import DAY

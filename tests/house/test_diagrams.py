@@ -2,8 +2,8 @@
 
 import pytest
 
-from forewarn.protocol import diagrams
-from forewarn.protocol.diagrams import MACHINES, Machine
+from deploy import service_states as diagrams
+from deploy.service_states import MACHINES, Machine
 from tests.support.pages import EXPLANATION, check_block
 
 PAGE = EXPLANATION / "event-lifecycle.md"

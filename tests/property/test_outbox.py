@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.rules.policy import Policy
-from forewarn.control.rules.subscribers import Subscriber
+from forewarn.control.rules.policy import Policy, Subscriber
 from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.store import kinds

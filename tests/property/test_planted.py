@@ -20,9 +20,9 @@ from forewarn.control.requests import (
     idempotency,
     outcome,
 )
-from forewarn.control.rules import consent, obstacles, rollout_state
+from forewarn.control.rules import consent, obstacles, rolling
 from forewarn.control.rules.rolling import RolloutState
-from forewarn.control.transactions.shown import events_for
+from forewarn.control.transactions.publishing import events_for
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Call, Report, Verdict, VmResult, VmVerdict
 from forewarn.fleet import placement
@@ -259,7 +259,7 @@ BUGS = (
     ),
     Bug(
         name="a second fault domain of a scope is announced",
-        home=rollout_state,
+        home=rolling,
         function="standing_of",
         instead=lambda *_args: RolloutState(),
     ),

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.clock import VirtualClock
-from forewarn.control.transactions.messages import Guest, Publication, ViewSnapshot
+from forewarn.control.transactions.publishing import Guest, Publication, ViewSnapshot
 from forewarn.instants import SECOND
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.endpoint import Endpoint

@@ -19,8 +19,8 @@ from forewarn.control.gateway import CallerGateway, Health, OperatorGateway
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.transactions.work import Who, Work
-from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
+from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor, ActorKind
 from forewarn.store.port import Reader

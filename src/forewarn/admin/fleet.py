@@ -21,8 +21,8 @@ from forewarn.admin.lists import Name, Selectors, checked
 from forewarn.admin.selection import About, Lookups, Wanted
 from forewarn.control.requests.idempotency import RepeatedError
 from forewarn.fleet import export
-from forewarn.fleet.changes import Action, MergePlan
 from forewarn.fleet.file import FleetText
+from forewarn.fleet.merge import Action, MergePlan
 from forewarn.fleet.model import Vm
 from forewarn.protocol.errors import BadRequestError
 from forewarn.reporting import reports

@@ -22,7 +22,6 @@ from forewarn.control.transactions.inquiries import (
     StopAnswer,
     StopQuestion,
 )
-from forewarn.control.transactions.pending import on_failure
 from forewarn.control.transactions.work import Effects, Work
 from forewarn.drivers.port import (
     Driver,
@@ -33,7 +32,7 @@ from forewarn.drivers.port import (
     Report,
 )
 from forewarn.instants import Micros
-from forewarn.protocol.driver_ends import CallEnd, Trouble
+from forewarn.protocol.blockers import CallEnd, Trouble
 from forewarn.protocol.operations import Operation
 from forewarn.store.port import Store
 
@@ -41,6 +40,10 @@ T = TypeVar("T")
 
 Run: TypeAlias = Callable[[Callable[[Work], None], Micros], object]
 """Runs a decision in a transaction on behalf of the driver, and what follows."""
+
+
+_End: TypeAlias = tuple[Callable[[Work, str, int, CallEnd], None], str, int, CallEnd]
+"""How the end of a call is taken over; and the call, and how it ended."""
 
 
 class DriverLink:
@@ -63,8 +66,7 @@ class DriverLink:
         self._checkpoint = checkpoint
         self._answers: deque[Answer] = deque()
         self._reports: deque[Report] = deque()
-        self._unmade: deque[tuple[str, int, CallEnd]] = deque()
-        self._unknown: deque[tuple[str, int, CallEnd]] = deque()
+        self._ends: deque[_End] = deque()
 
     # What follows from a commit
 
@@ -76,10 +78,10 @@ class DriverLink:
             name = call.operation_id, call.generation
             try:
                 self._driver.begin(call, now=now)
-            except OutcomeUnknownError as error:
-                self._unknown.append((*name, CallEnd(said=error.message)))
             except DriverError as error:
-                self._unmade.append((*name, CallEnd(said=error.message)))
+                is_unknown = isinstance(error, OutcomeUnknownError)
+                decide = outcome.mark_unknown if is_unknown else outcome.call_not_made
+                self._ends.append((decide, *name, CallEnd(said=error.message)))
             self._checkpoint("called")
         for question in effects.questions:
             self._inquirer.ask(question, now=now)
@@ -94,7 +96,7 @@ class DriverLink:
             end = CallEnd(
                 trouble=Trouble.OTHER_DRIVER, given_to=operation.driver, driver=kind
             )
-            self._mark_unknown(operation_id, generation, end, now)
+            self._take_end(outcome.mark_unknown, operation_id, generation, end, now)
             return
         self._run(
             lambda work: outcome.ask_after(
@@ -112,7 +114,7 @@ class DriverLink:
     def has_more(self) -> bool:
         """Tell whether something that came back is not taken over yet."""
         self._take_answers()
-        return bool(self._answers or self._reports or self._unmade or self._unknown)
+        return bool(self._answers or self._reports or self._ends)
 
     def take_one(self, now: Micros) -> bool:
         """Take over one thing that came back; tell whether there was one.
@@ -124,21 +126,21 @@ class DriverLink:
             _take(self._answers, lambda answer: self._take_answer(answer, now))
         elif self._reports:
             _take(self._reports, lambda report: self._look_at(report, now))
-        elif self._unmade:
-            _take(self._unmade, lambda call: self._note_unmade(*call, now))
-        elif self._unknown:
-            _take(self._unknown, lambda call: self._mark_unknown(*call, now))
+        elif self._ends:
+            _take(self._ends, lambda end: self._take_end(*end, now))
         else:
             return False
         return True
 
-    def _note_unmade(
-        self, operation_id: str, generation: int, end: CallEnd, now: Micros
+    def _take_end(
+        self,
+        decide: Callable[[Work, str, int, CallEnd], None],
+        operation_id: str,
+        generation: int,
+        end: CallEnd,
+        now: Micros,
     ) -> None:
-        self._run(
-            lambda work: outcome.call_not_made(work, operation_id, generation, end),
-            now,
-        )
+        self._run(lambda work: decide(work, operation_id, generation, end), now)
 
     def _look_at(self, report: Report, now: Micros) -> None:
         """Have the VMs of a call looked at, before its report is believed."""
@@ -184,7 +186,9 @@ class DriverLink:
             return
         match probe.state:
             case ProbeState.NOT_STARTED if question.is_late:
-                self._unmade.append((*name, CallEnd(trouble=Trouble.UNSTARTED)))
+                self._ends.append(
+                    (outcome.call_not_made, *name, CallEnd(trouble=Trouble.UNSTARTED))
+                )
             case ProbeState.NOT_STARTED:
                 self._run(
                     lambda work: outcome.go_on(work, question, is_begun=False), now
@@ -198,28 +202,21 @@ class DriverLink:
             case _:
                 trouble = None if probe.reason else Trouble.NOT_KNOWN
                 end = CallEnd(trouble=trouble, said=probe.reason)
-                self._mark_unknown(*name, end, now)
+                self._take_end(outcome.mark_unknown, *name, end, now)
 
     def _take_stop(self, answer: StopAnswer, now: Micros) -> None:
         """Act on whether a call that timed out was stopped."""
         name = answer.question.operation_id, answer.question.generation
         if answer.is_stopped:
-            self._unmade.append((*name, CallEnd(trouble=Trouble.STOPPED)))
+            self._ends.append(
+                (outcome.call_not_made, *name, CallEnd(trouble=Trouble.STOPPED))
+            )
             return
         end = CallEnd(trouble=Trouble.NOT_STOPPED, said=answer.reason)
-        self._mark_unknown(*name, end, now)
-
-    def _mark_unknown(
-        self, operation_id: str, generation: int, end: CallEnd, now: Micros
-    ) -> None:
-        self._run(
-            lambda work: outcome.mark_unknown(work, operation_id, generation, end),
-            now,
-        )
+        self._take_end(outcome.mark_unknown, *name, end, now)
 
 
 def _take(queue: deque[T], take_over: Callable[[T], None]) -> None:
     """Take over the first of a queue; it stays the first if that fails."""
-    first = queue.popleft()
-    with on_failure(lambda: queue.appendleft(first)):
-        take_over(first)
+    take_over(queue[0])
+    queue.popleft()

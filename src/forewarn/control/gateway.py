@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar
 
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.transactions.work import Who, Work
-from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
+from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.store.port import Reader

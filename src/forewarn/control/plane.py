@@ -24,11 +24,11 @@ from forewarn.control import retention
 from forewarn.control.driver_link import DriverLink
 from forewarn.control.execution import ending, release
 from forewarn.control.requests import (
+    admission,
     approvals,
     clock_steps,
     enabling,
     outcome,
-    reannounce,
     rollouts,
 )
 from forewarn.control.requests.approvals import Approval
@@ -37,7 +37,7 @@ from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions import publishing
 from forewarn.control.transactions.inquiries import Inquirer
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import (
     CLOCK,
     DRIVER,
@@ -253,7 +253,12 @@ class Plane:
             return False
         place, after = self._left
         if (place, after) == FROM_THE_START:
-            self._bound_timers(now)
+            # The clock of the last process may have set timers too far away.
+            far = self.store.read(
+                lambda reader: clock_steps.too_far(reader, self.policy, now=now)
+            )
+            if far:
+                self._run(CLOCK, lambda work: clock_steps.bound(work, far), now=now)
             self._follow_ups.take_unplanned()
         state = LEFT_OVER[place]
         page = self.store.read(
@@ -275,13 +280,6 @@ class Plane:
         else:
             self._left = (place + 1, "") if place + 1 < len(LEFT_OVER) else None
         return self._left is not None
-
-    def _bound_timers(self, now: Micros) -> None:
-        """Bring back timers that the clock of the last process set too far away."""
-        if late := self.store.read(
-            lambda reader: clock_steps.too_far(reader, self.policy, now=now)
-        ):
-            self._run(CLOCK, lambda work: clock_steps.bound(work, late), now=now)
 
     def advance(self, *, now: Micros) -> bool:
         """Do what is due; tell whether there is more to do at once.
@@ -325,7 +323,11 @@ class Plane:
         if max(len(views), silent) >= DUE_PER_ROUND or self._is_owing():
             return True
         # Only who is behind with what is due leaves what is old for later.
-        return self._purge(now) >= retention.ROWS_PER_STEP
+        is_old = self.store.read(
+            lambda reader: retention.is_due(reader, self.policy, now=now)
+        )
+        purged = self._run(CLOCK, retention.purge, now=now) if is_old else 0
+        return purged >= retention.ROWS_PER_STEP
 
     def next_due(self) -> Micros | None:
         """Return the instant of the next timer or expected report, or None."""
@@ -388,7 +390,7 @@ class Plane:
         if effects.publication:
             self._listener.publish(effects.publication)
         if effects.changed:
-            self._listener.changed(effects.changed)
+            self._listener.changed(tuple(effects.changed))
         self._checkpoint("published")
         self._link.follow(effects, now)
         self._follow_ups.take(effects)
@@ -426,13 +428,16 @@ class Plane:
     def _operation_due(self, operation: Operation, now: Micros) -> None:
         operation_id = operation.operation_id
         state = operation.state
+        is_held_long = operation.routine and now >= release.hold_ends(
+            operation, self.policy
+        )
         if state is OperationState.PLANNED:
             self._run(
                 CLOCK, lambda work: rollouts.waited_long(work, operation_id), now=now
             )
-        elif state is OperationState.READY and self._held_too_long(operation, now):
+        elif state is OperationState.READY and is_held_long:
             self._run(
-                CLOCK, lambda w: reannounce.ready_or_again(w, operation_id), now=now
+                CLOCK, lambda w: admission.ready_or_again(w, operation_id), now=now
             )
         elif state in {OperationState.ANNOUNCED, OperationState.READY}:
             self._follow_ups.recheck(operation_id, now)
@@ -444,9 +449,6 @@ class Plane:
             )
         else:
             self._link.ask_after(operation, late=True, now=now)
-
-    def _held_too_long(self, operation: Operation, now: Micros) -> bool:
-        return operation.routine and now >= release.hold_ends(operation, self.policy)
 
     def _disable_silent(self, now: Micros) -> int:
         """Disable views that nobody asked for long enough (7.3).
@@ -484,14 +486,6 @@ class Plane:
         """End every delay of an enabling (7.1), a page in each transaction."""
         while self.store.read(lambda reader: reader.earliest(kinds.VIEWS_DUE)):
             self._run(CLOCK, enabling.end_all_delays, now=now)
-
-    def _purge(self, now: Micros) -> int:
-        """Delete what is older than the retention, a step at a time."""
-        if not self.store.read(
-            lambda reader: retention.is_due(reader, self.policy, now=now)
-        ):
-            return 0
-        return self._run(CLOCK, retention.purge, now=now)
 
 
 def _end_delays_of(work: Work, view_ids: Sequence[str], *, until: Micros) -> None:

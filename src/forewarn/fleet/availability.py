@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
 
-from forewarn.fleet.spans import PLANNED_KINDS, Span, SpanKind
+from forewarn.fleet.model import PLANNED_KINDS, Span, SpanKind
 from forewarn.instants import Micros
 
 PERCENT_STEPS = 10**6

@@ -8,18 +8,187 @@ tenants has one, `default`.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from forewarn import __version__, toml
 from forewarn.fleet import checks, plain, views
-from forewarn.fleet.drafts import Draft, DraftReader
-from forewarn.fleet.errors import FleetFileError, Kind, Place, nowhere
-from forewarn.fleet.fields import derived_vm_id, wish_of
+from forewarn.fleet.errors import FilePlaces, FleetFileError, Kind, Place, nowhere
+from forewarn.fleet.fields import FIELDS, Field, Forms, derived_vm_id, wish_of
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
-from forewarn.problems import PROBLEMS_MAX, Problem, listed, not_toml
+from forewarn.problems import (
+    PROBLEMS_MAX,
+    Problem,
+    did_you_mean,
+    listed,
+    not_toml,
+    quoted,
+)
+from forewarn.protocol.frozen import changed
+from forewarn.settings.forms import Option, from_toml
+
+_STAND_INS: dict[Kind, dict[str, object]] = {
+    Kind.TENANT: {},
+    Kind.SCOPE: {"kind": ScopeKind.SCALE_SET, "tenant": ""},
+    Kind.HOST: {},
+    Kind.VM: {"host": "", "tenant": ""},
+}
+"""What stands in for a key that is missing or wrong while the other problems are
+looked for: a value that causes none, or none but at its own key."""
+
+_NEEDED: dict[Kind, tuple[str, ...]] = {
+    Kind.TENANT: ("name",),
+    Kind.SCOPE: ("name", "kind"),
+    Kind.HOST: ("name",),
+    Kind.VM: ("name", "host"),
+}
+
+_TEXT = Option(form=Forms.TEXT)
+
+_OWN_TENANT = Field(key="tenant", attribute="tenant", option=_TEXT, default="")
+"""Whose a VM without a scope is: no field of the VM, but the file says it there."""
+
+_KEYS: dict[Kind, dict[str, Field]] = {
+    kind: {
+        field.key: field
+        for field in (
+            Field(key="name", attribute="name", option=_TEXT, default=""),
+            *FIELDS[kind],
+            *((_OWN_TENANT,) if kind is Kind.VM else ()),
+        )
+        if field.written
+    }
+    for kind in Kind
+}
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """An entry of a table."""
+
+    name: str
+    index: int
+    given: Collection[str]
+    """The keys that it has, also those with a value that cannot be used."""
+    values: dict[str, Any]
+    """What can be used, by attribute of the model."""
+
+
+class DraftReader:
+    """The reading of one file's tables."""
+
+    def __init__(
+        self, tables: Mapping[str, object], *, text: str, file: str, within: str = ""
+    ) -> None:
+        """Take the parsed `tables` of `text`, or of one table in it."""
+        self._tables = tables
+        self._names: dict[Kind, list[str | None]] = {kind: [] for kind in Kind}
+        self.drafts: dict[Kind, list[Draft]] = {kind: [] for kind in Kind}
+        self.problems: list[Problem] = []
+        self.places = FilePlaces(text, file=file, names=self._names, within=within)
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether there are more problems than will be told."""
+        return len(self.problems) > PROBLEMS_MAX
+
+    def read(self) -> None:
+        """Fill `drafts` and `problems`."""
+        kinds = {kind.value: kind for kind in Kind}
+        for key, table in self._tables.items():
+            if kind := kinds.get(key):
+                self._read_table(kind, table)
+            else:
+                message = f"there is no such table; tables are {listed(kinds)}"
+                self._add_root(key, message + did_you_mean(key, kinds))
+
+    def add(self, kind: Kind, draft: Draft, key: str, message: str) -> None:
+        """Tell of a problem of an entry, unless enough are told."""
+        self._add(kind, draft.index, key, message, name=draft.name)
+
+    def _add(
+        self, kind: Kind, index: int, key: str, message: str, *, name: str
+    ) -> None:
+        if self.is_full:
+            return
+        spot = self.places.entry(kind, index, key)
+        self.problems.append(
+            Problem(
+                file=spot.file,
+                line=spot.line,
+                key=f"{kind.value}.{_shown(key)}",
+                message=message,
+                name=name,
+            )
+        )
+
+    def _add_root(self, key: str, message: str) -> None:
+        if self.is_full:
+            return
+        spot = self.places.root(key)
+        self.problems.append(
+            Problem(file=spot.file, line=spot.line, key=_shown(key), message=message)
+        )
+
+    def _read_table(self, kind: Kind, table: object) -> None:
+        entries = cast("list[object]", table) if isinstance(table, list) else [None]
+        if not all(isinstance(entry, dict) for entry in entries):
+            message = f"must be an array of tables: [[{kind.value}]]"
+            self._add_root(kind.value, message)
+            return
+        # Looked up once for all entries: an enumeration's hash is slow to get.
+        stand_ins, needed, keys = _STAND_INS[kind], _NEEDED[kind], _KEYS[kind]
+        names, drafts = self._names[kind], self.drafts[kind]
+        for index, entry in enumerate(cast("list[dict[str, object]]", entries)):
+            if self.is_full:
+                return
+            name = entry.get("name")
+            known = name if isinstance(name, str) else None
+            values, faults = _read_entry(entry, stand_ins, needed, keys)
+            for key, fault in faults.items():
+                self._add(kind, index, key, fault, name=known or "")
+            names.append(known)
+            if known is not None:
+                drafts.append(
+                    Draft(name=known, index=index, given=entry.keys(), values=values)
+                )
+
+
+def _read_entry(
+    entry: dict[str, object],
+    stand_ins: dict[str, object],
+    needed: tuple[str, ...],
+    keys: dict[str, Field],
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what can be used of an entry, by attribute, and its faults by key."""
+    values = dict(stand_ins)
+    faults: dict[str, str] = {}
+    for key, value in entry.items():
+        field = keys.get(key)
+        if field is None:
+            faults[key] = f"there is no such key{did_you_mean(key, keys)}"
+        elif field.option.form is Forms.TEXT and isinstance(value, str):
+            values[field.attribute] = value  # most keys of a large file
+        else:
+            try:
+                values[field.attribute] = from_toml(field.option, value)
+            except ValueError as error:
+                faults[key] = str(error)
+    for key in needed:
+        if key not in entry:
+            faults[key] = "is missing"
+    return values, faults
+
+
+def _shown(key: str) -> str:
+    return key if _BARE.fullmatch(key) else quoted(key)
+
 
 DEFAULT_TENANT = "default"
 """The tenant of a file that names none."""
@@ -174,7 +343,7 @@ def _vms(
     single = views.single_fault_domain_scopes(
         (draft.values["scope"], draft.values.get("fault_domain", 0)) for draft in drafts
     )
-    make = _maker(Vm)
+    blank = _blank(Vm)
     for draft in drafts:
         name, values = draft.name, draft.values
         applied = wish_of(Kind.VM, name, values)
@@ -192,7 +361,7 @@ def _vms(
                 single_fault_domain=scope.name in single,
             )
         values["applied"] = applied
-        yield make(values)
+        yield changed(blank, **values)
 
 
 def _refuse(problems: list[Problem], found: Iterator[Problem]) -> None:
@@ -212,30 +381,21 @@ def _records(
     kind: Kind, model: type[_Record], each: Iterable[dict[str, Any]]
 ) -> Iterator[_Record]:
     """Yield the objects that these attributes make, with their wishes."""
-    make = _maker(model)
+    blank = _blank(model)
     for values in each:
         values["applied"] = wish_of(kind, values["name"], values)
-        yield make(values)
+        yield changed(blank, **values)
 
 
-def _maker(model: type[_Record]) -> Callable[[Mapping[str, Any]], _Record]:
-    """Return what makes an object of its attributes.
+def _blank(model: type[_Record]) -> _Record:
+    """Return an object of which others are changed copies.
 
-    As the class itself would, which takes twice as long for frozen values: with
-    100,000 VMs that is a noticeable part of a second.
+    To make each by its class takes twice as long: with 100,000 VMs that is a
+    noticeable part of a second.
     """
-    parts = [
-        (field.name, field.default, vars(model)[field.name].__set__)
-        for field in fields(model)
-    ]
-
-    def make(values: Mapping[str, Any]) -> _Record:
-        made = object.__new__(model)
-        for name, default, put in parts:
-            put(made, values.get(name, default))
-        return made
-
-    return make
+    needed = [each.name for each in fields(model) if each.default is MISSING]
+    blank: dict[str, Any] = dict.fromkeys(needed, "")
+    return model(**blank)
 
 
 def _named(records: Iterable[_Record]) -> dict[str, _Record]:

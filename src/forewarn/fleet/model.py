@@ -55,8 +55,8 @@ class AppliedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
-    """An owner of scopes."""
+class _Named:
+    """What an author names in a fleet file."""
 
     name: str
     applied: str = ""
@@ -70,10 +70,14 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Tenant(_Named):
+    """An owner of scopes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope(_Named):
     """A group whose members see the same events."""
 
-    name: str
     tenant: str
     kind: ScopeKind
     approve_user_reboot: bool = False
@@ -88,39 +92,22 @@ class Scope:
     """GPU sizes: with one fault domain each VM sees its own events only (6.2)."""
     implied: bool = False
     """Made for a VM without a scope, and gone with it."""
-    applied: str = ""
-    revision: int = 0
-
-    @property
-    def key(self) -> str:
-        """Return what a store finds it by."""
-        return self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class Host(_Named):
     """A hypervisor node."""
 
-    name: str
     zone: str = ""
     capacity: int | None = None
     """How many VMs it has room for; None: no limit."""
     state: HostState = HostState.UP
-    applied: str = ""
-    revision: int = 0
-
-    @property
-    def key(self) -> str:
-        """Return what a store finds it by."""
-        return self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vm:
+class Vm(_Named):
     """A virtual machine."""
 
-    name: str
-    """Its key: unique in the fleet, typed in commands."""
     wire_name: str
     """`compute.name`: what `Resources` calls it; unique in its scope."""
     host: str
@@ -151,8 +138,6 @@ class Vm:
     left_views: tuple[str, ...] = ()
     """A mark of each view that it was served before, at the last time, oldest first.
     What it was shown there stays approvable (3.2)."""
-    applied: str = ""
-    revision: int = 0
 
     @property
     def is_unsteady(self) -> bool:
@@ -161,7 +146,128 @@ class Vm:
             self.state is VmState.RUNNING and self.started != ()
         )
 
+
+UNLIMITED_PLACES = 1_000_000_000
+"""Places of a host without a capacity: more than any host has VMs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """The places of one host."""
+
+    host: str
+    zone: str
+    places: int
+    """How many VMs it may have; UNLIMITED_PLACES: no limit."""
+    used: int = 0
+    """VMs on it, and places kept for VMs on their way to it."""
+    is_up: bool = True
+    works: int = 0
+    """Open operations that are announced or under way for the host itself."""
+    done_in: str = ""
+    """The request that the host was last maintained for, to the end."""
+    revision: int = 0
+
     @property
     def key(self) -> str:
         """Return what a store finds it by."""
-        return self.name
+        return self.host
+
+    @property
+    def free(self) -> int:
+        """Return how many more VMs it may have."""
+        return self.places - self.used
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether a VM could be put there now."""
+        return self.is_up and not self.works and self.free > 0
+
+    @property
+    def has_space(self) -> bool:
+        """Tell whether a VM could be put there when nobody works on the host."""
+        return self.is_up and self.free > 0
+
+
+def capacity_of(
+    host: Host, *, used: int = 0, works: int = 0, done_in: str = ""
+) -> Capacity:
+    """Return the room of a host."""
+    return Capacity(
+        host=host.name,
+        zone=host.zone,
+        places=UNLIMITED_PLACES if host.capacity is None else host.capacity,
+        used=used,
+        is_up=host.state is HostState.UP,
+        works=works,
+        done_in=done_in,
+    )
+
+
+def taken_by(vm: Vm | None) -> frozenset[str]:
+    """Return the hosts on which a VM takes a place."""
+    if vm is None or vm.state is VmState.DELETED:
+        return frozenset()
+    return frozenset({vm.host, vm.moving_to} - {""})
+
+
+class SpanKind(enum.Enum):
+    """What held of the VM; all but the first are interruptions."""
+
+    EXISTENCE = "existence"
+    """It was in the fleet, in one scope of one tenant."""
+    FREEZE = "freeze"
+    LIVE_MIGRATE = "live-migrate"
+    REBOOT = "reboot"
+    REDEPLOY = "redeploy"
+    REIMAGE = "reimage"
+    FAILURE = "failure"
+    """Nobody planned it: from its report until the VM runs again."""
+
+
+PLANNED_KINDS: tuple[SpanKind, ...] = (
+    SpanKind.FREEZE,
+    SpanKind.LIVE_MIGRATE,
+    SpanKind.REBOOT,
+    SpanKind.REDEPLOY,
+    SpanKind.REIMAGE,
+)
+"""Interruptions that an operation made; the words are those of its action."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """One time of one VM."""
+
+    span_id: str
+    """`web_0/` and a part that sorts by time: all of a VM stand together."""
+    vm: str
+    scope: str
+    tenant: str
+    fault_domain: int
+    """The VM's, when it began."""
+    kind: SpanKind
+    operation: str = ""
+    """What caused the interruption; empty for an existence."""
+    began: Micros
+    ended: Micros = 0
+    """0: it goes on."""
+    is_exact: bool = True
+    """False, of an existence: the VM was there before, and nothing is known of
+    that time. Of an interruption: it was no longer than this."""
+    revision: int = 0
+
+    @property
+    def key(self) -> str:
+        """Return what a store finds it by."""
+        return self.span_id
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether it goes on."""
+        return not self.ended
+
+    @property
+    def is_outage(self) -> bool:
+        """Tell whether the VM did not run."""
+        return self.kind is not SpanKind.EXISTENCE

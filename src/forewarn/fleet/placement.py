@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm
-from forewarn.protocol.places import NoPlace, Unfit, unfit_hosts
+from forewarn.protocol.blockers import NoPlace, Unfit, unfit_hosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ now belongs to another VM.
 import hmac
 from typing import NamedTuple
 
-from forewarn.control.transactions.messages import Guest
+from forewarn.control.transactions.publishing import Guest
 from forewarn.fleet import fields
 from forewarn.metadata.cached_response import Edition
 from forewarn.metadata.http import Request

@@ -6,7 +6,7 @@ document, so an idle fleet of standalone VMs costs almost no memory.
 
 import weakref
 
-from forewarn.control.transactions.messages import ViewSnapshot
+from forewarn.control.transactions.publishing import ViewSnapshot
 from forewarn.instants import Micros
 from forewarn.metadata.http import Response, build
 from forewarn.protocol import documents

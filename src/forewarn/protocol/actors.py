@@ -101,6 +101,3 @@ DOWN_ALREADY = Actor(kind=ActorKind.POLICY, name="down already")
 """Approved since the VM does not run and so cannot prepare."""
 NO_NOTICE = Actor(kind=ActorKind.POLICY, name="failure")
 """Approved since a failure asks nobody (clause 5.5)."""
-
-POLICIES = frozenset({POLICY, NOBODY_LISTENS, DOWN_ALREADY, NO_NOTICE})
-"""Every rule that approves."""

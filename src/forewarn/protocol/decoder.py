@@ -169,10 +169,11 @@ def _id_of(entry: object, *, at: int, oddities: list[str]) -> str | None:
         oddities.append(f"Events[{at}] is {_kind(entry)} and no event")
         return None
     event_id = cast("dict[str, Any]", entry).get("EventId")
-    if not isinstance(event_id, str) or not _is_id(event_id):
+    text = event_id.strip() if isinstance(event_id, str) else ""
+    if not (0 < len(text) <= ID_MAX and text.isprintable()):
         oddities.append(f"Events[{at}] has no EventId that is one")
         return None
-    return event_id.strip()
+    return text
 
 
 def _notice(
@@ -183,49 +184,36 @@ def _notice(
     underscored: bool,
 ) -> Notice:
     event_id = came.upper()
-    word = _Words(members, event_id, oddities)
-    status = word.of("EventStatus")
+    status = _word(members, "EventStatus", oddities, is_needed=True)
     names = _resources(members, event_id, oddities)
     if underscored:
         names = tuple(name.removeprefix("_") for name in names)
     return Notice(
         event_id=event_id,
         wire_id="" if came == event_id else came,
-        event_type=word.of("EventType"),
+        event_type=_word(members, "EventType", oddities, is_needed=True),
         status=status,
-        source=word.of("EventSource", optional=True),
+        source=_word(members, "EventSource", oddities),
         resources=names,
-        resource_type=word.of("ResourceType", optional=True),
+        resource_type=_word(members, "ResourceType", oddities),
         not_before=_not_before(members, event_id, status, oddities),
         duration_seconds=_duration(members, event_id, oddities),
-        description=word.of("Description", optional=True, longest=DESCRIPTION_MAX),
+        description=_word(members, "Description", oddities),
     )
 
 
-def _is_id(text: str) -> bool:
-    stripped = text.strip()
-    return 0 < len(stripped) <= ID_MAX and stripped.isprintable()
-
-
-class _Words:
-    """Reads the texts of one event."""
-
-    def __init__(
-        self, members: dict[str, Any], event_id: str, oddities: list[str]
-    ) -> None:
-        self._members = members
-        self._event_id = event_id
-        self._warnings = oddities
-
-    def of(self, key: str, *, optional: bool = False, longest: int = WORD_MAX) -> str:
-        """Return a text; empty where there is none."""
-        value = self._members.get(key)
-        if isinstance(value, str):
-            text = _clean(value, longest)
-            return _WORDS.get(text.lower(), text)
-        if value is not None or not optional:
-            self._warnings.append(f"{key} of event {self._event_id} is {_kind(value)}")
-        return ""
+def _word(
+    members: dict[str, Any], key: str, oddities: list[str], *, is_needed: bool = False
+) -> str:
+    """Return a text of an event; empty where there is none."""
+    value = members.get(key)
+    if isinstance(value, str):
+        text = _clean(value, DESCRIPTION_MAX if key == "Description" else WORD_MAX)
+        return _WORDS.get(text.lower(), text)
+    if value is not None or is_needed:
+        event_id = members["EventId"].strip().upper()
+        oddities.append(f"{key} of event {event_id} is {_kind(value)}")
+    return ""
 
 
 def _resources(
@@ -314,15 +302,17 @@ def _clean(text: str, longest: int) -> str:
 
 
 def _kind(value: object) -> str:
-    if value is None:
-        return "null or missing"
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, (int, float)):
-        return "a number"
-    if isinstance(value, str):
-        return "a text"
-    return "a list" if isinstance(value, list) else "an object"
+    return _KINDS.get(type(value), "an object")
+
+
+_KINDS: Final[dict[type, str]] = {
+    type(None): "null or missing",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+}
 
 
 def _shown(text: str) -> str:

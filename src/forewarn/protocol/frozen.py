@@ -18,7 +18,7 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 T = TypeVar("T")
 
@@ -57,6 +57,18 @@ else:
         if not has_repr:
             made.__repr__ = _shown
         return made
+
+
+class Tagged:
+    """A value of a closed union: a store writes it with the `kind` of its class."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls, *, kind: str = "") -> None:
+        """Keep the kind; without one, the class has that of the class that it copies."""
+        if kind:
+            cls.kind = kind
 
 
 def _refuse_assignment(self: object, name: str, value: object) -> None:
@@ -104,7 +116,16 @@ def _compiled(kind: type[Any], parameters: str, lines: str) -> Callable[..., Any
     It is compiled, as the methods of dataclasses are: a loop takes twice as long.
     """
     assert not hasattr(kind, "__post_init__"), "what it checks would not be checked"
-    twin = type(kind.__name__, (), {"__slots__": tuple(_names_of(kind))})
+    # The same layout as the kind, whose bases may guard their fields, too.
+    twin = type(
+        kind.__name__,
+        kind.__bases__,
+        {
+            "__slots__": kind.__slots__,
+            "__setattr__": object.__setattr__,
+            "__delattr__": object.__delattr__,
+        },
+    )
     space: dict[str, Any] = {"new": object.__new__, "twin": twin, "kind": kind}
     exec(  # noqa: S102
         f"def fill({parameters}):\n"

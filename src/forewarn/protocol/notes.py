@@ -7,46 +7,40 @@ decides on its text.
 from __future__ import annotations
 
 import enum
-from typing import ClassVar, Union
+from typing import Union
 
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
-from forewarn.protocol.blockers import AnyBlocker
-from forewarn.protocol.driver_ends import CallEnd
-from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.protocol.blockers import AnyBlocker, CallEnd
+from forewarn.protocol.frozen import Tagged, frozen_dataclass
 from forewarn.protocol.verbs import TargetKind
 
 
 @frozen_dataclass
-class Said:
+class Said(Tagged, kind="said"):
     """Text of a person, or of a version that stored sentences."""
 
-    kind: ClassVar[str] = "said"
     text: str
 
 
 @frozen_dataclass
-class NothingToDo:
+class NothingToDo(Tagged, kind="nothing to do"):
     """The driver was not called, since the operation has no VMs."""
-
-    kind: ClassVar[str] = "nothing to do"
 
 
 @frozen_dataclass
-class Cancelled:
+class Cancelled(Tagged, kind="cancelled"):
     """Somebody cancelled the operation by an order."""
 
-    kind: ClassVar[str] = "cancelled"
     by: Actor
     reason: str = ""
     """Text of the caller."""
 
 
 @frozen_dataclass
-class AnnouncedAgain:
+class AnnouncedAgain(Tagged, kind="announced again"):
     """It was held too long, so it was cancelled and announced again."""
 
-    kind: ClassVar[str] = "announced again"
     held: Micros
     """How long after NotBefore."""
     reasons: tuple[AnyBlocker, ...]
@@ -55,10 +49,9 @@ class AnnouncedAgain:
 
 
 @frozen_dataclass
-class RolloutStopped:
+class RolloutStopped(Tagged, kind="rollout stopped"):
     """Another operation of the rollout failed, or the rollout was stopped."""
 
-    kind: ClassVar[str] = "rollout stopped"
     failed: str = ""
     """The operation that failed; empty: it is not named."""
 
@@ -78,10 +71,9 @@ class Change(enum.Enum):
 
 
 @frozen_dataclass
-class TargetChanged:
+class TargetChanged(Tagged, kind="target changed"):
     """What happened to a host or VM has ended the operation."""
 
-    kind: ClassVar[str] = "target changed"
     change: Change
     target_kind: TargetKind
     target: str
@@ -90,27 +82,23 @@ class TargetChanged:
 
 
 @frozen_dataclass
-class Hindered:
+class Hindered(Tagged, kind="hindered"):
     """A call cannot be made: a VM has no place."""
 
-    kind: ClassVar[str] = "hindered"
     why: AnyBlocker
 
 
 @frozen_dataclass
-class DriverGaveUp:
+class DriverGaveUp(Tagged, kind="driver gave up"):
     """The driver was called as often as it may be, and failed."""
 
-    kind: ClassVar[str] = "driver gave up"
     attempts: int
     end: CallEnd
 
 
 @frozen_dataclass
-class OperatorSaysFailed:
+class OperatorSaysFailed(Tagged, kind="operator says failed"):
     """An operator says that an operation with an unknown outcome failed."""
-
-    kind: ClassVar[str] = "operator says failed"
 
 
 AnyNote = Union[

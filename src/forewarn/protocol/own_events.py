@@ -17,8 +17,8 @@ VERSIONS = ("2026-11-01",)
 """Its api-versions, which are not Azure's."""
 
 
-class WaitsFor(enum.Enum):
-    """What an event waits for; programs read this, people the sentence."""
+class Wait(enum.Enum):
+    """One kind of thing that an event waits for; programs read `reason`."""
 
     OWN_APPROVAL = "OwnApproval"
     """Nobody who sees the event has approved it."""
@@ -28,44 +28,25 @@ class WaitsFor(enum.Enum):
     """The same, of another scope of the same tenant."""
     OTHER_TENANT = "OtherTenant"
     NOT_BEFORE = "NotBefore"
+    OWN_GUARD = "OwnGuard"
+    """Another fault domain of the VM's own scope is down, or it has another migration."""
     GUARD = "Guard"
-    """Another fault domain is down, or another migration is under way."""
+    """The same, of others that are concerned."""
     ROOM = "Room"
-    DRIVER = "Driver"
+    DRIVER_BUSY = "DriverBusy"
+    """The driver is still at something before it."""
+    DRIVER_AT_WORK = "Driver"
     OPERATOR = "Operator"
     RECOVERY = "Recovery"
 
-
-class Wait(enum.Enum):
-    """One kind of thing that an event waits for, as a VM may know it."""
-
-    OWN_APPROVAL = enum.auto()
-    OTHER_VM = enum.auto()
-    OTHER_SCOPE = enum.auto()
-    OTHER_TENANT = enum.auto()
-    NOT_BEFORE = enum.auto()
-    OWN_GUARD = enum.auto()
-    """The guard, for the VM's own scope."""
-    GUARD = enum.auto()
-    """The guard, for others that are concerned."""
-    ROOM = enum.auto()
-    DRIVER_BUSY = enum.auto()
-    """The driver is still at something before it."""
-    DRIVER_AT_WORK = enum.auto()
-    OPERATOR = enum.auto()
-    RECOVERY = enum.auto()
-
     @property
-    def waits_for(self) -> WaitsFor:
-        """Return what programs read."""
-        return _WAITS_FOR.get(self) or WaitsFor[self.name]
+    def reason(self) -> str:
+        """Return what programs read; people read the sentence."""
+        return _TOLD_AS.get(self, self).value
 
 
-_WAITS_FOR = {
-    Wait.OWN_GUARD: WaitsFor.GUARD,
-    Wait.DRIVER_BUSY: WaitsFor.DRIVER,
-    Wait.DRIVER_AT_WORK: WaitsFor.DRIVER,
-}
+_TOLD_AS = {Wait.OWN_GUARD: Wait.GUARD, Wait.DRIVER_BUSY: Wait.DRIVER_AT_WORK}
+"""Kinds that only their sentences tell apart."""
 
 
 @frozen_dataclass
@@ -77,11 +58,6 @@ class Waiting:
     """When it is over by itself; 0: that is not known."""
     vms: tuple[str, ...] = ()
     """Wire names of the VMs of another event in the document."""
-
-    @property
-    def waits_for(self) -> WaitsFor:
-        """Return what programs read."""
-        return self.what.waits_for
 
 
 @frozen_dataclass

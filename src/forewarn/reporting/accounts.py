@@ -6,7 +6,7 @@ times that its VMs did not run, and the lines of the trail about it. Reading onl
 
 from typing import Any, TypeAlias
 
-from forewarn.fleet.spans import Span
+from forewarn.fleet.model import Span
 from forewarn.instants import Micros, format_instant, instant_or_none
 from forewarn.protocol.actors import VMS
 from forewarn.protocol.events import Event, EventStatus

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
-from forewarn.control.rules import rollout_state
-from forewarn.fleet.capacity import UNLIMITED_PLACES, Capacity
+from forewarn.control.rules import rolling
+from forewarn.fleet.model import UNLIMITED_PLACES, Capacity
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import NoCapacity
 from forewarn.protocol.operations import MOVING_ACTIONS, Operation, OperationState
@@ -94,9 +94,9 @@ def next_hosts(reader: Reader, *, now: Micros) -> list[Json]:
 
 
 def _need(reader: Reader, operation: Operation, *, now: Micros) -> Json:
-    vms = rollout_state.vms_of(reader, operation)
+    vms = rolling.vms_of(reader, operation)
     moves = operation.action in MOVING_ACTIONS
-    waiting = rollout_state.waiting_host(reader, operation, vms)
+    waiting = rolling.waiting_host(reader, operation, vms)
     lacking = [each for each in waiting.obstacles if isinstance(each, NoCapacity)]
     room = reader.get(Capacity, operation.host)
     return {

@@ -7,9 +7,8 @@ concerns, never by name unless the VM's document names it too.
 from collections.abc import Iterator
 
 from forewarn.control.rules import obstacles
-from forewarn.control.transactions.shown import events_for
-from forewarn.fleet.model import Vm, VmState
-from forewarn.fleet.spans import Span
+from forewarn.control.transactions.publishing import events_for
+from forewarn.fleet.model import Span, Vm, VmState
 from forewarn.instants import DAY, Micros, cut_to_second
 from forewarn.protocol import views
 from forewarn.protocol.actors import NO_NOTICE
@@ -39,7 +38,6 @@ from forewarn.protocol.own_events import (
     OwnEvents,
     Wait,
     Waiting,
-    WaitsFor,
 )
 from forewarn.protocol.views import View
 from forewarn.store import kinds
@@ -101,11 +99,11 @@ def _waiting(
     ):
         counting = obstacles.counting_events(reader, operation)
         yield from _approvals(vm, view, event, counting)
-    told: set[WaitsFor] = set()
+    told: set[str] = set()
     for reason in reasons:
         waiting = _of_reason(vm, operation, reason)
-        if waiting is not None and waiting.waits_for not in told:
-            told.add(waiting.waits_for)
+        if waiting is not None and waiting.what.reason not in told:
+            told.add(waiting.what.reason)
             yield waiting
     if operation.state is OperationState.IMPACTING and not reasons:
         if operation.call_state is CallState.ISSUED:

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 from forewarn.control.transactions.work import need
 from forewarn.fleet import availability
 from forewarn.fleet.availability import Availability, Period, VmAvailability
-from forewarn.fleet.model import Scope, Tenant, Vm
-from forewarn.fleet.spans import Span, SpanKind
+from forewarn.fleet.model import Scope, Span, SpanKind, Tenant, Vm
 from forewarn.instants import SECOND, Micros, format_instant
 from forewarn.store import kinds
 from forewarn.store.kinds import Query

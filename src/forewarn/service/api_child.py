@@ -36,8 +36,8 @@ from forewarn.clock import SystemClock
 from forewarn.control.gateway import BusyError, CallerGateway, Health
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.transactions.work import Who
-from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
+from forewarn.fleet.merge import MergePlan
 from forewarn.logs import logging_to
 from forewarn.service import components, limits
 from forewarn.service.admin import AdminServer, readings_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from forewarn.clock import SystemClock
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.drivers.command import CommandDriver
 from forewarn.drivers.faults import parse_fault
 from forewarn.drivers.journal import FileJournal, MemoryJournal

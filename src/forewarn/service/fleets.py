@@ -22,8 +22,8 @@ from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes, fleet_conflicts
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.transactions.work import Who
-from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
+from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits
@@ -172,7 +172,7 @@ class Fleets:
                     plan = planning.plan()
                 return plane.order(
                     who,
-                    lambda work: fleet_changes.carry_out(
+                    lambda work: fleet_changes.apply(
                         work, plan, digest=digest, once=once
                     ),
                     now=now,

@@ -11,9 +11,9 @@ from forewarn.clock import Clock
 from forewarn.control.gateway import Health
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.transactions.work import Who, Work
-from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.instance import InstanceFacts
+from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.own_events import OwnEvents

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.fleet.validators import split_listener
 from forewarn.metadata.server import Address, Server
 from forewarn.service import limits

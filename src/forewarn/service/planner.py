@@ -13,9 +13,9 @@ import threading
 from collections.abc import AsyncGenerator, Generator, Iterator
 from pathlib import Path
 
-from forewarn.fleet.changes import Change, MergePlan
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText
+from forewarn.fleet.merge import Change, MergePlan
 from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.service import limits
 from forewarn.service.planning import Message, Question

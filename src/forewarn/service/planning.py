@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 from forewarn.control.requests import fleet_changes
-from forewarn.fleet.changes import Change
 from forewarn.fleet.file import FleetText, WantedFleet
+from forewarn.fleet.merge import Change
 from forewarn.protocol.errors import ForewarnError
 from forewarn.store.snapshot import reading
 

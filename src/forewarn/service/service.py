@@ -24,12 +24,12 @@ from forewarn.control.gateway import Health
 from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes
 from forewarn.control.tokens import revoke_unauthenticated
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who
 from forewarn.drivers.port import Driver
-from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText
+from forewarn.fleet.merge import MergePlan
 from forewarn.ids import RandomIds
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.limits import Limits

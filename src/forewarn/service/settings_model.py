@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from forewarn.control.rules.policy import Policy, Timing, divided
-from forewarn.control.rules.subscribers import Subscriber
+from forewarn.control.rules.policy import Policy, Subscriber, Timing, divided
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action

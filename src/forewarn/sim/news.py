@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from forewarn.control.transactions.event_json import event_report
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import Micros, format_to_the_millisecond
 from forewarn.metadata.server import Address

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from forewarn import toml
 from forewarn.clock import Clock, SystemClock, VirtualClock
-from forewarn.control.transactions.messages import Guest, Publication, ViewSnapshot
+from forewarn.control.transactions.publishing import Guest, Publication, ViewSnapshot
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.instance import InstanceFacts

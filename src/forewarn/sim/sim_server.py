@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from forewarn.clock import VirtualClock
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import SECOND, Micros, round_up_to_second

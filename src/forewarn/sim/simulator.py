@@ -16,7 +16,7 @@ from typing import Any
 from forewarn import __version__
 from forewarn.admin.app import create_app
 from forewarn.clock import Clock, SystemClock
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.server import Address

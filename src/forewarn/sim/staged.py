@@ -9,19 +9,18 @@ values are free. Moving it is an input to these decisions and never a separate w
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from forewarn.control.execution import release
 from forewarn.control.requests import admission, verbs
-from forewarn.control.requests.admission import Draft
-from forewarn.control.requests.verbs.hosts import MAINTENANCE
-from forewarn.control.requests.verbs.order import check_targets
+from forewarn.control.requests.admission import MAINTENANCE, Draft
+from forewarn.control.requests.verbs.order import check_targets, either
 from forewarn.control.requests.verbs.vms import CHANGES
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import RefusedError
-from forewarn.protocol.events import DURATION_UNKNOWN, EventSource, EventType
+from forewarn.protocol.events import EventSource, EventType
 from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import (
     WAITING_STATES,
@@ -117,26 +116,23 @@ def stage(work: Work, wanted: Staged) -> Request:
 def _draft(
     wanted: Staged, verb: Verb, action: Action, vms: Sequence[Vm], *, not_before: Micros
 ) -> Draft:
-    usual = MAINTENANCE.get(action)
-    description = wanted.description
-    if description is None:
-        said = usual if verb is Verb.MAINTAIN else CHANGES.get(verb)
-        description = said.description if said else ""
-    seconds = wanted.duration_seconds
-    if seconds is None:
-        seconds = usual.duration_seconds if usual else DURATION_UNKNOWN
-    return Draft(
-        verb=verb,
-        action=action,
-        target_kind=TargetKind.VM if len(vms) == 1 else TargetKind.HOST,
-        target=vms[0].name if len(vms) == 1 else vms[0].host,
-        host=vms[0].host,
-        vms=tuple(vms),
+    usual = MAINTENANCE[action] if verb is Verb.MAINTAIN else CHANGES[verb]
+    change = replace(
+        usual,
         event_type=wanted.event_type,
         source=wanted.source,
-        description=description,
-        duration_seconds=seconds,
+        description=either(wanted.description, usual.description),
+        duration_seconds=either(wanted.duration_seconds, usual.duration_seconds),
         routine=wanted.routine,
+    )
+    is_one = len(vms) == 1
+    return admission.draft(
+        verb,
+        change,
+        vms,
+        target_kind=TargetKind.VM if is_one else TargetKind.HOST,
+        target=vms[0].name if is_one else vms[0].host,
+        host=vms[0].host,
         not_before=not_before,
     )
 

@@ -15,8 +15,7 @@ from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from forewarn.fleet.model import Vm
-from forewarn.fleet.spans import Span
+from forewarn.fleet.model import Span, Vm
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
 from forewarn.protocol.views import View

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from forewarn.fleet.spans import Span
+from forewarn.fleet.model import Span
 from forewarn.store import fleet_rules, overlap_rules, queries, span_rules, work_rules
 from forewarn.store.audit import AuditEntry
 from forewarn.store.backup import integrity_faults

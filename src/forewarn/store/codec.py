@@ -22,9 +22,7 @@ from itertools import compress, product
 from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from forewarn.fleet.capacity import Capacity
-from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm
-from forewarn.fleet.spans import Span
+from forewarn.fleet.model import AppliedFile, Capacity, Host, Scope, Span, Tenant, Vm
 from forewarn.protocol.events import Event
 from forewarn.protocol.frozen import changed, maker_of
 from forewarn.protocol.operations import Operation, Request

@@ -5,9 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from forewarn.fleet.capacity import Capacity
-from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
-from forewarn.fleet.spans import Span
+from forewarn.fleet.model import Capacity, Host, Scope, Span, Tenant, Vm, VmState
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.protocol.views import View

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from forewarn.fleet import checks
 from forewarn.fleet import views as fleet_views
-from forewarn.fleet.capacity import capacity_of, taken_by
-from forewarn.fleet.model import HostState, VmState
+from forewarn.fleet.model import HostState, VmState, capacity_of, taken_by
 from forewarn.protocol import documents, views
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import (

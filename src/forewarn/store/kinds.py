@@ -10,9 +10,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from forewarn.fleet.capacity import Capacity
-from forewarn.fleet.model import AppliedFile, Host, Scope, Tenant, Vm, VmState
-from forewarn.fleet.spans import Span
+from forewarn.fleet.model import (
+    AppliedFile,
+    Capacity,
+    Host,
+    Scope,
+    Span,
+    Tenant,
+    Vm,
+    VmState,
+)
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from forewarn.fleet.model import Vm, VmState
-from forewarn.fleet.spans import Span, SpanKind
+from forewarn.fleet.model import Span, SpanKind, Vm, VmState
 from forewarn.protocol.operations import OperationState
 from forewarn.store.contents import Contents, first_of
 

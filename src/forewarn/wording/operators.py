@@ -9,10 +9,13 @@ from typing import assert_never
 from forewarn.instants import Micros, describe_duration
 from forewarn.problems import listed
 from forewarn.protocol.blockers import (
+    SAID_CHARACTERS_MAX,
     AnyBlocker,
     BatchWaits,
     ByPlatform,
+    CallEnd,
     Cause,
+    Contradiction,
     DriverAsked,
     DriverRetry,
     FaultDomainDown,
@@ -21,6 +24,7 @@ from forewarn.protocol.blockers import (
     MigrationUnderWay,
     More,
     NoCapacity,
+    NoPlace,
     NotApproved,
     NotDue,
     NoticeRuns,
@@ -29,14 +33,10 @@ from forewarn.protocol.blockers import (
     ScopeInUse,
     ScopeReserved,
     StillDown,
+    Trouble,
+    Unfit,
     VmBusy,
     VmDown,
-)
-from forewarn.protocol.driver_ends import (
-    SAID_CHARACTERS_MAX,
-    CallEnd,
-    Contradiction,
-    Trouble,
     VmEnd,
 )
 from forewarn.protocol.errors import ForewarnError
@@ -60,7 +60,6 @@ from forewarn.protocol.operations import (
     Operation,
     OperationState,
 )
-from forewarn.protocol.places import NoPlace, Unfit
 from forewarn.protocol.verbs import Verb
 from forewarn.store.audit import AuditEntry, AuditKind, Facts, Task, VmMove
 from forewarn.wording.tenants import redacted

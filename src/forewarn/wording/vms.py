@@ -51,7 +51,7 @@ def _live(event: OwnEvent) -> dict[str, object]:
 
 
 def _waiting(waiting: Waiting) -> dict[str, object]:
-    members: dict[str, object] = {"Reason": waiting.waits_for.value}
+    members: dict[str, object] = {"Reason": waiting.what.reason}
     if waiting.at:
         members["At"] = format_http_date(waiting.at)
     if waiting.vms:

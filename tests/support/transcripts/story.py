@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.fleet.changes import MergePlan
+from forewarn.fleet.merge import MergePlan
 from forewarn.instants import HOUR, Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.settings import load_settings

@@ -10,7 +10,7 @@ from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import (
     Call,
@@ -20,8 +20,8 @@ from forewarn.drivers.port import (
     Report,
     Verdict,
 )
-from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.file import FleetText, read_fleet
+from forewarn.fleet.merge import MergePlan
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros, parse_duration, parse_instant
 from forewarn.protocol.actors import operator

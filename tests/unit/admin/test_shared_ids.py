@@ -16,7 +16,7 @@ import pytest
 from forewarn.admin import limits
 from forewarn.control import outbox
 from forewarn.control.redaction import tenant_filter
-from forewarn.control.rules.subscribers import Subscriber
+from forewarn.control.rules.policy import Subscriber
 from forewarn.control.transactions.aliases import Aliases
 from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator

@@ -12,7 +12,7 @@ from forewarn.control.requests import approvals, fleet_changes, verbs
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import CLOCK, Who, Work
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds

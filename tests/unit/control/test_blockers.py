@@ -7,10 +7,15 @@ import pytest
 
 from forewarn.instants import MINUTE, SECOND
 from forewarn.protocol import blockers
-from forewarn.protocol.blockers import BLOCKER_KINDS, AnyBlocker, Blocker, Redacted
-from forewarn.protocol.driver_ends import CallEnd
+from forewarn.protocol.blockers import (
+    BLOCKER_KINDS,
+    AnyBlocker,
+    Blocker,
+    CallEnd,
+    NoPlace,
+    Redacted,
+)
 from forewarn.protocol.operations import Action, TargetKind, Verb
-from forewarn.protocol.places import NoPlace
 from forewarn.wording.operators import reason
 
 SENTENCES = [

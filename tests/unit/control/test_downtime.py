@@ -7,8 +7,7 @@ from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import Call, Report, Verdict
 from forewarn.fleet.availability import Period
 from forewarn.fleet.file import read_fleet
-from forewarn.fleet.model import Vm, VmState
-from forewarn.fleet.spans import Span, SpanKind
+from forewarn.fleet.model import Span, SpanKind, Vm, VmState
 from forewarn.instants import DAY, MINUTE, SECOND, Micros
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, CallState, Operation

@@ -12,8 +12,7 @@ from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import verbs
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.verbs import OrderOptions
-from forewarn.control.rules.policy import Policy
-from forewarn.control.rules.subscribers import Subscriber
+from forewarn.control.rules.policy import Policy, Subscriber
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Host

@@ -19,9 +19,7 @@ from forewarn.protocol.actors import (
     tenant_user,
     vm_actor,
 )
-from forewarn.protocol.blockers import AnyBlocker
-from forewarn.protocol.driver_ends import CallEnd
-from forewarn.protocol.places import NoPlace, Unfit, UnfitHosts
+from forewarn.protocol.blockers import AnyBlocker, CallEnd, NoPlace, Unfit, UnfitHosts
 from forewarn.wording.operators import reason
 
 FULL = NoPlace(unfit=(UnfitHosts(why=Unfit.FULL, hosts=("h9",)),))

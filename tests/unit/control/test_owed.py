@@ -133,7 +133,7 @@ def test_a_name_that_is_freed_again_keeps_its_place(
     owed = FollowUps(MemoryStore(), lambda *_: None)
     names = ("scope:a", "vm:x", "room")
     for _turn in range(30):
-        owed.take(Effects(freed=names))
+        owed.take(Effects(freed=dict.fromkeys(names)))
         owed.take_one(0)
     found = Counter(looked)
     assert min(found[name] for name in names) >= len(looked) // len(names) - 1

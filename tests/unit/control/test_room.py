@@ -10,8 +10,16 @@ from forewarn.control.requests import failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules import destinations
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.fleet.capacity import Capacity, capacity_of, taken_by
-from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
+from forewarn.fleet.model import (
+    Capacity,
+    Host,
+    Scope,
+    ScopeKind,
+    Tenant,
+    Vm,
+    capacity_of,
+    taken_by,
+)
 from forewarn.protocol.operations import (
     Action,
     Move,

@@ -15,7 +15,7 @@ from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.actors import operator
-from forewarn.protocol.driver_ends import CallEnd, Trouble
+from forewarn.protocol.blockers import CallEnd, Trouble
 from forewarn.protocol.operations import Action, CallState, Operation, OperationState
 from forewarn.service import limits
 from forewarn.service.inquirer import ThreadedInquirer

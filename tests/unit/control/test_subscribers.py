@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control.rules.subscribers import Subscriber, change_of
-from forewarn.control.transactions import outbox_writer
+from forewarn.control.rules.policy import Subscriber
+from forewarn.control.transactions import event_json
+from forewarn.control.transactions.event_json import change_of
 from forewarn.ids import RandomIds
 from forewarn.instants import MINUTE
 from forewarn.protocol.actors import NO_NOTICE, vm_actor
@@ -98,7 +99,7 @@ def test_each_step_is_written_for_each_who_wants_it() -> None:
         Subscriber(name="bank", tenant="bank"),
     )
     store.transact(
-        lambda tx: outbox_writer.write(
+        lambda tx: event_json.write_messages(
             tx,
             steps,
             subscribers,

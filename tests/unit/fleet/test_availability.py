@@ -11,7 +11,7 @@ from forewarn.fleet.availability import (
     of_vm,
     several_domains_down,
 )
-from forewarn.fleet.spans import Span, SpanKind
+from forewarn.fleet.model import Span, SpanKind
 
 PERIOD = Period(since=100, until=200)
 

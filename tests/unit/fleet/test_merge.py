@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from forewarn.fleet.changes import Action, Change, MergePlan
 from forewarn.fleet.errors import FleetFileError, Kind
 from forewarn.fleet.file import WantedFleet, read_fleet
-from forewarn.fleet.merge import plan
+from forewarn.fleet.merge import Action, Change, MergePlan, plan
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Tenant, Vm, VmState
 
 BASE = """\

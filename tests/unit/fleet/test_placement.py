@@ -4,8 +4,7 @@ import pytest
 
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm
 from forewarn.fleet.placement import Candidate, choose_host, why_none
-from forewarn.protocol.blockers import NoCapacity
-from forewarn.protocol.places import NoPlace, Unfit, UnfitHosts
+from forewarn.protocol.blockers import NoCapacity, NoPlace, Unfit, UnfitHosts
 from forewarn.wording.operators import reason
 
 VM = Vm(

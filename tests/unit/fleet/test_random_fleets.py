@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.fleet import validators, views
-from forewarn.fleet.changes import Action, MergePlan
 from forewarn.fleet.checks import check_fleet
 from forewarn.fleet.errors import Kind
 from forewarn.fleet.export import export_fleet, export_tables
 from forewarn.fleet.fields import FIELDS, derived_vm_id, said, toml_value, wish_of
 from forewarn.fleet.file import read_fleet
-from forewarn.fleet.merge import plan
+from forewarn.fleet.merge import Action, MergePlan, plan
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm, VmState
 from forewarn.instants import MINUTE, SECOND
 

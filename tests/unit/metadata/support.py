@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from forewarn.clock import VirtualClock
-from forewarn.control.transactions.messages import Guest, Publication, ViewSnapshot
+from forewarn.control.transactions.publishing import Guest, Publication, ViewSnapshot
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
 from forewarn.instants import parse_instant

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.instants import MINUTE, SECOND
 from forewarn.metadata import limits
 from forewarn.metadata.cached_response import VALID_SECONDS

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.instants import SECOND
 from forewarn.metadata.endpoint import (
     Approve,

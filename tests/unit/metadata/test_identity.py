@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import pytest
 
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.metadata import answers, identity
 from forewarn.metadata.endpoint import Enable
 from forewarn.metadata.http import Request

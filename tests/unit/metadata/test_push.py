@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.instants import SECOND
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.limits import Limits

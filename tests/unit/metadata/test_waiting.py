@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control.transactions.messages import Guest, Publication
+from forewarn.control.transactions.publishing import Guest, Publication
 from forewarn.instants import SECOND
 from forewarn.metadata import answers
 from forewarn.metadata.endpoint import Enable, Endpoint

@@ -35,7 +35,3 @@ def test_only_tokens_of_a_tenant_are_of_that_tenant() -> None:
     assert not tenant_user("bank", "ci").is_of("shop")
     # A name that reads like a tenant's token gives no rights.
     assert not operator("shop/ci").is_of("shop")
-
-
-def test_every_policy_is_a_rule() -> None:
-    assert {each.kind for each in actors.POLICIES} == {ActorKind.POLICY}

@@ -14,7 +14,6 @@ from forewarn.protocol.own_events import (
     OwnEvents,
     Wait,
     Waiting,
-    WaitsFor,
 )
 from forewarn.wording.vms import render
 
@@ -92,7 +91,10 @@ def test_what_is_unknown_is_left_out() -> None:
 def test_everything_that_an_event_waits_for_has_its_word_and_sentence() -> None:
     every = replace(LIVE, waiting=tuple(Waiting(what=each) for each in Wait))
     shown = told(every)["Events"][0]["WaitsFor"]
-    assert {each["Reason"] for each in shown} == {each.value for each in WaitsFor}
+    assert {each["Reason"] for each in shown} == {
+        *("OwnApproval", "OtherVm", "OtherScope", "OtherTenant", "NotBefore", "Guard"),
+        *("Room", "Driver", "Operator", "Recovery"),
+    }
     assert len({each["Message"] for each in shown}) == len(Wait)
 
 

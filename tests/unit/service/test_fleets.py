@@ -16,9 +16,9 @@ import pytest
 
 from forewarn.control.requests import fleet_changes
 from forewarn.control.transactions.work import Who, Work
-from forewarn.fleet.changes import MergePlan
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText
+from forewarn.fleet.merge import MergePlan
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm, VmState
 from forewarn.problems import PROBLEMS_MAX
 from forewarn.protocol.actors import CLOCK, operator
@@ -222,7 +222,7 @@ async def test_start_with_the_applied_file_reads_nothing(
         # Values without a file are not treated as an applied file later.
         await service.gateway.order(
             OPERATOR,
-            lambda work: fleet_changes.carry_out(work, MergePlan(changes=())),
+            lambda work: fleet_changes.apply(work, MergePlan(changes=())),
         )
     with pytest.raises(AssertionError, match="it was read"):
         async with running(tmp_path):

@@ -15,7 +15,7 @@ from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes, host_lists, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import DriverError
 from forewarn.drivers.simulated import SimulatedDriver

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.rules.subscribers import Subscriber
+from forewarn.control.rules.policy import Subscriber
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from forewarn.fleet.model import Vm, VmState
-from forewarn.fleet.spans import Span, SpanKind
+from forewarn.fleet.model import Span, SpanKind, Vm, VmState
 from forewarn.protocol.actors import operator, vm_actor
 from forewarn.protocol.events import Event, EventSource, EventStatus, EventType
 from forewarn.protocol.notes import Said

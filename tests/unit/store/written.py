@@ -9,7 +9,7 @@ from forewarn.control.requests import failures, fleet_changes, verbs
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.messages import Publication
+from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.file import read_fleet

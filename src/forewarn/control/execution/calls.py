@@ -1,12 +1,20 @@
-"""Driver calls as rows: the next call of an operation, made durable.
+"""Driver calls as rows: the next call of an operation, and the places that it needs.
 
 A call is named by (operation id, generation); raising the generation makes every
-earlier call's report void. The call itself is made after the commit.
+earlier call's report void. The call itself is made after the commit. The VMs of a
+moving operation keep their places from Started until the move is over;
+`destinations` finds them, and a place that is no longer fit is planned again before
+a later call.
 """
 
-from forewarn.control.execution import downtime, reservations
+from collections.abc import Collection
+from dataclasses import replace
+
+from forewarn.control.execution import downtime
+from forewarn.control.rules import destinations
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Call, CallVm
+from forewarn.protocol.blockers import AnyBlocker, bounded
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.notes import Hindered
 from forewarn.protocol.operations import (
@@ -16,6 +24,64 @@ from forewarn.protocol.operations import (
     Move,
     Operation,
 )
+from forewarn.store.audit import AuditKind, Facts
+
+
+def keep_places(
+    work: Work, operation: Operation, places: destinations.Destinations
+) -> Operation:
+    """Keep the places that were found, in the operation and its VMs."""
+    for name, host in places.hosts.items():
+        vm = work.vm(name)
+        work.save_vm(vm, replace(vm, moving_to=host))
+        # Room is a rule over several rows: its host row makes writers meet.
+        keeper = work.host(host)
+        work.tx.replace(keeper, keeper)
+    return _save(work, operation, places.hosts)
+
+
+def renew_places(
+    work: Work, operation: Operation, vms: Collection[str]
+) -> tuple[Operation, tuple[AnyBlocker, ...]]:
+    """Plan again where a destination of these VMs is no longer fit.
+
+    Return the operation, and why a VM has no place. Then no place that was found is
+    kept, and the VMs without one keep none. The history is told once.
+    """
+    lost = destinations.unfit(work.tx, operation, vms)
+    if lost:
+        operation = _give_back(work, operation, lost)
+    if all(move.to_host for move in operation.moves if move.vm in vms):
+        return operation, ()
+    places = destinations.find_places(work.tx, operation)
+    if not places.blockers:
+        return keep_places(work, operation, places), ()
+    if lost:
+        held = Facts(blockers=bounded(places.blockers))
+        work.note_operation(AuditKind.OPERATION_HELD, operation, held)
+    return operation, places.blockers
+
+
+def _give_back(work: Work, operation: Operation, vms: Collection[str]) -> Operation:
+    for name in vms:
+        vm = work.vm(name)
+        work.free_host(vm.moving_to)
+        work.save_vm(vm, replace(vm, moving_to=""))
+    work.free_room()
+    return _save(work, operation, dict.fromkeys(vms, ""))
+
+
+def _save(work: Work, operation: Operation, hosts: dict[str, str]) -> Operation:
+    return work.save_operation(
+        operation,
+        replace(
+            operation,
+            moves=tuple(
+                replace(move, to_host=hosts.get(move.vm, move.to_host))
+                for move in operation.moves
+            ),
+        ),
+    )
 
 
 def current_moves(operation: Operation) -> tuple[Move, ...]:
@@ -55,7 +121,7 @@ def issue(work: Work, operation: Operation, *, attempts: int) -> bool:
     """
     if operation.action in MOVING_ACTIONS:
         vms = {move.vm for move in current_moves(operation)}
-        operation, blockers = reservations.renew(work, operation, vms)
+        operation, blockers = renew_places(work, operation, vms)
         if blockers:
             work.save_operation(
                 operation,

@@ -14,8 +14,7 @@ is open, and one is whenever it is down or a call that stops it is under way:
 """
 
 from forewarn.control.transactions.work import Work
-from forewarn.fleet.model import Vm, VmState
-from forewarn.fleet.spans import Span, SpanKind
+from forewarn.fleet.model import Span, SpanKind, Vm, VmState
 from forewarn.instants import Micros
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import Action, Operation
@@ -160,7 +159,7 @@ def _open(
 ) -> None:
     work.tx.add(
         Span(
-            span_id=f"{vm.name}/{work.new_span_id()}",
+            span_id=f"{vm.name}/{work.span_id(work.now)}",
             vm=vm.name,
             scope=vm.scope,
             tenant=vm.tenant,

@@ -35,8 +35,7 @@ def impact_over(
         recovering, changed(recovering, due_at=work.now + work.policy.recovery)
     )
     # Its VMs are no longer in the driver's hands, and others may wait for that.
-    work.free(operation.scopes)
-    work.free_vms(operation.vms)
+    work.free(operation.scopes, operation.vms)
 
 
 def recovered(work: Work, operation_id: str) -> None:
@@ -99,12 +98,10 @@ def _end(
         take_off(work, operation, name)
     was_planned = operation.state is OperationState.PLANNED
     ended = work.step(replace_call(work, operation, CallState.NONE), given, note=note)
-    work.free(ended.scopes)
-    work.free_vms(ended.vms)
+    work.free(ended.scopes, ended.vms)
     if not was_planned:
         if ended.is_host_bound:
-            work.free_room()
-            work.free_host(ended.host)
+            work.free_room(ended.host)
         work.count_in_flight(ended.request, -1)
     _close_request(work, ended)
 

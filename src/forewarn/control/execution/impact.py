@@ -14,7 +14,7 @@ Order of effects, with what a crash leaves behind:
 
 from collections.abc import Iterable, Mapping
 
-from forewarn.control.execution import calls, downtime, ending, leaving, reservations
+from forewarn.control.execution import calls, downtime, ending, leaving
 from forewarn.control.rules import destinations
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
@@ -38,7 +38,7 @@ def start(work: Work, operation: Operation) -> None:
     if operation.action in MOVING_ACTIONS:
         places = destinations.find_places(work.tx, operation)
         assert not places.blockers, "the caller asked why it should not start"
-        operation = reservations.keep(work, operation, places)
+        operation = calls.keep_places(work, operation, places)
     for name in operation.vms:
         vm = work.vm(name)
         work.save_vm(vm, changed(vm, started=(*vm.started, operation.operation_id)))

@@ -84,10 +84,8 @@ def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
                 vm.name,
                 note=vm_changed(Change.LEFT, vm.name, host=old_host),
             )
-    work.free([vm.scope])
-    work.free_vms([vm.name])
-    work.free_room()
-    work.free_host(host.name)
+    work.free([vm.scope], [vm.name])
+    work.free_room(host.name)
     if vm.moving_to not in {"", host.name}:
         # It came to another host than the one that kept a place for it.
         work.free_host(vm.moving_to)
@@ -108,17 +106,11 @@ def vm_runs_again(work: Work, vm: Vm, *, note: AnyNote | None = None) -> Vm:
     running = work.save_vm(vm, replace(vm, state=VmState.RUNNING))
     downtime.runs_again(work, running)
     work.note(AuditKind.VM_RUNS_AGAIN, (f"vm:{vm.name}", f"scope:{vm.scope}"))
-    leave_failures(work, running, note=note)
-    work.free([vm.scope])
-    work.free_vms([vm.name])
-    return work.vm(vm.name)
-
-
-def leave_failures(work: Work, vm: Vm, *, note: AnyNote) -> None:
-    """Take a VM out of the failures that it is named by."""
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
         if ending.is_failure(operation):
             leave(work, operation, vm.name, note=note)
+    work.free([vm.scope], [vm.name])
+    return work.vm(vm.name)
 
 
 def delete_vm(work: Work, vm: Vm, *, besides: str = "") -> None:
@@ -174,16 +166,12 @@ def leave(work: Work, operation: Operation, vm: str, *, note: AnyNote) -> None:
     ):
         # Its VMs move in turn, and the one whose turn it is has gone.
         work.abort(shrunk)
-        _next_in_turn(work, shrunk)
+        if calls.current_moves(shrunk):
+            calls.issue(work, shrunk, attempts=1)
+        else:
+            ending.impact_over(work, shrunk)
     elif operation.state in WAITING_STATES:
         work.revisit(operation.operation_id)
-
-
-def _next_in_turn(work: Work, operation: Operation) -> None:
-    if calls.current_moves(operation):
-        calls.issue(work, operation, attempts=1)
-    else:
-        ending.impact_over(work, operation)
 
 
 def _shrink_event(work: Work, event: Event, vm: str) -> None:

@@ -8,12 +8,11 @@ operation's scopes.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from forewarn.control.entries import subjects_of
 from forewarn.control.execution import impact
 from forewarn.control.redaction import redact
 from forewarn.control.rules import consent, obstacles, waits
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.work import Work
+from forewarn.control.transactions.work import Work, subjects_of
 from forewarn.instants import HOUR, MILLISECOND, MINUTE, Micros
 from forewarn.protocol.blockers import AnyBlocker, bounded, signature
 from forewarn.protocol.frozen import changed

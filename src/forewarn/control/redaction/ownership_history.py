@@ -6,9 +6,9 @@ change its tenant, so each operation lies on one side of the line.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 
-from forewarn.fleet.model import Scope
-from forewarn.fleet.spans import Span, SpanKind
+from forewarn.fleet.model import Scope, Span, SpanKind
 from forewarn.instants import Micros
 from forewarn.store import kinds
 from forewarn.store.audit import AuditEntry
@@ -37,20 +37,15 @@ class Past:
         """Look through `reader` for what was the tenant's."""
         self._reader = reader
         self._tenant = tenant
-        self._scopes: frozenset[str] | None = None
         self._tenures: dict[str, list[tuple[Micros, str]]] = {}
         self._lives: dict[str, list[Span]] = {}
 
-    @property
+    @cached_property
     def scopes(self) -> frozenset[str]:
         """Return the scopes that were the tenant's; some may be so again."""
-        if self._scopes is None:
-            by = f"{_OF_TENANT}{self._tenant}"
-            lines = every(self._reader, kinds.AUDIT_OF_SUBJECT, by)
-            self._scopes = frozenset(
-                name for line in lines for name in _named(line, _OF_SCOPE)
-            )
-        return self._scopes
+        by = f"{_OF_TENANT}{self._tenant}"
+        lines = every(self._reader, kinds.AUDIT_OF_SUBJECT, by)
+        return frozenset(name for line in lines for name in _named(line, _OF_SCOPE))
 
     def had_scope_at(self, scope: str, at: Micros) -> bool:
         """Tell whether the scope was the tenant's at an instant."""

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from forewarn.control.redaction import ownership_history, redact
 from forewarn.control.transactions.aliases import Aliases
-from forewarn.fleet.model import Scope, Tenant, Vm
-from forewarn.fleet.spans import Span
+from forewarn.fleet.model import Scope, Span, Tenant, Vm
 from forewarn.instants import SECOND, Micros, cut_to_second
 from forewarn.protocol.actors import PLATFORM, Actor
 from forewarn.protocol.blockers import AnyBlocker, MigrationUnderWay, VmBusy
@@ -36,6 +35,13 @@ from forewarn.store.port import Reader, every
 
 R = TypeVar("R", bound=Record)
 
+_SHARED: Mapping[str, type[Record]] = {
+    "event": Event,
+    "operation": Operation,
+    "request": Request,
+}
+"""Kinds of subjects that the tenant sees as far as it sees the record."""
+
 INSTANT_DIGITS = 17
 """Of a line's id: its instant, which sorts."""
 
@@ -50,8 +56,8 @@ class TenantFilter:
         self.past = ownership_history.Past(reader, tenant)
         self.aliases = aliases_of(reader, tenant)
         self._tenants: dict[str, str] = {}
-        self._operations: dict[str, Operation | None] = {}
-        self._requests: dict[str, Request | None] = {}
+        self._cuts: dict[str, Any] = {}
+        """By id, operations and requests as the tenant may see them."""
         self._see: dict[type, Callable[[Any], Any]] = {
             Tenant: self._tenant,
             Scope: self._scope,
@@ -104,24 +110,19 @@ class TenantFilter:
         """Tell whether what a line is about is the tenant's, or was at an instant."""
         kind, _, name = subject.partition(":")
         match kind:
-            case "vm" if at is not None:
-                return self.past.had_vm_at(name, at)
             case "vm":
-                return self.had_vm(name)
+                return (
+                    self.had_vm(name) if at is None else self.past.had_vm_at(name, at)
+                )
             case "scope" if at is not None:
                 return self.past.had_scope_at(name, at)
             case "scope":
                 return self.had_scope(name)
             case "tenant":
                 return name == self.tenant
-            case "event":
-                return self._has(Event, name)
-            case "operation":
-                return self._has(Operation, name)
-            case "request":
-                return self._has(Request, name)
             case _:
-                return False
+                shared = _SHARED.get(kind)
+                return shared is not None and self._has(shared, name)
 
     def _has(self, kind: type[Record], key: str) -> bool:
         record = self._reader.get(kind, key)
@@ -177,11 +178,13 @@ class TenantFilter:
             removed_at=cut_to_second(event.removed_at),
         )
 
+    def _once(self, record: R, cut: Callable[[R], R | None]) -> R | None:
+        if record.key not in self._cuts:
+            self._cuts[record.key] = cut(record)
+        return self._cuts[record.key]
+
     def _operation(self, operation: Operation) -> Operation | None:
-        key = operation.operation_id
-        if key not in self._operations:
-            self._operations[key] = self._cut(operation)
-        return self._operations[key]
+        return self._once(operation, self._cut)
 
     def _cut(self, operation: Operation) -> Operation | None:
         events = list(every(self._reader, kinds.EVENTS_OF_OPERATION, operation.key))
@@ -250,10 +253,7 @@ class TenantFilter:
         return self.past.had_scope_at(scope, at)
 
     def _request(self, request: Request) -> Request | None:
-        key = request.request_id
-        if key not in self._requests:
-            self._requests[key] = self._cut_request(request)
-        return self._requests[key]
+        return self._once(request, self._cut_request)
 
     def _cut_request(self, request: Request) -> Request | None:
         if request.actor.is_of(self.tenant):

@@ -22,8 +22,7 @@ from forewarn.control.redaction.tenant_filter import (
 )
 from forewarn.control.rules import obstacles, remedies
 from forewarn.control.transactions import aliases
-from forewarn.fleet.model import Scope, Tenant, Vm
-from forewarn.fleet.spans import Span
+from forewarn.fleet.model import Scope, Span, Tenant, Vm
 from forewarn.instants import SECOND, Micros, cut_to_second
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.operations import Operation, Request
@@ -97,7 +96,8 @@ class TenantReader:
 
     def get(self, kind: type[R], key: str) -> R | None:
         """Return the record as the tenant may see it, or None."""
-        record = self._reader.get(kind, self._real(kind, key))
+        is_alias = kind in {Operation, Request}
+        record = self._reader.get(kind, self.real(key) if is_alias else key)
         return None if record is None else self._share.of(record)
 
     def select(
@@ -112,8 +112,10 @@ class TenantReader:
 
         Their keys are cut to the instant, so times that began together stay so.
         """
+        if query.name in _OF_ALIASES:
+            value = self.real(value)
         found: list[R] = []
-        for record in self._found(query, self._asked(query, value), after):
+        for record in self._found(query, value, after):
             if len(found) >= limit and (
                 query.kind is not Span or record.key != found[-1].key
             ):
@@ -192,12 +194,6 @@ class TenantReader:
         seen = (self._share.of(each) for each in found if each is not None)
         return tuple(each.operation_id for each in seen if each is not None)
 
-    def _real(self, kind: type[Record], key: str) -> str:
-        return self.real(key) if kind in {Operation, Request} else key
-
-    def _asked(self, query: Query[Any], value: str) -> str:
-        return self.real(value) if query.name in _OF_ALIASES else value
-
     def _behind(self, query: Query[Any], after: str) -> str:
         """Return the key behind which a page begins; the end for no cursor of ours.
 
@@ -232,7 +228,8 @@ class TenantReader:
         last = ""
         for row in rows:
             # What concerns several scopes is found under each.
-            if row.key == last or not _fits(query, value, row):
+            is_other = query is kinds.OPERATIONS_IN_STATE and row.state.value != value
+            if row.key == last or is_other:
                 continue
             last = row.key
             record = self._share.of(row)
@@ -352,23 +349,8 @@ END_OF_KEYS = "~"
 """Sorts behind every key."""
 
 
-def _fits(query: Query[Any], value: str, row: Record) -> bool:
-    """Tell whether a row that a narrower question found is asked for."""
-    if query is kinds.OPERATIONS_IN_STATE:
-        return cast("Operation", row).state.value == value
-    return True
-
-
 def _whenever(_share: TenantFilter, _value: str) -> bool:
     return True
-
-
-def _of_own_vm(share: TenantFilter, value: str) -> bool:
-    return share.had_vm(value)
-
-
-def _of_own_scope(share: TenantFilter, value: str) -> bool:
-    return share.had_scope(value)
 
 
 _OF_ALIASES = frozenset(
@@ -392,16 +374,16 @@ _BY_SCOPE: dict[str, Query[Any]] = {
 
 _MAY_ASK: dict[str, Callable[[TenantFilter, str], bool]] = {
     "scopes_of_tenant": _whenever,
-    "vms_of_scope": _of_own_scope,
-    "views_of_scope": _of_own_scope,
-    "open_operations_of_scope": _of_own_scope,
-    "operations_of_scope": _of_own_scope,
-    "open_operations_of_vm": _of_own_vm,
-    "operations_of_vm": _of_own_vm,
+    "vms_of_scope": TenantFilter.had_scope,
+    "views_of_scope": TenantFilter.had_scope,
+    "open_operations_of_scope": TenantFilter.had_scope,
+    "operations_of_scope": TenantFilter.had_scope,
+    "open_operations_of_vm": TenantFilter.had_vm,
+    "operations_of_vm": TenantFilter.had_vm,
     "operations_of_request": _whenever,
     "open_operations_of_request": _whenever,
     "events_of_operation": _whenever,
-    "live_events_of_scope": _of_own_scope,
+    "live_events_of_scope": TenantFilter.had_scope,
     "spans_of_vm": _whenever,
     "spans_of_scope": _whenever,
     "spans_of_tenant": _whenever,

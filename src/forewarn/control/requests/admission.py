@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from forewarn.control.entries import task_of
-from forewarn.control.execution import release
-from forewarn.control.transactions.work import Work
+from forewarn.control.execution import ending, release
+from forewarn.control.rules import obstacles
+from forewarn.control.transactions.work import Work, task_of
 from forewarn.fleet.model import Scope, Vm, VmState
 from forewarn.ids import place_in, place_of
 from forewarn.instants import Micros
@@ -22,8 +22,10 @@ from forewarn.protocol.actors import (
     POLICY,
     Actor,
 )
+from forewarn.protocol.blockers import bounded
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import (
+    DURATION_UNKNOWN,
     Event,
     EventSource,
     EventStatus,
@@ -31,6 +33,7 @@ from forewarn.protocol.events import (
     Resource,
 )
 from forewarn.protocol.lifecycle import EventInput, OperationInput
+from forewarn.protocol.notes import AnnouncedAgain
 from forewarn.protocol.operations import (
     Action,
     Move,
@@ -46,38 +49,134 @@ from forewarn.protocol.views import View
 from forewarn.store import sequence
 from forewarn.store.audit import AuditKind
 
-MAINTENANCE_EVENTS = {
-    Action.FREEZE: EventType.FREEZE,
-    Action.LIVE_MIGRATE: EventType.FREEZE,
-    Action.REBOOT: EventType.REBOOT,
-    Action.REDEPLOY: EventType.REDEPLOY,
-}
-"""What is announced for each impact that maintenance of a host can have (5.9)."""
-
 USER_VERBS = frozenset({Verb.REBOOT, Verb.REDEPLOY, Verb.TERMINATE})
 """What a user starts, so that it goes at once where nobody listens (7.4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """An operation as a verb wants it, before it has an id."""
+class Change:
+    """What an order does to each VM, and what table 5.9 says about it."""
 
-    verb: Verb
     action: Action
-    target_kind: TargetKind
-    target: str
-    host: str
+    event_type: EventType
+    source: EventSource = EventSource.USER
+    description: str = ""
+    duration_seconds: int = DURATION_UNKNOWN
+    routine: bool = False
+    """The guard applies, and one order is one rollout (6.3)."""
+
+
+_FREEZE = Change(
+    action=Action.FREEZE,
+    event_type=EventType.FREEZE,
+    source=EventSource.PLATFORM,
+    description="Host server is undergoing maintenance.",
+    duration_seconds=9,
+    routine=True,
+)
+
+MAINTENANCE: Mapping[Action, Change] = {
+    Action.FREEZE: _FREEZE,
+    Action.LIVE_MIGRATE: replace(
+        _FREEZE,
+        action=Action.LIVE_MIGRATE,
+        description="Virtual machine is being paused because of a memory-preserving "
+        "Live Migration operation.",
+        duration_seconds=5,
+    ),
+    Action.REBOOT: replace(
+        _FREEZE,
+        action=Action.REBOOT,
+        event_type=EventType.REBOOT,
+        duration_seconds=DURATION_UNKNOWN,
+    ),
+    Action.REDEPLOY: replace(
+        _FREEZE,
+        action=Action.REDEPLOY,
+        event_type=EventType.REDEPLOY,
+        duration_seconds=DURATION_UNKNOWN,
+    ),
+}
+"""What maintenance of a host is, by the impact that it can have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An operation as a verb wants it, and its event."""
+
+    operation: Operation
+    """Without an id. Its NotBefore is the end of the notice: it is rounded up to its
+    whole second when the operation is made."""
     vms: tuple[Vm, ...]
     event_type: EventType
     source: EventSource
-    description: str
-    duration_seconds: int
-    routine: bool
-    not_before: Micros
-    """The end of the notice. It is rounded up to its whole second when the operation
-    is made."""
-    is_timed: bool = False
-    """Whether `not_before` was given by hand."""
+
+
+def draft(
+    verb: Verb,
+    change: Change,
+    vms: Sequence[Vm],
+    *,
+    target_kind: TargetKind,
+    target: str,
+    host: str,
+    not_before: Micros,
+    is_timed: bool = False,
+) -> Draft:
+    """Return the draft of an operation; `is_timed`: `not_before` was given by hand."""
+    operation = Operation(
+        operation_id="",
+        request="",
+        verb=verb,
+        action=change.action,
+        target_kind=target_kind,
+        target=target,
+        host=host,
+        state=OperationState.PLANNED,
+        routine=change.routine,
+        not_before=not_before,
+        moves=tuple(Move(vm=vm.name) for vm in vms),
+        scopes=tuple(sorted({vm.scope for vm in vms})),
+        duration_seconds=change.duration_seconds,
+        description=change.description,
+        created=0,
+        is_timed=is_timed,
+    )
+    return Draft(
+        operation=operation,
+        vms=tuple(vms),
+        event_type=change.event_type,
+        source=change.source,
+    )
+
+
+def draft_like(
+    operation: Operation,
+    vms: Sequence[Vm],
+    *,
+    event_type: EventType,
+    source: EventSource,
+    not_before: Micros,
+) -> Draft:
+    """Return the draft of an operation that does what another one does, to `vms`."""
+    change = Change(
+        action=operation.action,
+        event_type=event_type,
+        source=source,
+        description=operation.description,
+        duration_seconds=operation.duration_seconds,
+        routine=operation.routine,
+    )
+    return draft(
+        operation.verb,
+        change,
+        vms,
+        target_kind=operation.target_kind,
+        target=operation.target,
+        host=operation.host,
+        not_before=not_before,
+        is_timed=operation.is_timed,
+    )
 
 
 def open_request(
@@ -114,7 +213,7 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
 
     Operations that go together (3.6) are all made before any is let go.
     """
-    check_actions(work, [draft.action for draft in drafts])
+    check_actions(work, [draft.operation.action for draft in drafts])
     work.lock_scopes(vm.scope for draft in drafts for vm in draft.vms)
     # What is due at the same time is done in the order of the ids: of requests as they
     # were made, and of one request as its operations were named.
@@ -162,15 +261,16 @@ def announce(work: Work, planned: Operation, draft: Draft) -> None:
 
     The caller holds the safety rows of the VMs' scopes.
     """
+    wanted = draft.operation
     operation = work.save_operation(
         planned,
         replace(
             planned,
-            not_before=work.not_before(planned.operation_id, draft.not_before),
-            moves=tuple(Move(vm=vm.name) for vm in draft.vms),
-            scopes=tuple(sorted({vm.scope for vm in draft.vms})),
+            not_before=work.not_before(planned.operation_id, wanted.not_before),
+            moves=wanted.moves,
+            scopes=wanted.scopes,
             created=work.now,
-            is_timed=draft.is_timed,
+            is_timed=wanted.is_timed,
         ),
     )
     noticed = _notice(work, operation, draft, _event_ids(work, [draft]))
@@ -185,23 +285,12 @@ def _make(
     operation_id: str,
     event_ids: Mapping[str, Iterator[str]],
 ) -> Operation:
-    planned = Operation(
+    planned = replace(
+        draft.operation,
         operation_id=operation_id,
         request=request.request_id,
-        verb=draft.verb,
-        action=draft.action,
-        target_kind=draft.target_kind,
-        target=draft.target,
-        host=draft.host,
-        state=OperationState.PLANNED,
-        routine=draft.routine,
-        not_before=work.not_before(operation_id, draft.not_before),
-        moves=tuple(Move(vm=vm.name) for vm in draft.vms),
-        scopes=tuple(sorted({vm.scope for vm in draft.vms})),
-        duration_seconds=draft.duration_seconds,
-        description=draft.description,
+        not_before=work.not_before(operation_id, draft.operation.not_before),
         created=work.now,
-        is_timed=draft.is_timed,
     )
     stored = work.add_operation(planned)
     work.note_operation(AuditKind.OPERATION_PLANNED, stored, task_of(stored))
@@ -225,10 +314,10 @@ def _notice(
         by_scope.setdefault(vm.scope, []).append(vm)
     for name, members in by_scope.items():
         scope = work.scope(name)
-        named = [vm for vm in members if is_announced(draft.verb, scope, vm)]
+        named = [vm for vm in members if is_announced(operation.verb, scope, vm)]
         if named:
             event_id = next(event_ids[scope.tenant])
-            work.add_event(_event(work, draft, operation, scope, named, event_id))
+            work.tx.add(_event(work, draft, operation, scope, named, event_id))
     return operation
 
 
@@ -241,9 +330,8 @@ def _event(
     event_id: str,
 ) -> Event:
     # A time that was given by hand holds also where nobody is asked.
-    approver = (
-        None if draft.is_timed else _approved_already(work, draft.verb, scope, vms)
-    )
+    verb = operation.verb
+    approver = None if operation.is_timed else _approved_already(work, verb, scope, vms)
     return Event(
         event_id=event_id,
         operation=operation.operation_id,
@@ -257,12 +345,12 @@ def _event(
             for vm in vms
         ),
         not_before=operation.not_before,
-        description=draft.description,
-        duration_seconds=draft.duration_seconds,
+        description=operation.description,
+        duration_seconds=operation.duration_seconds,
         created=work.now,
         approver=approver,
         approved_at=work.now if approver else 0,
-        is_planned_work=draft.verb in PLANNED_VERBS,
+        is_planned_work=verb in PLANNED_VERBS,
     )
 
 
@@ -305,3 +393,57 @@ def _publish(work: Work, operation: Operation) -> None:
     for event in work.events_of(operation):
         if event.status is EventStatus.NEW:
             work.step_event(event, EventInput.PUBLISH)
+
+
+def announce_again(work: Work, operation: Operation) -> Operation | None:
+    """Replace a held operation by a new one; None if nobody was told of it.
+
+    The new one is made before the old one ends, so that the request stays open.
+    """
+    events = [event for event in work.events_of(operation) if event.is_live]
+    if not events:
+        return None
+    work.lock_scopes(operation.scopes)
+    reasons = obstacles.why_waiting(work.tx, operation, now=work.now)
+    pattern = events[0]
+    request = work.request(operation.request)
+    vms = [vm for name in operation.vms if (vm := work.tx.get(Vm, name)) is not None]
+    draft = draft_like(
+        operation,
+        vms,
+        event_type=pattern.event_type,
+        source=pattern.source,
+        not_before=work.now + _notice_again(work, operation, events),
+    )
+    made = admit(work, request, [draft])[0]
+    ending.cancel(
+        work,
+        work.operation(operation.operation_id),
+        note=AnnouncedAgain(
+            held=work.now - operation.not_before,
+            reasons=bounded(reasons),
+            successor=made.operation_id,
+        ),
+    )
+    return made
+
+
+def _notice_again(work: Work, operation: Operation, events: list[Event]) -> Micros:
+    if operation.verb in {Verb.UPGRADE_OS, Verb.REIMAGE}:
+        return max(
+            work.policy.notice_of(work.scope(event.scope).os_image_notice or 0)
+            for event in events
+        )
+    return work.policy.notice_for(events[0].event_type)
+
+
+def ready_or_again(work: Work, operation_id: str) -> None:
+    """Start a held operation at the last moment, or tell the tenants again."""
+    release.recheck(work, operation_id)
+    operation = work.operation(operation_id)
+    if (
+        operation.state is OperationState.READY
+        and announce_again(work, operation) is None
+    ):
+        due_at = release.next_look(work, operation)
+        work.save_operation(operation, replace(operation, due_at=due_at))

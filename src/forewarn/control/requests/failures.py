@@ -10,11 +10,10 @@ from dataclasses import replace
 
 from forewarn.control.execution import downtime, ending, leaving
 from forewarn.control.requests import admission, host_lists
-from forewarn.control.requests.admission import Draft
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.protocol.errors import RefusedError
-from forewarn.protocol.events import DURATION_UNKNOWN, EventSource
+from forewarn.protocol.events import EventSource
 from forewarn.protocol.notes import AnyNote, Change, host_changed, vm_changed
 from forewarn.protocol.operations import (
     STARTED_STATES,
@@ -117,8 +116,7 @@ def restore_host(work: Work, name: str) -> Host:
     restored = work.tx.replace(host, replace(host, state=HostState.UP))
     work.rooms.change_host(name)
     work.note(AuditKind.HOST_RESTORED, (f"host:{name}",))
-    work.free_room()
-    work.free_host(name)
+    work.free_room(name)
     for vm in vms:
         current = work.vm(vm.name)
         if current.state is VmState.DOWN and not _own_failure(work, current):
@@ -187,18 +185,19 @@ def _begin(
         else vm
         for vm in current
     )
-    draft = Draft(
-        verb=Verb.FAIL,
+    change = admission.Change(
         action=Action.NONE,
-        target_kind=kind,
-        target=target,
-        host=host,
-        vms=down,
         event_type=work.policy.failure_event,
         source=EventSource.PLATFORM,
         description=DESCRIPTION,
-        duration_seconds=DURATION_UNKNOWN,
-        routine=False,
+    )
+    draft = admission.draft(
+        Verb.FAIL,
+        change,
+        down,
+        target_kind=kind,
+        target=target,
+        host=host,
         not_before=work.now,
     )
     failure = admission.admit(work, request, [draft])[0]

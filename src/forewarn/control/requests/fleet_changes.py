@@ -24,9 +24,9 @@ from forewarn.control.requests import fleet_conflicts, host_lists
 from forewarn.control.requests.idempotency import Once, first_time
 from forewarn.control.transactions.work import Work
 from forewarn.fleet import merge
-from forewarn.fleet.changes import Action, Change, MergePlan
 from forewarn.fleet.errors import Kind
 from forewarn.fleet.file import FleetText, WantedFleet
+from forewarn.fleet.merge import Action, Change, MergePlan
 from forewarn.fleet.model import (
     AppliedFile,
     Host,
@@ -104,36 +104,24 @@ def _check_removes_nothing(planned: MergePlan) -> None:
 
 
 def apply(
-    work: Work, wanted: WantedFleet, *, digest: str = "", once: Once | None = None
+    work: Work,
+    wanted: WantedFleet | MergePlan,
+    *,
+    digest: str = "",
+    once: Once | None = None,
 ) -> MergePlan:
-    """Apply the file; return what was changed.
+    """Apply the file, or do what was planned for it; return what was changed.
 
-    `digest` is that of its text, to be remembered. Raises FleetFileError,
-    RefusedError, or RepeatedError, and then nothing is changed.
+    `digest` is that of its text, to be remembered. A plan may have been made on an
+    earlier moment, if nothing was written since that `concerns_plans`. Raises
+    FleetFileError, RefusedError, or RepeatedError, and then nothing is changed.
     """
-    return first_time(
-        work,
-        once,
-        lambda work: _carry_out(work, plan(work.tx, wanted), digest),
-        describe=_summary,
-    )
 
+    def decide(work: Work) -> MergePlan:
+        merged = wanted if isinstance(wanted, MergePlan) else plan(work.tx, wanted)
+        return _carry_out(work, merged, digest)
 
-def carry_out(
-    work: Work, merged: MergePlan, *, digest: str = "", once: Once | None = None
-) -> MergePlan:
-    """Do what was planned; return it.
-
-    It may have been planned on an earlier moment, if nothing was written since
-    that `concerns_plans`. Raises RefusedError or RepeatedError, and then nothing is
-    changed.
-    """
-    return first_time(
-        work,
-        once,
-        lambda work: _carry_out(work, merged, digest),
-        describe=_summary,
-    )
+    return first_time(work, once, decide, describe=_summary)
 
 
 def _summary(merged: MergePlan) -> dict[str, Any]:
@@ -341,8 +329,7 @@ def _change_vm(work: Work, before: Vm, after: Vm) -> None:
             revision=current.revision,
         ),
     )
-    work.free({current.scope, stored.scope})
-    work.free_vms([stored.name])
+    work.free({current.scope, stored.scope}, [stored.name])
     if (current.scope, current.tenant) != (stored.scope, stored.tenant):
         downtime.change_scope(work, stored)
     _seat(work, stored, after)

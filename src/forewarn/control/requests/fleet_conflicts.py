@@ -6,12 +6,11 @@ both ask here. Reads, and writes nothing.
 """
 
 from forewarn.control.transactions.work import way_out
-from forewarn.fleet.changes import Change, MergePlan
+from forewarn.fleet.merge import Change, MergePlan
 from forewarn.fleet.model import Host, HostState, Scope, Vm, VmState
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import (
     CallState,
-    Operation,
     OperationState,
     Verb,
 )
@@ -73,18 +72,13 @@ def check_destination(reader: Reader, vm: Vm, host: Host) -> None:
 def check_not_in_hand(reader: Reader, vm: Vm) -> None:
     """Raise RefusedError if a driver call has the VM in hand."""
     for operation in every(reader, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
-        if _has_running_call(operation):
+        is_impacting = operation.state is OperationState.IMPACTING
+        if is_impacting and operation.call_state is not CallState.NONE:
             raise RefusedError(
                 f"vm {vm.name} cannot be moved: {operation.operation_id} has it in "
                 "hand",
                 hint="apply again when it has finished",
             )
-
-
-def _has_running_call(operation: Operation) -> bool:
-    return operation.state is OperationState.IMPACTING and (
-        operation.call_state is not CallState.NONE
-    )
 
 
 def check_names(reader: Reader, before: Vm, after: Vm) -> None:

@@ -6,21 +6,19 @@ start of the service finds it again in the store, a page at a time.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
 
 from forewarn.control.execution import release
 from forewarn.control.requests import host_lists, rollouts
 from forewarn.control.rules import consent, obstacles, waits
 from forewarn.control.rules.waking import Freed, after_call, after_look, next_waiter
-from forewarn.control.transactions.pending import on_failure
 from forewarn.control.transactions.work import Effects, Work
 from forewarn.instants import Micros
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Store, every
-
-T = TypeVar("T")
 
 Decide: TypeAlias = Callable[[Work], object]
 
@@ -57,8 +55,8 @@ class FollowUps:
     def take(self, effects: Effects) -> None:
         """Take over what a transaction that was committed owes."""
         self._revisits.extend(effects.revisits)
-        self._turns.update(dict.fromkeys(effects.turns))
-        self._pages.update(dict.fromkeys(effects.pages))
+        self._turns.update(effects.turns)
+        self._pages.update(effects.pages)
         self._free(effects.freed)
 
     def _free(self, names: Iterable[str]) -> None:
@@ -94,21 +92,21 @@ class FollowUps:
         if self._pages:
             request_id = next(iter(self._pages))
             del self._pages[request_id]
-            with on_failure(lambda: self._pages.setdefault(request_id)):
+            with _on_failure(lambda: self._pages.setdefault(request_id)):
                 self._run(lambda work: host_lists.plan_page(work, request_id), now)
             return True
         if self._revisits:
             operation_id = self._revisits.popleft()
-            with on_failure(lambda: self._revisits.appendleft(operation_id)):
+            with _on_failure(lambda: self._revisits.appendleft(operation_id)):
                 self.recheck(operation_id, now)
             return True
         if self._freed:
             freed = self._freed.pop(next(iter(self._freed)))
-            with on_failure(lambda: self._freed.setdefault(freed.name, freed)):
+            with _on_failure(lambda: self._freed.setdefault(freed.name, freed)):
                 return self._wake(freed, now)
         request_id = next(iter(self._turns))
         del self._turns[request_id]
-        with on_failure(lambda: self._turns.setdefault(request_id)):
+        with _on_failure(lambda: self._turns.setdefault(request_id)):
             return self._take_turn(request_id, now)
 
     def _take_turn(self, request_id: str, now: Micros) -> bool:
@@ -125,34 +123,20 @@ class FollowUps:
     def _wake(self, freed: Freed, now: Micros) -> bool:
         """Look at one who waits for what has become free.
 
-        The next one follows in a later step, if there may be one who can start.
+        The next one follows in a later step, if there may be one who can go on.
         """
-        if waits.is_turn(freed.name):
-            return self._call_up(freed, now)
+        is_turn = waits.is_turn(freed.name)
         operation_id = self._store.read(lambda reader: next_waiter(reader, freed))
         if not operation_id:
             return False
-        self.recheck(operation_id, now)
-        follows = self._store.read(
-            lambda reader: after_look(reader, freed, operation_id)
+        look = rollouts.call_up if is_turn else release.recheck
+        is_announced = self._run(lambda work: look(work, operation_id), now)
+        follow = after_call if is_turn else after_look
+        follows = (
+            Freed(name=freed.name)
+            if is_announced
+            else self._store.read(lambda reader: follow(reader, freed, operation_id))
         )
-        if follows is not None:
-            self._freed.setdefault(follows.name, follows)
-        return True
-
-    def _call_up(self, freed: Freed, now: Micros) -> bool:
-        """Look at the first host of a rollout that waits for what has become free."""
-        operation_id = self._store.read(
-            lambda reader: rollouts.next_turn(reader, freed.name, after=freed.after)
-        )
-        if not operation_id:
-            return False
-        if self._run(lambda work: rollouts.call_up(work, operation_id), now):
-            follows: Freed | None = Freed(name=freed.name)
-        else:
-            follows = self._store.read(
-                lambda reader: after_call(reader, freed, operation_id)
-            )
         if follows is not None:
             self._freed.setdefault(follows.name, follows)
         return True
@@ -166,3 +150,17 @@ def _is_unwoken(reader: Reader, operation: Operation, now: Micros) -> bool:
     return now < operation.not_before and consent.is_released(
         operation, obstacles.counting_events(reader, operation), now=now
     )
+
+
+@contextmanager
+def _on_failure(put_back: Callable[[], object]) -> Generator[None]:
+    """Have what was taken be owed again if it could not be done.
+
+    The store may be held by another program for a while. A step that is forgotten then
+    would be found at the next start of the service only.
+    """
+    try:
+        yield
+    except BaseException:
+        put_back()
+        raise

@@ -11,21 +11,15 @@ operation is not made yet meets the same as one that is Planned.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from forewarn.control.requests import admission
 from forewarn.control.rules import waits
 from forewarn.control.transactions.work import Work
 from forewarn.ids import place_in
-from forewarn.instants import Micros
+from forewarn.protocol.events import EventSource
 from forewarn.protocol.frozen import changed
-from forewarn.protocol.operations import (
-    Operation,
-    OperationState,
-    Request,
-    TargetKind,
-)
-from forewarn.protocol.verbs import Action, Verb
+from forewarn.protocol.operations import Operation, Request
 from forewarn.store import kinds
 from forewarn.store.audit import AuditKind, Facts
 from forewarn.store.port import every
@@ -35,27 +29,14 @@ PAGE = 25
 so that approvals and orders of others wait for some 3 ms."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What is done to each host of a rollout, as the order says."""
-
-    action: Action
-    description: str
-    duration_seconds: int
-    ordered: Micros
-    """When."""
-    earliest: Micros
-    """The earliest end of its notice."""
-    is_timed: bool = False
-    """Whether `earliest` was given by hand."""
-
-
-def plan(work: Work, request: Request, hosts: Sequence[str], turn: Turn) -> None:
+def plan(
+    work: Work, request: Request, hosts: Sequence[str], pattern: Operation
+) -> None:
     """Store the list of hosts, and make the first page of it Planned operations.
 
-    Nobody is told of any.
+    Nobody is told of any. `pattern` is what the operations have in common.
     """
-    admission.check_actions(work, [turn.action])
+    admission.check_actions(work, [pattern.action])
     ids = work.ids.shorts("op", len(hosts), place=place_in(request.request_id))
     # One entry for all of them: a thousand hosts must not write a thousand.
     work.note(
@@ -69,7 +50,7 @@ def plan(work: Work, request: Request, hosts: Sequence[str], turn: Turn) -> None
     listed = work.tx.replace(
         request, replace(request, unplanned=tuple(zip(ids, hosts, strict=True)))
     )
-    _make(work, listed, turn, count=PAGE)
+    _make(work, listed, pattern, count=PAGE)
 
 
 def plan_page(work: Work, request_id: str) -> None:
@@ -101,60 +82,39 @@ def complete(work: Work, hosts: Iterable[str]) -> None:
             _make(work, request, _like_the_first(work, request), count=count)
 
 
-def _like_the_first(work: Work, request: Request) -> Turn:
-    """Return what is done to each host of a list, as its first operation says.
+def _like_the_first(work: Work, request: Request) -> Operation:
+    """Return what the operations of a list have in common, as its first one says.
 
     The first one was not announced, since a list has hosts left. It may have ended.
     """
     (first,) = work.tx.select(kinds.OPERATIONS_OF_REQUEST, request.request_id, limit=1)
-    return Turn(
-        action=first.action,
-        description=first.description,
-        duration_seconds=first.duration_seconds,
-        ordered=first.created,
-        earliest=first.not_before,
-        is_timed=first.is_timed,
+    like = admission.draft_like(
+        first,
+        (),
+        event_type=admission.MAINTENANCE[first.action].event_type,
+        source=EventSource.PLATFORM,
+        not_before=first.not_before,
     )
+    return replace(like.operation, created=first.created)
 
 
-def _planned(request_id: str, turn: Turn) -> Operation:
-    """Return a Planned operation of a list, without what differs from host to host."""
-    return Operation(
-        operation_id="",
-        request=request_id,
-        verb=Verb.MAINTAIN,
-        action=turn.action,
-        target_kind=TargetKind.HOST,
-        target="",
-        host="",
-        state=OperationState.PLANNED,
-        routine=True,
-        not_before=turn.earliest,
-        moves=(),
-        scopes=(),
-        duration_seconds=turn.duration_seconds,
-        description=turn.description,
-        created=turn.ordered,
-        is_timed=turn.is_timed,
-        waits_for=(waits.turn(request_id),),
-    )
-
-
-def _make(work: Work, request: Request, turn: Turn, *, count: int) -> None:
+def _make(work: Work, request: Request, pattern: Operation, *, count: int) -> None:
     page, rest = request.unplanned[:count], request.unplanned[count:]
     work.tx.replace(request, replace(request, unplanned=rest))
     position = request.hosts - len(request.unplanned)
-    pattern = _planned(request.request_id, turn)
+    waits_for = (waits.turn(request.request_id),)
     for operation_id, host in page:
         position += 1
         work.add_operation(
             changed(
                 pattern,
                 operation_id=operation_id,
+                request=request.request_id,
                 target=host,
                 host=host,
-                not_before=work.not_before(operation_id, turn.earliest),
+                not_before=work.not_before(operation_id, pattern.not_before),
                 position=position,
+                waits_for=waits_for,
             )
         )
     if rest:

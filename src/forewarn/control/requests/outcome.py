@@ -23,7 +23,7 @@ from forewarn.drivers.port import (
 )
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.problems import listed
-from forewarn.protocol.driver_ends import (
+from forewarn.protocol.blockers import (
     SAID_CHARACTERS_MAX,
     CallEnd,
     Contradiction,

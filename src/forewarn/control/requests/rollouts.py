@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from forewarn.control.execution import ending
 from forewarn.control.requests import admission
-from forewarn.control.rules import rolling, rollout_state, waits
+from forewarn.control.rules import rolling, waits
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.instants import HOUR, Micros
@@ -74,11 +74,9 @@ def go_on(work: Work, request_id: str) -> bool:
     )
     if not found:
         return False
-    vms = {each.operation_id: rollout_state.vms_of(work.tx, each) for each in found}
+    vms = {each.operation_id: rolling.vms_of(work.tx, each) for each in found}
     waiting = {
-        each.operation_id: rollout_state.waiting_host(
-            work.tx, each, vms[each.operation_id]
-        )
+        each.operation_id: rolling.waiting_host(work.tx, each, vms[each.operation_id])
         for each in found
     }
     scopes = {scope for each in waiting.values() for scope in each.domains}
@@ -86,7 +84,7 @@ def go_on(work: Work, request_id: str) -> bool:
     decided = rolling.admit(
         list(waiting.values()),
         slots=1,
-        scopes={scope: rollout_state.standing_of(work.tx, scope) for scope in scopes},
+        scopes={scope: rolling.standing_of(work.tx, scope) for scope in scopes},
     )
     for operation_id, blocker in decided.passed_over:
         operation = work.operation(operation_id)
@@ -94,9 +92,7 @@ def go_on(work: Work, request_id: str) -> bool:
             operation,
             replace(
                 operation,
-                waits_for=rollout_state.names_for(
-                    operation, waiting[operation_id], blocker
-                ),
+                waits_for=rolling.names_for(operation, waiting[operation_id], blocker),
                 held_by=(blocker,),
                 # Since it was passed over first, whatever was tried in between.
                 due_at=operation.due_at or work.now + work.policy.sped_up(PATIENCE),
@@ -110,23 +106,15 @@ def go_on(work: Work, request_id: str) -> bool:
 
 def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
     """Tell the VMs that are on the host now, with a full notice."""
-    event_type = admission.MAINTENANCE_EVENTS[operation.action]
+    event_type = admission.MAINTENANCE[operation.action].event_type
     # Where there is no VM, nobody needs a notice: only a time given by hand is left.
     notice = work.policy.notice_for(event_type) if vms else 0
-    draft = admission.Draft(
-        verb=operation.verb,
-        action=operation.action,
-        target_kind=operation.target_kind,
-        target=operation.target,
-        host=operation.host,
-        vms=vms,
+    draft = admission.draft_like(
+        operation,
+        vms,
         event_type=event_type,
         source=EventSource.PLATFORM,
-        description=operation.description,
-        duration_seconds=operation.duration_seconds,
-        routine=operation.routine,
         not_before=max(operation.not_before, work.now + notice),
-        is_timed=operation.is_timed,
     )
     admission.announce(work, operation, draft)
     # Other hosts of the same fault domains may be announced beside it.
@@ -167,7 +155,7 @@ def waited_long(work: Work, operation_id: str) -> None:
     names = operation.waits_for
     first = work.tx.select(kinds.PLANNED_OF_REQUEST, operation.request, limit=1)
     if [each.operation_id for each in first] == [operation_id]:
-        scopes = sorted({vm.scope for vm in rollout_state.vms_of(work.tx, operation)})
+        scopes = sorted({vm.scope for vm in rolling.vms_of(work.tx, operation)})
         names = (
             *(name for name in names if not waits.is_reservation(name)),
             *map(waits.reserved, scopes),
@@ -189,23 +177,3 @@ def cancel_planned(
     if len(found) == CANCELLED_MAX:
         work.take_turn(request.request_id)
     return [work.operation(operation.operation_id) for operation in found]
-
-
-def next_turn(reader: Reader, freed: str, *, after: str = "") -> str:
-    """Return the first host that may be announced since something became free.
-
-    It is behind `after`, which was called up in vain. The id is empty if nobody waits
-    for it, or nobody who waits can be announced.
-    """
-    names = [freed]
-    if scope := waits.TURNS.scope_of(freed):
-        domains = rollout_state.standing_of(reader, scope).domains
-        if len(domains) > 1:
-            return ""
-        names = [waits.TURNS.in_domain(scope, domain) for domain in domains] or names
-    for name in names:
-        for operation in reader.select(
-            kinds.OPERATIONS_THAT_WAIT, name, after=after, limit=1
-        ):
-            return operation.operation_id
-    return ""

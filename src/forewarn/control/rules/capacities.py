@@ -2,8 +2,7 @@
 
 from collections import Counter
 
-from forewarn.fleet.capacity import Capacity, capacity_of, taken_by
-from forewarn.fleet.model import Host, Vm
+from forewarn.fleet.model import Capacity, Host, Vm, capacity_of, taken_by
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import Operation, OperationState, TargetKind
 from forewarn.store.port import Transaction

@@ -10,12 +10,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from forewarn.fleet.capacity import Capacity
-from forewarn.fleet.model import Host, Scope, Vm
+from forewarn.fleet.model import Capacity, Host, Scope, Vm
 from forewarn.fleet.placement import DONE, Candidate, choose_host, why_none
-from forewarn.protocol.blockers import AnyBlocker, NoCapacity
+from forewarn.protocol.blockers import AnyBlocker, NoCapacity, NoPlace
 from forewarn.protocol.operations import Operation, OperationState
-from forewarn.protocol.places import NoPlace
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 

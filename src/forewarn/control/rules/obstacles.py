@@ -6,12 +6,13 @@ what decides. It reads; it changes nothing.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from forewarn.control.rules import consent, destinations, rollout_state
+from forewarn.control.rules import consent, destinations, rolling
 from forewarn.control.rules.guard import Unsteady, guard
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import (
     AnyBlocker,
+    CallEnd,
     Cause,
     DriverAsked,
     DriverRetry,
@@ -20,7 +21,6 @@ from forewarn.protocol.blockers import (
     VmBusy,
     VmDown,
 )
-from forewarn.protocol.driver_ends import CallEnd
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import (
     ASKED_STATES,
@@ -76,7 +76,7 @@ def why_waiting(
             reader, operation
         )
     if operation.state is OperationState.PLANNED:
-        return rollout_state.why_planned(reader, operation)
+        return rolling.why_planned(reader, operation)
     if operation.state is not OperationState.IMPACTING:
         return ()
     if operation.verb is Verb.FAIL:

@@ -6,9 +6,28 @@ impacts or recoveries; retention, disabling and driver time-outs never are.
 
 from dataclasses import dataclass
 
-from forewarn.control.rules.subscribers import Subscriber
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
-from forewarn.protocol.events import EventType
+from forewarn.protocol.events import Event, EventType
+from forewarn.store.outbox import EventChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """A receiver, and what it may and wants to hear of."""
+
+    name: str
+    tenant: str = ""
+    """Whose events it hears of; empty: everybody's."""
+    types: frozenset[EventType] = frozenset(EventType)
+    changes: frozenset[EventChange] = frozenset(EventChange)
+
+    def wants(self, event: Event, change: EventChange) -> bool:
+        """Tell whether a change of the event is told to it."""
+        return (
+            (not self.tenant or event.tenant == self.tenant)
+            and event.event_type in self.types
+            and change in self.changes
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

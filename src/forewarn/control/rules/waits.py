@@ -47,12 +47,6 @@ class DomainWaits:
         """Return the scope of a name that `in_scope` made; of another, no text."""
         return name.removeprefix(self.prefix) if self.is_one(name) else ""
 
-    def is_of(self, name: str, in_scope: str) -> bool:
-        """Tell whether a name is of the scope that `in_scope` is the name of."""
-        return self.is_one(name) and (
-            name == in_scope or name.rpartition("/")[0] == in_scope
-        )
-
     def is_one(self, name: str) -> bool:
         """Tell whether a name is one of these waits."""
         return name.startswith(self.prefix)

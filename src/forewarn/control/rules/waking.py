@@ -8,7 +8,7 @@ follows if the first is gone, and something is still free. Reading only.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from forewarn.control.rules import waits
+from forewarn.control.rules import rolling, waits
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.port import Reader
@@ -33,7 +33,7 @@ class Freed:
 
 
 def next_waiter(reader: Reader, freed: Freed) -> str:
-    """Return the operation to look at next, or an empty text."""
+    """Return the operation to look at next; empty: nobody who waits can go on."""
     for name in _names(reader, freed):
         found = reader.select(
             kinds.OPERATIONS_THAT_WAIT, name, after=freed.after, limit=1
@@ -64,15 +64,11 @@ def after_call(reader: Reader, freed: Freed, operation_id: str) -> Freed | None:
     names = operation.waits_for if operation is not None else ()
     if freed.name == waits.TURN_ROOM and freed.name in names:
         return replace(freed, looks=looks, after=operation_id)
-    if any(_is_of(name, freed.name) for name in names):
+    turns = {name.rpartition("/")[0] for name in names if waits.TURNS.is_one(name)}
+    if freed.name in {*names, *turns}:
         # What holds the first of a scope holds all others that wait for the same.
         return None
     return replace(freed, looks=looks)
-
-
-def _is_of(name: str, freed: str) -> bool:
-    """Tell whether who waits under `name` waits for what has become free."""
-    return name == freed or waits.TURNS.is_of(name, freed)
 
 
 def _still_waits(operation: Operation, name: str) -> bool:
@@ -86,6 +82,13 @@ def _still_waits(operation: Operation, name: str) -> bool:
 
 def _names(reader: Reader, freed: Freed) -> Iterator[str]:
     """Yield under which names to look for waiters, the best first."""
+    if scope := waits.TURNS.scope_of(freed.name):
+        domains = rolling.standing_of(reader, scope).domains
+        if len(domains) <= 1:
+            yield from [waits.TURNS.in_domain(scope, each) for each in domains] or [
+                freed.name
+            ]
+        return
     scope = waits.STARTS.scope_of(freed.name)
     if not scope:
         yield freed.name

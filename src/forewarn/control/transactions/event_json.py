@@ -1,17 +1,27 @@
-"""An event as JSON: for operators, and for receivers of webhooks."""
+"""An event as JSON: for operators, and in messages for receivers of webhooks.
+
+A message is written in the transaction that changes the event: a crash before its
+commit leaves neither, one after it leaves both.
+"""
 
 import json
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from forewarn.control.rules.policy import Subscriber
 from forewarn.control.transactions.aliases import Aliases
+from forewarn.ids import RandomIds
 from forewarn.instants import (
+    Micros,
     cut_to_second,
     format_http_date,
     format_instant,
     instant_or_none,
     parse_instant,
 )
-from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.events import Event, EventStatus, Outcome
+from forewarn.store.outbox import EventChange, OutboxMessage
+from forewarn.store.port import Transaction
 
 
 def event_report(event: Event) -> dict[str, Any]:
@@ -52,3 +62,71 @@ def told_to_tenant(body: str, aliases: Aliases) -> str:
 
 _INSTANTS = ("approved", "created", "started", "removed")
 """Members of a report that are instants."""
+
+
+def write_messages(
+    tx: Transaction,
+    steps: Iterable[tuple[Event, Event]],
+    subscribers: Sequence[Subscriber],
+    *,
+    now: Micros,
+    ids: RandomIds,
+    next_key: Callable[[], str],
+) -> None:
+    """Write a message to each subscriber for each step that it wants to hear of."""
+    for before, after in steps:
+        change = change_of(before, after)
+        if change is None:
+            continue
+        wanting = [each for each in subscribers if each.wants(after, change)]
+        if not wanting:
+            continue
+        body = json.dumps(event_report(after), separators=(",", ":"))
+        public_id = ids.event()
+        for each in wanting:
+            tx.add(
+                OutboxMessage(
+                    message_id=next_key(),
+                    receiver=each.name,
+                    at=now,
+                    change=change,
+                    public_id=public_id,
+                    body=body,
+                    approver=after.approver,
+                )
+            )
+
+
+_BY_STATUS = {
+    EventStatus.SCHEDULED: EventChange.SCHEDULED,
+    EventStatus.STARTED: EventChange.STARTED,
+}
+_BY_OUTCOME = {
+    Outcome.COMPLETED: EventChange.COMPLETED,
+    Outcome.CANCELLED: EventChange.CANCELLED,
+    Outcome.FAILED: EventChange.FAILED,
+}
+
+
+def change_of(before: Event, after: Event) -> EventChange | None:
+    """Return what happened between two states of an event; None: nothing to tell."""
+    if after.status is not before.status:
+        if after.status is EventStatus.REMOVED:
+            assert after.outcome is not None, after
+            # What was never published was told to nobody.
+            return _BY_OUTCOME[after.outcome] if before.is_live else None
+        return _BY_STATUS[after.status]
+    if not after.is_live:
+        return None
+    if after.is_approved and not before.is_approved:
+        return EventChange.APPROVED
+    return None if _shown(before) == _shown(after) else EventChange.CHANGED
+
+
+def _shown(event: Event) -> tuple[object, ...]:
+    return (
+        event.resources,
+        event.not_before,
+        event.description,
+        event.duration_seconds,
+    )

@@ -12,16 +12,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from forewarn.control import entries
 from forewarn.control.rules import waits
 from forewarn.control.rules.capacities import Capacities
 from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions import outbox_writer
+from forewarn.control.transactions import event_json
 from forewarn.control.transactions.inquiries import Question
-from forewarn.control.transactions.messages import Guest, Publication, ViewSnapshot
 from forewarn.control.transactions.parts import Parts
-from forewarn.control.transactions.shown import events_for, guest_of, snapshot_of
+from forewarn.control.transactions.publishing import (
+    Guest,
+    Publication,
+    ViewSnapshot,
+    events_for,
+    guest_of,
+    snapshot_of,
+)
 from forewarn.drivers.port import Call
 from forewarn.fleet.model import Host, Scope, Vm, VmState
 from forewarn.ids import RandomIds
@@ -41,7 +46,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.store import kinds
-from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts
+from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts, Task
 from forewarn.store.port import Reader, Record, Transaction, every
 from forewarn.store.token import Token
 
@@ -56,7 +61,7 @@ _LINE = AuditEntry(
     why="",
     subjects=(),
 )
-"""What lines of the trail are changed from: to make one anew takes thrice as long."""
+"""Template. To build an entry from scratch takes three times as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,21 +82,21 @@ class Effects:
 
     publication: Publication = field(default_factory=Publication)
     """1. What the endpoint must serve before anything else happens."""
-    changed: tuple[str, ...] = ()
+    changed: dict[str, None] = field(default_factory=dict[str, None])
     """2. Operations that watchers are told of."""
-    aborts: tuple[tuple[str, int], ...] = ()
+    aborts: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     """3. Driver calls that have lost their meaning."""
-    calls: tuple[Call, ...] = ()
+    calls: list[Call] = field(default_factory=list[Call])
     """4. Driver calls that this transaction made durable."""
-    questions: tuple[Question, ...] = ()
+    questions: list[Question] = field(default_factory=list[Question])
     """5. What the driver is asked; it answers later."""
-    revisits: tuple[str, ...] = ()
+    revisits: dict[str, None] = field(default_factory=dict[str, None])
     """6. Operations that may have been let go by what went away."""
-    freed: tuple[str, ...] = ()
+    freed: dict[str, None] = field(default_factory=dict[str, None])
     """7. Names of what became free (`waits`): a held operation may start now."""
-    turns: tuple[str, ...] = ()
+    turns: dict[str, None] = field(default_factory=dict[str, None])
     """8. Rollouts that may announce their next host, or have hosts to cancel."""
-    pages: tuple[str, ...] = ()
+    pages: dict[str, None] = field(default_factory=dict[str, None])
     """9. Rollouts with hosts whose operations are not made yet."""
 
 
@@ -128,25 +133,18 @@ class Work:
         self.memory = memory
         self.ids = ids
         self.next_key = next_key
-        self._span_id = span_id
+        self.span_id = span_id
         self.notice_left, self.not_before = notice_left, not_before
         self.called: Callable[[str], str] = str
         """What the caller calls an operation or a request, by its id."""
         self.parts = Parts(is_whole=True)
         self.rooms = Capacities()
-        self._changed: dict[str, None] = {}
+        self._effects = Effects()
         self._touched: dict[str, None] = {}
-        self._freed: dict[str, None] = {}
-        self._revisits: dict[str, None] = {}
-        self._turns: dict[str, None] = {}
-        self._pages: dict[str, None] = {}
         self._guests: dict[str, Guest] = {}
         self._guests_gone: dict[str, None] = {}
         self._snapshots: dict[str, ViewSnapshot] = {}
         self._views_gone: dict[str, None] = {}
-        self._calls: list[Call] = []
-        self._questions: list[Question] = []
-        self._aborts: list[tuple[str, int]] = []
         self._steps: list[tuple[Event, Event]] = []
         self._shown: dict[str, dict[str, views.View]] = {}
         """By event, the views whose documents show it for the first time."""
@@ -211,24 +209,20 @@ class Work:
         """Write an audit entry about an operation."""
         self.note(
             kind,
-            entries.subjects_of(operation),
+            subjects_of(operation),
             facts,
             operation=operation.operation_id,
         )
 
-    def new_span_id(self) -> str:
-        """Return a new part of a span's id, which sorts by the time of its begin."""
-        return self._span_id(self.now)
-
     def add_operation(self, operation: Operation) -> Operation:
         """Store a new operation."""
-        self._changed[operation.operation_id] = None
+        self._effects.changed[operation.operation_id] = None
         self.rooms.change_operation(None, operation)
         return self.tx.add(operation)
 
     def save_operation(self, old: Operation, new: Operation) -> Operation:
         """Store a changed operation."""
-        self._changed[new.operation_id] = None
+        self._effects.changed[new.operation_id] = None
         self.rooms.change_operation(old, new)
         return self.tx.replace(old, new)
 
@@ -241,8 +235,8 @@ class Work:
     ) -> Operation:
         """Take an operation a step through the table, with its line of the trail."""
         stepped = lifecycle.step_operation(operation, given, now=self.now, note=note)
-        kind = entries.OPERATION_KINDS[stepped.state]
-        facts = Facts(note=note) if note else entries.task_of(stepped)
+        kind = AuditKind[f"OPERATION_{stepped.state.name}"]
+        facts = Facts(note=note) if note else task_of(stepped)
         self.note_operation(kind, stepped, facts)
         return self.save_operation(operation, stepped)
 
@@ -257,15 +251,11 @@ class Work:
         )
         return self.tx.replace(request, stepped)
 
-    def add_event(self, event: Event) -> Event:
-        """Store a new event; it is in no document before it is published."""
-        return self.tx.add(event)
-
     def save_event(self, old: Event, new: Event) -> Event:
         """Store a changed event; if it shows, its scope's documents are rendered."""
         if not documents.look_alike(old, new):
             self._touched[new.scope] = None
-        self._changed[new.operation] = None
+        self._effects.changed[new.operation] = None
         stored = self.tx.replace(old, new)
         if self.policy.subscribers:
             self._steps.append((old, stored))
@@ -289,7 +279,7 @@ class Work:
         self.note(
             AuditKind.EVENT_APPROVED
             if is_approval
-            else entries.EVENT_KINDS[stepped.status],
+            else AuditKind[f"EVENT_{stepped.status.name}"],
             (
                 f"event:{event.event_id}",
                 f"operation:{event.operation}",
@@ -345,39 +335,40 @@ class Work:
         """Take the safety rows of the scopes, before reading what they protect."""
         self.tx.lock_safety_rows(sorted(set(scopes)))
 
-    def touch(self, scope: str) -> None:
-        """Have the scope's documents looked at when the work ends."""
-        self._touched[scope] = None
-
-    def free(self, scopes: Iterable[str]) -> None:
-        """Have operations that wait in these scopes looked at after the commit."""
+    def free(self, scopes: Iterable[str], vms: Iterable[str] = ()) -> None:
+        """Have operations that wait in scopes or for VMs looked at after the commit."""
         names = list(scopes)
-        self._freed.update(dict.fromkeys(map(waits.STARTS.in_scope, names)))
-        self.free_turns(names)
+        freed = (
+            *map(waits.STARTS.in_scope, names),
+            *map(waits.TURNS.in_scope, names),
+            *map(waits.for_vm, vms),
+        )
+        self._effects.freed.update(dict.fromkeys(freed))
 
-    def free_vms(self, vms: Iterable[str]) -> None:
-        """Have operations that wait for these VMs looked at after the commit."""
-        self._freed.update(dict.fromkeys(map(waits.for_vm, vms)))
+    def free_room(self, host: str = "") -> None:
+        """Have operations that wait for a place looked at after the commit.
 
-    def free_room(self) -> None:
-        """Have operations that wait for a place looked at after the commit."""
-        self._freed.update(dict.fromkeys((waits.ROOM, waits.TURN_ROOM)))
+        With a `host`, rollouts that wait for this host are looked at, too.
+        """
+        self._effects.freed.update(dict.fromkeys((waits.ROOM, waits.TURN_ROOM)))
+        if host:
+            self.free_host(host)
 
     def free_host(self, host: str) -> None:
         """Have rollouts that wait for this host looked at after the commit."""
-        self._freed[waits.for_host(host)] = None
+        self._effects.freed[waits.for_host(host)] = None
 
     def free_turns(self, scopes: Iterable[str]) -> None:
         """Have rollouts that wait in these scopes looked at after the commit."""
-        self._freed.update(dict.fromkeys(map(waits.TURNS.in_scope, scopes)))
+        self._effects.freed.update(dict.fromkeys(map(waits.TURNS.in_scope, scopes)))
 
     def take_turn(self, request_id: str) -> None:
         """Have a rollout go on after the commit."""
-        self._turns[request_id] = None
+        self._effects.turns[request_id] = None
 
     def take_page(self, request_id: str) -> None:
         """Have the next hosts of a rollout's list planned after the commit."""
-        self._pages[request_id] = None
+        self._effects.pages[request_id] = None
 
     def count_in_flight(self, request_id: str, by: int) -> None:
         """Note that a host of a rollout was announced (1), or has ended (-1)."""
@@ -390,20 +381,20 @@ class Work:
 
     def revisit(self, operation_id: str) -> None:
         """Have an operation looked at after the commit: it may wait for less now."""
-        self._revisits[operation_id] = None
+        self._effects.revisits[operation_id] = None
 
     def call(self, call: Call) -> None:
         """Have the driver called after the commit."""
-        self._calls.append(call)
+        self._effects.calls.append(call)
 
     def ask(self, question: Question) -> None:
         """Have the driver asked after the commit."""
-        self._questions.append(question)
+        self._effects.questions.append(question)
 
     def abort(self, operation: Operation) -> None:
         """Have the driver told after the commit that a call lost its meaning."""
         if operation.generation:
-            self._aborts.append((operation.operation_id, operation.generation))
+            self._effects.aborts.append((operation.operation_id, operation.generation))
 
     # Ending
 
@@ -415,7 +406,7 @@ class Work:
         self._mark_shown()
         self.rooms.write(self.tx)
         if self._steps:
-            outbox_writer.write(
+            event_json.write_messages(
                 self.tx,
                 self._steps,
                 self.policy.subscribers,
@@ -423,22 +414,13 @@ class Work:
                 ids=self.ids,
                 next_key=self.next_key,
             )
-        return Effects(
-            publication=Publication(
-                views=tuple(self._snapshots.values()),
-                views_gone=tuple(self._views_gone),
-                guests=tuple(self._guests.values()),
-                guests_gone=tuple(self._guests_gone),
-            ),
-            changed=tuple(self._changed),
-            aborts=tuple(self._aborts),
-            calls=tuple(self._calls),
-            questions=tuple(self._questions),
-            revisits=tuple(self._revisits),
-            freed=tuple(self._freed),
-            turns=tuple(self._turns),
-            pages=tuple(self._pages),
+        self._effects.publication = Publication(
+            views=tuple(self._snapshots.values()),
+            views_gone=tuple(self._views_gone),
+            guests=tuple(self._guests.values()),
+            guests_gone=tuple(self._guests_gone),
         )
+        return self._effects
 
     def render(self, view: views.View) -> views.View:
         """Raise the view's incarnation if its document has changed."""
@@ -469,25 +451,47 @@ class Work:
             self.tx.replace(event, changed(event, shown_in=marks))
 
 
+def subjects_of(operation: Operation) -> tuple[str, ...]:
+    """Return what a line of the trail about the operation is found by."""
+    return (
+        f"operation:{operation.operation_id}",
+        f"request:{operation.request}",
+        f"host:{operation.host}",
+        *(f"scope:{scope}" for scope in operation.scopes),
+        *(f"vm:{vm}" for vm in operation.vms),
+    )
+
+
+def task_of(operation: Operation) -> Facts:
+    """Return what the history says of a step that was due: what is done to what."""
+    return Facts(
+        task=Task(
+            verb=operation.verb,
+            action=operation.action,
+            target_kind=operation.target_kind,
+            target=operation.target,
+        )
+    )
+
+
 def need(reader: Reader, kind: type[R], key: str) -> R:
     """Return the record; raises NotFoundError that names what is missing."""
     record = reader.get(kind, key)
     if record is None:
+        usual = "names are case-sensitive; `forewarn fleet show --all` lists them"
         raise NotFoundError(
             f"there is no {kind.__name__.lower()} {key!r}",
-            hint=_where_listed(kind),
+            hint=_LISTED_BY.get(kind, usual),
         )
     return record
 
 
-def _where_listed(kind: type[Record]) -> str:
-    if kind in {Operation, Request}:
-        return "`forewarn operations` lists them"
-    if kind is Event:
-        return "`forewarn events` lists them"
-    if kind is Token:
-        return "`forewarn token list` lists them"
-    return "names are case-sensitive; `forewarn fleet show --all` lists them"
+_LISTED_BY: dict[type[Record], str] = {
+    Operation: "`forewarn operations` lists them",
+    Request: "`forewarn operations` lists them",
+    Event: "`forewarn events` lists them",
+    Token: "`forewarn token list` lists them",
+}
 
 
 def way_out(operation: Operation, called: Callable[[str], str] = str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from forewarn.control.requests.admission import MAINTENANCE_EVENTS
+from forewarn.control.requests.admission import MAINTENANCE
 from forewarn.control.requests.verbs import DECISIONS
 from forewarn.control.requests.verbs.vms import CHANGES
 from forewarn.control.transactions.work import Work
@@ -179,10 +179,10 @@ def made(core: Core, decide: Decide) -> list[StoredEvent]:
 
 def type_of(action: Action) -> EventType:
     """Return the event type of maintenance with this impact."""
-    found = MAINTENANCE_EVENTS.get(action)
+    found = MAINTENANCE.get(action)
     if found is None:
         raise RefusedError(f"maintenance has no impact {action.value}")
-    return found
+    return found.event_type
 
 
 def event_type_of(name: str) -> EventType:

@@ -8,16 +8,29 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
-from forewarn.control.requests import approvals, failures, outcome
-from forewarn.control.requests.verbs.cancelling import cancel
+from forewarn.control.execution import ending
+from forewarn.control.requests import approvals, failures, outcome, rollouts
 from forewarn.control.requests.verbs.hosts import maintain, predict_failure
 from forewarn.control.requests.verbs.order import OrderOptions, check_targets, wishes_of
 from forewarn.control.requests.verbs.vms import CHANGES, change_vms
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
-from forewarn.protocol.notes import Cancelled
-from forewarn.protocol.operations import Action, Operation, Verb
+from forewarn.protocol.lifecycle import RequestInput
+from forewarn.protocol.notes import AnyNote, Cancelled
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    UNSTARTED_STATES,
+    WAITING_STATES,
+    Action,
+    Operation,
+    OperationState,
+    Request,
+    RequestState,
+    Verb,
+)
+from forewarn.store import kinds
+from forewarn.store.port import every
 from forewarn.verbs.model import TARGETS_MAX, Given
 
 __all__ = [
@@ -96,6 +109,63 @@ def _kind_of(work: Work, name: str, said: str) -> str:
             hint="names are case-sensitive; `forewarn fleet show --all` lists them",
         )
     return "host" if is_host else "vm"
+
+
+def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
+    """Cancel an operation, or what has not started of a request.
+
+    Return the operations that were cancelled. Refused: unknown; past the point
+    of no return, which is Started; ended.
+    """
+    request = work.tx.get(Request, name)
+    if request is None:
+        operation = work.operation(name)
+        if operation.state not in UNSTARTED_STATES:
+            raise RefusedError(
+                _too_late(work, operation), hint=_what_became(work, operation)
+            )
+        work.lock_scopes(operation.scopes)
+        ending.cancel(work, operation, note=note, by=work.who.actor)
+        return [work.operation(name)]
+    siblings = list(every(work.tx, kinds.OPERATIONS_OF_REQUEST, name))
+    waiting = [op for op in siblings if op.state in WAITING_STATES]
+    planned = [op for op in siblings if op.state is OperationState.PLANNED]
+    if not waiting and not planned and not request.unplanned:
+        raise RefusedError(
+            f"nothing of {work.called(name)} can be cancelled: "
+            + "; ".join(_too_late(work, operation) for operation in siblings),
+            hint=f"`forewarn history --operation {work.called(name)} --summary` tells "
+            "what became of it",
+        )
+    work.lock_scopes(scope for operation in waiting for scope in operation.scopes)
+    if request.state is RequestState.OPEN:
+        work.step_request(request, RequestInput.CANCEL)
+    for operation in waiting:
+        ending.cancel(
+            work, work.operation(operation.operation_id), note=note, by=work.who.actor
+        )
+    # Of hosts whose turn had not come there may be many: the rest follows in steps.
+    unannounced = rollouts.cancel_planned(work, request, note=note, by=work.who.actor)
+    return [
+        *(work.operation(operation.operation_id) for operation in waiting),
+        *unannounced,
+    ]
+
+
+def _too_late(work: Work, operation: Operation) -> str:
+    name = work.called(operation.operation_id)
+    if operation.state in {OperationState.IMPACTING, OperationState.RECOVERING}:
+        return f"{name} has started, which is its point of no return"
+    return f"{name} is {operation.state.value} already"
+
+
+def _what_became(work: Work, operation: Operation) -> str:
+    name = work.called(operation.operation_id)
+    if operation.state in ENDED_STATES:
+        return (
+            f"`forewarn history --operation {name} --summary` tells what became of it"
+        )
+    return f"`forewarn explain {name}` says where it stands"
 
 
 def _cancel(work: Work, given: Given) -> list[str]:

@@ -1,26 +1,28 @@
 """The verbs for a whole host: maintenance, and a failure that is foreseen (5.2, 5.4)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TypeVar
 
-from forewarn.control.execution import clearing
 from forewarn.control.requests import admission, host_lists, rollouts
-from forewarn.control.requests.admission import Draft
-from forewarn.control.requests.host_lists import Turn
+from forewarn.control.requests.admission import MAINTENANCE, Change
 from forewarn.control.requests.verbs.order import (
     REPAIRING,
     OrderOptions,
+    adapted,
     check_targets,
     either,
     not_before_of,
 )
-from forewarn.control.requests.verbs.vms import Change, draft_for
+from forewarn.control.requests.verbs.vms import draft_for
+from forewarn.control.rules import destinations
 from forewarn.control.transactions.work import Work, way_out
-from forewarn.fleet.model import HostState, Vm
+from forewarn.fleet.model import UNLIMITED_PLACES, Capacity, HostState, Vm
 from forewarn.instants import Micros, describe_duration
+from forewarn.problems import listed
+from forewarn.protocol.blockers import AnyBlocker, HinderedError
 from forewarn.protocol.errors import RefusedError
-from forewarn.protocol.events import DURATION_UNKNOWN, EventSource, EventType
+from forewarn.protocol.events import EventSource, EventType
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
     Action,
@@ -31,21 +33,9 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store import kinds
 from forewarn.store.kinds import Query
-from forewarn.store.port import Record, every
+from forewarn.store.port import PAGE_ROWS, Record, every
 
 R = TypeVar("R", bound=Record)
-
-UNDERGOING = "Host server is undergoing maintenance."
-MIGRATING = (
-    "Virtual machine is being paused because of a memory-preserving Live Migration "
-    "operation."
-)
-
-FREEZE_SECONDS = 9
-"""DurationInSeconds of a freeze, unless the operator says otherwise (5.9)."""
-MIGRATION_SECONDS = 5
-"""DurationInSeconds of a live migration (5.9)."""
-
 
 LEAVING = Change(
     action=Action.REDEPLOY,
@@ -61,37 +51,9 @@ READ_ONCE_MAX = 100
 ask for a single host takes about as long as to read one of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Maintenance:
-    """How a host is maintained, and what table 5.9 says about it."""
-
-    event_type: EventType
-    duration_seconds: int
-    description: str
-
-
-MAINTENANCE = {
-    Action.FREEZE: Maintenance(
-        event_type=EventType.FREEZE,
-        duration_seconds=FREEZE_SECONDS,
-        description=UNDERGOING,
-    ),
-    Action.LIVE_MIGRATE: Maintenance(
-        event_type=EventType.FREEZE,
-        duration_seconds=MIGRATION_SECONDS,
-        description=MIGRATING,
-    ),
-    Action.REBOOT: Maintenance(
-        event_type=EventType.REBOOT,
-        duration_seconds=DURATION_UNKNOWN,
-        description=UNDERGOING,
-    ),
-    Action.REDEPLOY: Maintenance(
-        event_type=EventType.REDEPLOY,
-        duration_seconds=DURATION_UNKNOWN,
-        description=UNDERGOING,
-    ),
-}
+TRIED_MAX = 4
+"""Hosts for which places are searched. If there are more, and none of these can be
+emptied, the order is taken: to search for a thousand would hold up the service."""
 
 
 def maintain(
@@ -108,53 +70,35 @@ def maintain(
     usual = MAINTENANCE.get(action)
     if usual is None:
         raise RefusedError(f"maintenance has no impact {action.value}")
-    notice = work.policy.notice_for(usual.event_type)
-    not_before = not_before_of(work, wishes, notice, usual.event_type)
+    if wishes.emergency:
+        usual = replace(usual, description=REPAIRING)
+    change = adapted(usual, wishes)
+    notice = work.policy.notice_for(change.event_type)
+    not_before = not_before_of(work, wishes, notice, change.event_type)
     at_once = either(wishes.at_once, work.policy.hosts_at_once)
-    description = either(
-        wishes.description, REPAIRING if wishes.emergency else usual.description
-    )
-    duration_seconds = either(wishes.duration_seconds, usual.duration_seconds)
     hosts = _free_hosts(work, hosts)
     request = admission.open_request(
         work, Verb.MAINTAIN, is_rollout=True, at_once=at_once, hosts=len(hosts)
     )
-    if len(hosts) > 1:
-        if action in MOVING_ACTIONS:
-            clearing.check_hosts(work, request, hosts)
-        turn = Turn(
-            action=action,
-            description=description,
-            duration_seconds=duration_seconds,
-            ordered=work.now,
-            earliest=not_before,
-            is_timed=wishes.not_before is not None,
-        )
-        host_lists.plan(work, request, hosts, turn)
-        rollouts.go_on(work, request.request_id)
-        return request
-    (name,) = hosts
-    admission.admit(
-        work,
-        request,
-        [
-            Draft(
-                verb=Verb.MAINTAIN,
-                action=action,
-                target_kind=TargetKind.HOST,
-                target=name,
-                host=name,
-                vms=tuple(every(work.tx, kinds.VMS_ON_HOST, name)),
-                event_type=usual.event_type,
-                source=EventSource.PLATFORM,
-                description=description,
-                duration_seconds=duration_seconds,
-                routine=True,
-                not_before=not_before,
-                is_timed=wishes.not_before is not None,
-            )
-        ],
+    is_single = len(hosts) == 1
+    draft = admission.draft(
+        Verb.MAINTAIN,
+        change,
+        list(every(work.tx, kinds.VMS_ON_HOST, hosts[0])) if is_single else (),
+        target_kind=TargetKind.HOST,
+        target=hosts[0],
+        host=hosts[0],
+        not_before=not_before,
+        is_timed=wishes.not_before is not None,
     )
+    if is_single:
+        admission.admit(work, request, [draft])
+        return request
+    if action in MOVING_ACTIONS:
+        check_can_be_emptied(work, request, hosts)
+    pattern = replace(draft.operation, created=work.now)
+    host_lists.plan(work, request, hosts, pattern)
+    rollouts.go_on(work, request.request_id)
     return request
 
 
@@ -245,3 +189,55 @@ def _check_expects_none(work: Work, name: str) -> None:
             f"vm {vm.name} is on its way to host {name}: it would get no notice",
             hint="order it again when the VM has arrived",
         )
+
+
+def check_can_be_emptied(work: Work, request: Request, hosts: Sequence[str]) -> None:
+    """Raise RefusedError if it is sure that none of the hosts can be emptied.
+
+    The hosts are emptied one after the other, so the room of one is enough. It is sure
+    if there are too few places, or the rules for fault domains and zones leave none.
+    What works on hosts now is ignored, since it ends.
+    """
+    rooms = [
+        found
+        for name in hosts
+        if (found := work.tx.get(Capacity, name)) is not None and found.used
+    ]
+    if not rooms:
+        return
+    # Whoever does not need more places than one page has hosts with a free one is
+    # served by this page, and so is every sum that is told.
+    space = work.tx.ranked(kinds.ROOMS_WITH_SPACE, "", limit=PAGE_ROWS)
+    own = {each.host: each.free for each in space}
+    free = sum(own.values())
+    fitting = [each for each in rooms if each.used <= free - own.get(each.host, 0)]
+    if len(fitting) > TRIED_MAX:
+        return
+    reasons: dict[str, AnyBlocker] = {}
+    for each in fitting:
+        vms = list(every(work.tx, kinds.VMS_ON_HOST, each.host))
+        blockers = destinations.find_in_time(work.tx, vms, request=request.request_id)
+        if not blockers:
+            return
+        reasons[each.host] = blockers[0]
+    least = min(fitting or rooms, key=lambda each: (each.used, each.host))
+    because = reasons.get(least.host)
+    raise HinderedError(
+        f"none of these {len(hosts)} hosts can be emptied: {_sums(least, space)}",
+        because=() if because is None else (because,),
+        hint="empty one host first, or add one: the hosts of an order are emptied one "
+        "after the other",
+    )
+
+
+def _sums(least: Capacity, space: Sequence[Capacity]) -> str:
+    others = [each for each in space if each.host != least.host]
+    unlimited = any(each.places == UNLIMITED_PLACES for each in others)
+    free = "enough" if unlimited else str(sum(each.free for each in others))
+    where = listed(
+        [each.host if unlimited else f"{each.host} {each.free}" for each in others]
+    )
+    places = "1 place" if least.used == 1 else f"{least.used} places"
+    return f"{least.host} needs {places}, and other hosts have {free} free" + (
+        f" ({where})" if where else ""
+    )

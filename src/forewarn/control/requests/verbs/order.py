@@ -6,9 +6,10 @@ and `vms`.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from forewarn.control.requests.admission import Change
 from forewarn.control.transactions.work import Work
 from forewarn.instants import SECOND, Micros, describe_duration, round_up_to_second
 from forewarn.protocol.errors import RefusedError
@@ -51,6 +52,15 @@ def wishes_of(given: Given) -> OrderOptions:
 def either(said: T | None, usual: T) -> T:
     """Return what an operator has said, or what is usual."""
     return usual if said is None else said
+
+
+def adapted(change: Change, wishes: OrderOptions) -> Change:
+    """Return what an order does, with what the operator says of it."""
+    return replace(
+        change,
+        description=either(wishes.description, change.description),
+        duration_seconds=either(wishes.duration_seconds, change.duration_seconds),
+    )
 
 
 def not_before_of(

@@ -4,21 +4,20 @@ Reboot and redeploy (5.3), eviction (5.6), deletion (5.7), OS images (5.8).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from forewarn.control.requests import admission
-from forewarn.control.requests.admission import Draft
+from forewarn.control.requests.admission import Change, Draft
 from forewarn.control.requests.verbs.order import (
     OrderOptions,
+    adapted,
     check_targets,
-    either,
     not_before_of,
 )
 from forewarn.control.transactions.work import Work, way_out
 from forewarn.fleet.model import HostState, ScopeKind, Vm, VmState
 from forewarn.instants import Micros
 from forewarn.protocol.errors import RefusedError
-from forewarn.protocol.events import DURATION_UNKNOWN, EventSource, EventType
+from forewarn.protocol.events import EventSource, EventType
 from forewarn.protocol.operations import (
     WAITING_STATES,
     Action,
@@ -32,18 +31,6 @@ from forewarn.store.port import every
 
 DELETING_VERBS = frozenset({Verb.EVICT, Verb.TERMINATE})
 IMAGE_VERBS = frozenset({Verb.UPGRADE_OS, Verb.REIMAGE})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What a verb does to each VM, and what table 5.9 says about it."""
-
-    action: Action
-    event_type: EventType
-    source: EventSource = EventSource.USER
-    description: str = ""
-    routine: bool = False
-    """The guard applies, and one order is one rollout (6.3)."""
 
 
 CHANGES = {
@@ -142,18 +129,13 @@ def draft_for(
     vm: Vm, verb: Verb, change: Change, not_before: Micros, wishes: OrderOptions
 ) -> Draft:
     """Return the draft of an operation on one VM, with the operator's wishes."""
-    return Draft(
-        verb=verb,
-        action=change.action,
+    return admission.draft(
+        verb,
+        adapted(change, wishes),
+        (vm,),
         target_kind=TargetKind.VM,
         target=vm.name,
         host=vm.host,
-        vms=(vm,),
-        event_type=change.event_type,
-        source=change.source,
-        description=either(wishes.description, change.description),
-        duration_seconds=either(wishes.duration_seconds, DURATION_UNKNOWN),
-        routine=change.routine,
         not_before=not_before,
         is_timed=wishes.not_before is not None,
     )
