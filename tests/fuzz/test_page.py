@@ -16,13 +16,13 @@ def test_the_page_says_how_much_a_usual_run_sends() -> None:
     rows = [line.strip("| ").split(" | ") for line in text.splitlines()]
     usual = {row[0]: row[1] for row in rows if len(row) == 3}
     for what, count in {
-        "requests of any kind, judged by both readings": REQUESTS,
-        "requests read the short way and the long one": REQUESTS,
+        "requests of any kind, checked by both implementations": REQUESTS,
+        "requests read by the fast path and by the parser": REQUESTS,
         "streams over a socket and without": REQUESTS // SHARE,
-        "pollers that repeat a request, each beside one whose requests are cut": (
+        "pollers that repeat a request, each next to one whose requests are split": (
             REQUESTS // REPEATED_ONE_IN
         ),
-        f"idle connections beside {SLOW} slow ones, while one client polls": (
+        f"idle connections in addition to {SLOW} slow ones, while one client polls": (
             CONNECTIONS
         ),
     }.items():

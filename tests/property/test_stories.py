@@ -154,4 +154,4 @@ def test_every_fault_of_a_driver_is_in_a_story() -> None:
 
 def test_the_page_says_how_many_deaths_there_are(lived: Lived) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert f"{len(STORIES)} stories, {lived.deaths} deaths" in text
+    assert f"{len(STORIES)} stories and {lived.deaths} crashes" in text

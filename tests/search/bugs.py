@@ -30,7 +30,7 @@ from tests.search.state import (
 
 
 class AnyApproval(Model):
-    """On a shared host, one tenant's approval lets all go."""
+    """On a shared host, the approval of one tenant releases the operation."""
 
     def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
         op = ops[slot]
@@ -38,14 +38,14 @@ class AnyApproval(Model):
 
 
 class NotBeforeIgnored(Model):
-    """Nothing waits for its time."""
+    """No operation waits for NotBefore."""
 
     def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
         return True
 
 
 class SilenceHolds(Model):
-    """NotBefore lets nothing go; only approvals do."""
+    """Only approvals release an operation, not NotBefore."""
 
     def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
         op = ops[slot]
@@ -53,7 +53,7 @@ class SilenceHolds(Model):
 
 
 class BatchSplit(Model):
-    """Each deletion of an order goes by itself."""
+    """Deletions of one request do not wait for each other."""
 
     def companions(self, ops: Sequence[Op | None], slot: int) -> tuple[int, ...]:
         return (slot,)
@@ -76,7 +76,7 @@ class _Unguarded(Model):
 
 
 class NoHold(_Unguarded):
-    """Nothing is held while another fault domain is down."""
+    """No operation is held while another fault domain is down."""
 
     unseen = FaultDomainDown
 
@@ -102,7 +102,7 @@ class TwoHands(_Unguarded):
 
 
 class FailureHeld(Model):
-    """A failure waits like maintenance does."""
+    """A failure waits like maintenance."""
 
     def blocked(
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
@@ -128,7 +128,7 @@ class NumberStays(Model):
 
 
 class StartedAfterRemoval(Model):
-    """A look believes a list that was read before its operation had ended."""
+    """A check uses a list that was read before its operation ended."""
 
     def stale(self, ops: Sequence[Op | None], slot: int) -> Op | None:
         group = self.group[self.slots[slot].group]
@@ -145,7 +145,7 @@ class CalledTwice(Model):
 
 
 class DestinationStays(Model):
-    """A later call goes where the first was to go."""
+    """A later call uses the destination of the first."""
 
     def renewed(
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
@@ -156,7 +156,7 @@ class DestinationStays(Model):
 
 
 class CallLost(Model):
-    """A restart takes a call that was issued for one that was made."""
+    """A restart treats a call that was stored as a call that was made."""
 
     def kept(self, state: State) -> State:
         ops = tuple(
@@ -178,46 +178,46 @@ class ApprovalLost(Model):
 
 
 class CalledBeforeServed(Model):
-    """The driver is called before Started is served."""
+    """The driver is called before Started is published."""
 
     publishes_first = False
 
 
 class OldApprovalCounts(Model):
-    """Who is announced again keeps the approvals of the old notice."""
+    """An operation that is announced again keeps the approvals of the old event."""
 
     def carried(self, op: Op) -> int:
         return op.approved
 
 
 class NobodyWakes(Model):
-    """The end of an operation has nobody looked at."""
+    """The end of an operation wakes no waiting operation."""
 
     wakes = False
 
 
 class StepEatsNotice(Model):
-    """A step of the clock forward cuts a notice short."""
+    """A clock step forward shortens a notice."""
 
     def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
         return self.decisions.is_released(ops, slot)
 
 
 class LetGoForGood(Model):
-    """What NotBefore let go starts before it, when the clock was set back."""
+    """After the clock is set back, an operation that NotBefore released starts before NotBefore."""
 
     def is_early_again(self, ops: Sequence[Op | None], slot: int) -> bool:
         return False
 
 
 class TimersAreInstants(Model):
-    """A step of the clock leaves the end of a recovery where it is."""
+    """A clock step does not move the end of a recovery."""
 
     moves_timers = False
 
 
 class FarTimersStay(Model):
-    """A restart believes a timer that is further away than it was ever set."""
+    """A restart keeps a timer that is further away than its full length."""
 
     def longest(self, op: Op) -> int | None:
         longest = super().longest(op)
@@ -225,7 +225,7 @@ class FarTimersStay(Model):
 
 
 class ApprovalWaitsForClock(Model):
-    """Approvals let nothing go while a step of the clock is made up for."""
+    """Approvals release no operation while a notice continues after a clock step."""
 
     def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
         op = ops[slot]

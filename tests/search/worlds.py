@@ -38,7 +38,7 @@ SPREAD = (
 
 CRASHES = ordered(
     Setting(
-        name="freezes, a user's reboot and a failure, with crashes",
+        name="freezes, a reboot that a user requests and a failure, with crashes",
         scopes=PAIR,
         vms=SHARED,
         listening=3,
@@ -76,7 +76,7 @@ FAILURES = ordered(
 
 LISTENERS = ordered(
     Setting(
-        name="scopes that come and go, with crashes",
+        name="scopes that are enabled and disabled, with crashes",
         scopes=PAIR,
         vms=SHARED,
         crashes=True,
@@ -91,7 +91,7 @@ LISTENERS = ordered(
 
 DELETIONS = ordered(
     Setting(
-        name="deletions that go together, with crashes",
+        name="deletions that start together, with crashes",
         scopes=TELLING,
         vms=SHARED,
         listening=3,
@@ -108,7 +108,7 @@ DELETIONS = ordered(
 
 MIGRATIONS = ordered(
     Setting(
-        name="moves to a spare host, by a forgetful driver",
+        name="moves to a spare host, by a driver that loses its memory",
         scopes=PAIR,
         vms=SPREAD,
         listening=3,
