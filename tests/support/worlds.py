@@ -110,6 +110,7 @@ class World(engine.World):
         policy: Policy | None = None,
         seed: int | None = 0,
         start: Micros = START,
+        rate_limit: float = 0,
     ) -> None:
         """Begin with a fleet. `store` opens the store, again after each crash."""
         self.crash_at: Callable[[str, int], bool] = _never
@@ -125,6 +126,7 @@ class World(engine.World):
             policy=policy,
             seed=seed,
             start=start,
+            rate_limit=rate_limit,
         )
 
     def restart(self) -> None:
