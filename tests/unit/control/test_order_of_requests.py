@@ -14,6 +14,7 @@ from forewarn.drivers.port import Call
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, MINUTE
 from forewarn.protocol.operations import Action, Operation, Verb
+from forewarn.sim import engine
 from forewarn.sim.scenario.builtin import find
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
@@ -221,7 +222,7 @@ def test_two_events_are_no_matter_of_luck(seed: int) -> None:
         runner = Runner(stage, VirtualTime(stage, actors=[]), tell=lambda _line: None)
         await runner.run(scenario)
         world = stage.engine
-        assert isinstance(world, World)
+        assert isinstance(world, engine.World)
         made = world.operations()
         await stage.end()
         return made
