@@ -324,7 +324,7 @@ def test_a_deletion_goes_on_and_what_had_started_fails() -> None:
 @pytest.mark.clause("5.6")
 def test_an_eviction_is_a_preempt_of_a_spot_vm() -> None:
     world = make_world(FLEET, listening=["a"])
-    with pytest.raises(RefusedError, match="vm a is not a Spot VM"):
+    with pytest.raises(RefusedError, match="VM a is not a Spot VM"):
         support.evict(world, "a")
     support.evict(world, "spot")
     assert seen(world, "a") == [("Scheduled", "Preempt", ["spot"])]

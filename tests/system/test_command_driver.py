@@ -292,7 +292,7 @@ def test_what_has_no_program_is_refused(start: Start) -> None:
         text=True,
     )
     assert ended.returncode == 4
-    assert "the driver of this service cannot" in ended.stderr
+    assert "the driver of this service does not support" in ended.stderr
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda f: f.stem)

@@ -1,15 +1,15 @@
-"""The platform's decisions: what is planned, allowed, due, and what follows.
+"""The decisions of the service.
 
-`Plane` is the door. Each package depends only on those below it:
+`Plane` is the entry point. Each package depends only on those below it:
 
-    plane         the door: one method per input, one transaction per decision
-    driver_link   what the driver is told, asked and reports
-    requests      what operators, VMs and fleet files ask for: admit, approve, cancel
+    plane         entry point: one method per input, one transaction per decision
+    driver_link   calls to the driver, questions to it, and its reports
+    requests      requests of operators, VMs and fleet files: admit, approve, cancel
     execution     from the start of an operation to its end
-    redaction     what a tenant may know
-    transactions  one transaction: its writes, what it publishes, what follows
-    rules         what must hold before an operation starts
+    redaction     what a tenant may see
+    transactions  one transaction: its writes, publication and effects
+    rules         conditions for the start of an operation
 
-Everything here is synchronous: it decides in one transaction, tells its readers what
-was committed, then calls the driver.
+Everything here is synchronous: it decides in one transaction, publishes the committed
+changes, and then calls the driver.
 """

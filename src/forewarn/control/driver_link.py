@@ -1,9 +1,8 @@
-"""The plane's link to its driver: what follows a commit, and what comes back.
+"""The link between the plane and its driver.
 
-After each commit the link stops the calls that lost their meaning, makes the calls
-that became durable, and asks the questions. What comes back (reports, answers to
-questions, calls that could not be made) is taken over in transactions of its own,
-one after the other.
+After each commit, the link stops obsolete calls, makes the calls that became durable, and
+asks the questions. Reports, answers and failed calls are processed in their own
+transactions, one after the other.
 """
 
 from collections import deque
@@ -39,15 +38,15 @@ from forewarn.store.port import Store
 T = TypeVar("T")
 
 Run: TypeAlias = Callable[[Callable[[Work], None], Micros], object]
-"""Runs a decision in a transaction on behalf of the driver, and what follows."""
+"""Runs a decision on behalf of the driver in a transaction, with its follow-ups."""
 
 
 _End: TypeAlias = tuple[Callable[[Work, str, int, CallEnd], None], str, int, CallEnd]
-"""How the end of a call is taken over; and the call, and how it ended."""
+"""A decision for the end of a call, the operation ID, the generation, and the end."""
 
 
 class DriverLink:
-    """Calls one driver, asks it, and takes over what it says."""
+    """Calls one driver, asks it, and processes its results."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class DriverLink:
         run: Run,
         checkpoint: Callable[[str], None],
     ) -> None:
-        """Use `driver`; without an `inquirer` it is asked in the caller's thread."""
+        """Use `driver`. Without an `inquirer`, it is asked in the thread of the caller."""
         self._driver = driver
         self._inquirer = inquirer or DirectInquirer(driver)
         self._store = store
@@ -68,10 +67,10 @@ class DriverLink:
         self._reports: deque[Report] = deque()
         self._ends: deque[_End] = deque()
 
-    # What follows from a commit
+    # Effects of a commit
 
     def follow(self, effects: Effects, now: Micros) -> None:
-        """Do what a transaction that was committed owes the driver."""
+        """Run the driver effects of a committed transaction."""
         for operation_id, generation in effects.aborts:
             self._stop(operation_id, generation, is_late=False, now=now)
         for call in effects.calls:
@@ -88,11 +87,11 @@ class DriverLink:
             self._checkpoint("asked")
 
     def ask_after(self, operation: Operation, *, late: bool, now: Micros) -> None:
-        """Ask the driver what became of a call, after a crash or a time-out."""
+        """Ask the driver for the outcome of a call, after a crash or a timeout."""
         operation_id, generation = operation.operation_id, operation.generation
         kind = self._driver.kind
         if operation.driver not in {"", kind}:
-            # To this driver the call was never made. It may go on at the other.
+            # This driver never got the call. The other driver can still work on it.
             end = CallEnd(
                 trouble=Trouble.OTHER_DRIVER, given_to=operation.driver, driver=kind
             )
@@ -105,21 +104,22 @@ class DriverLink:
             now,
         )
 
-    # What comes back
+    # Results
 
     def collect(self, *, now: Micros) -> None:
-        """Take what the driver has to report."""
+        """Collect the reports of the driver."""
         self._reports.extend(self._driver.reports(now=now))
 
     def has_more(self) -> bool:
-        """Tell whether something that came back is not taken over yet."""
+        """Return whether results are waiting."""
         self._take_answers()
         return bool(self._answers or self._reports or self._ends)
 
     def take_one(self, now: Micros) -> bool:
-        """Take over one thing that came back; tell whether there was one.
+        """Process one result; return whether there was one.
 
-        What cannot be taken over, as while another program holds the store, is kept.
+        A result that cannot be processed, for example because the store is locked, is
+        kept.
         """
         self._take_answers()
         if self._answers:
@@ -143,7 +143,7 @@ class DriverLink:
         self._run(lambda work: decide(work, operation_id, generation, end), now)
 
     def _look_at(self, report: Report, now: Micros) -> None:
-        """Have the VMs of a call looked at, before its report is believed."""
+        """Observe the VMs of a call before its report is accepted."""
         operation = self._store.read(
             lambda reader: reader.get(Operation, report.operation_id)
         )
@@ -161,7 +161,7 @@ class DriverLink:
         self._inquirer.ask(question, now=now)
 
     def _take_answers(self) -> None:
-        """Take the answers that have come and on which something depends."""
+        """Collect the answers, except those that have no effect."""
         self._answers.extend(
             answer
             for answer in self._inquirer.answers()
@@ -179,7 +179,7 @@ class DriverLink:
         self._run(lambda work: outcome.take_report(work, report, seen), now)
 
     def _take_probe(self, question: ProbeQuestion, probe: Probe, now: Micros) -> None:
-        """Act on what the driver knows of a call."""
+        """Process what the driver knows about a call."""
         name = question.operation_id, question.generation
         if probe.report is not None:
             self._reports.append(probe.report)
@@ -205,7 +205,7 @@ class DriverLink:
                 self._take_end(outcome.mark_unknown, *name, end, now)
 
     def _take_stop(self, answer: StopAnswer, now: Micros) -> None:
-        """Act on whether a call that timed out was stopped."""
+        """Process whether a call that timed out was stopped."""
         name = answer.question.operation_id, answer.question.generation
         if answer.is_stopped:
             self._ends.append(
@@ -217,6 +217,6 @@ class DriverLink:
 
 
 def _take(queue: deque[T], take_over: Callable[[T], None]) -> None:
-    """Take over the first of a queue; it stays the first if that fails."""
+    """Process the first item of a queue; it stays the first if that fails."""
     take_over(queue[0])
     queue.popleft()

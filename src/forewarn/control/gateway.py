@@ -1,7 +1,7 @@
-"""What the operator API may ask of the control plane, from its own thread.
+"""The port through which the operator API reaches the control plane.
 
-The service implements it over the thread that the plane lives in; a world on a
-virtual clock implements it directly.
+The service implements it across the thread of the plane; a world on a virtual clock
+implements it directly.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -20,33 +20,33 @@ T = TypeVar("T")
 
 
 class BusyError(ForewarnError):
-    """Too much waits for the control plane; ask again in a moment."""
+    """Too many requests wait for the control plane. The caller can try again soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Whether the service does its work."""
+    """Health of the service."""
 
     alive: bool
-    """The ticker turns: false means that the process should be restarted."""
+    """Whether the control thread runs; if not, the process should be restarted."""
     ready: bool
-    """It may take orders: the store works and everything is published."""
+    """Whether it takes requests: the store works and everything is published."""
     problems: tuple[str, ...] = ()
 
 
 class CallerGateway(Protocol):
-    """The operator API's access to the plane on behalf of one caller."""
+    """The interface from the operator API to the plane, for one caller."""
 
     async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
-        """Carry out one order; raises what `decide` raises, and BusyError."""
+        """Carry out one request; raises the errors of `decide`, and BusyError."""
         ...
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
-        """Read from a consistent view of the store, off the plane's thread."""
+        """Read a consistent view of the store, outside the thread of the plane."""
         ...
 
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
-        """Return how many objects of each kind a fleet file has.
+        """Return the number of objects of each kind in a fleet file.
 
         Raises FleetFileError.
         """
@@ -55,10 +55,10 @@ class CallerGateway(Protocol):
     async def merge_fleet(
         self, text: FleetText, *, who: Who | None, once: Once | None = None
     ) -> MergePlan:
-        """Apply a fleet file for `who`, and return what was changed.
+        """Apply a fleet file for `who`, and return the changes.
 
-        For nobody it is only planned. Raises FleetFileError, RefusedError, BusyError,
-        and RepeatedError for an order that came before; then nothing is changed.
+        If `who` is None, only plan the changes. Raises FleetFileError, RefusedError,
+        BusyError, and RepeatedError for a repeated request; then nothing is changed.
         """
         ...
 
@@ -67,17 +67,17 @@ class CallerGateway(Protocol):
         ...
 
     async def health(self) -> Health:
-        """Tell whether the ticker and the store work."""
+        """Return whether the control thread and the store work."""
         ...
 
 
 class OperatorGateway(CallerGateway, Protocol):
-    """The operator API's access to the plane, with a feed of all changes."""
+    """The interface from the operator API to the plane, with a feed of all changes."""
 
     def changes(self) -> AsyncIterator[tuple[str, ...]]:
-        """Yield ids of operations that changed, from now on.
+        """Yield IDs of changed operations from now on.
 
-        May repeat; a reader that is too slow gets an empty tuple, which means
-        that it must read everything anew.
+        IDs can repeat. A reader that is too slow gets an empty tuple and must read
+        everything again.
         """
         ...

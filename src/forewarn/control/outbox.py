@@ -1,7 +1,7 @@
-"""The outbox's other end: messages go when they were told, or were given up.
+"""Read the outbox, and delete messages that were delivered or dropped.
 
-A crash after a delivery and before this has it delivered again, under the same
-public id.
+After a crash between a delivery and its deletion, the message is delivered again with the
+same public ID.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from forewarn.store.port import Reader
 def waiting(
     reader: Reader, receiver: str, *, tenant: str, limit: int
 ) -> list[OutboxMessage]:
-    """Return the next messages of a receiver, as its tenant may know them.
+    """Return the next messages of a receiver, redacted for its tenant.
 
-    An operator's receiver, whose tenant is empty, gets them as they are.
+    The receiver of an operator has an empty tenant and gets them unchanged.
     """
     found = reader.select(kinds.OUTBOX_OF_RECEIVER, receiver, limit=limit)
     if not tenant or not found:
@@ -37,8 +37,8 @@ def waiting(
 
 
 def forget(work: Work, messages: Sequence[OutboxMessage]) -> int:
-    """Delete messages; return how many were there."""
-    # The messages of a tenant were redacted when they were read.
+    """Delete messages; return the number of deleted ones."""
+    # Messages of a tenant were redacted when they were read, so they differ.
     there = [
         kept
         for message in messages
@@ -57,7 +57,7 @@ def give_up(
     tenant: str,
     why: str,
 ) -> int:
-    """Delete messages that will not be told, with one line of the trail for all."""
+    """Delete undeliverable messages, with one history entry for all."""
     count = forget(work, messages)
     if count:
         subjects = (f"webhook:{receiver}", *([f"tenant:{tenant}"] if tenant else []))

@@ -1,17 +1,17 @@
-"""The control plane: the door to every decision, and what follows from it.
+"""The control plane: the entry point of all decisions, and their effects.
 
-`Plane` is synchronous and used by one thread. Each order, approval, timer and
-driver report is one transaction, and then, in this order:
+`Plane` is synchronous and used by one thread. Each request, approval, timer and driver
+report is one transaction, followed by these steps:
 
-1. The transaction commits: the decision is durable. A crash before it leaves
-   nothing, and whoever asked was not answered.
-2. What changed is published to the endpoint. A crash before it is healed by the
-   next start, which publishes everything as it was committed.
-3. Watchers are told.
-4. The driver is told of calls that lost their meaning, then called. A crash
-   before the call is healed by the next start, which probes it.
-5. Only then does the caller get its answer, and operations that were waiting
-   for what has just ended are looked at, each in a transaction of its own.
+1. The transaction commits, and the decision is durable. A crash before the commit leaves
+   nothing, and the caller got no response.
+2. The changes are published to the endpoint. After a crash before this step, the next
+   start publishes everything that was committed.
+3. Watchers are notified.
+4. Obsolete driver calls are stopped, then new calls are made. After a crash before a
+   call, the next start probes it.
+5. The caller gets its response. Operations that waited for something that just ended are
+   checked, each in its own transaction.
 
 Time is an argument. Nothing here knows HTTP, threads or files.
 """
@@ -60,42 +60,42 @@ from forewarn.store.port import ConflictError, Reader, Store, Transaction
 T = TypeVar("T")
 
 STEPS_PER_TURN = 4
-"""Maximum transactions of one `advance`, and of what follows from one order. The rest
-is done in the next turns of the control thread, between which approvals and orders of
-others are taken. A transaction of a follow-up takes some milliseconds."""
+"""Maximum transactions of one `advance`, and of the follow-ups of one request. The rest
+runs in the next iterations of the control thread, which takes approvals and requests in
+between. A follow-up transaction takes a few milliseconds."""
 
 LOOKS_PER_TURN = 32
-"""Maximum steps of a turn that found nothing to do, and so had no transaction. Each
-reads a few rows, which takes some tenths of a millisecond."""
+"""Maximum steps of an iteration without a transaction, because there was nothing to do.
+Each reads a few rows, which takes a few tenths of a millisecond."""
 
 DUE_PER_ROUND = 100
-"""Views of one `advance`: they are disabled or rendered with little work."""
+"""Maximum views of one `advance`. Disabling or rendering one is little work."""
 
 FROM_THE_START = 0, ""
-"""Where `resume` begins: the first state, and before the first key."""
+"""Start of `resume`: the first state, before the first key."""
 
 STALE_TOGETHER = 100
-"""Views in one transaction whose documents render otherwise than they were served:
-after an upgrade it may be all of them, and a transaction for each takes minutes."""
+"""Maximum views per transaction whose documents render differently than before. After an
+upgrade this can be all views, and one transaction for each would take minutes."""
 
 _UNDER_WAY = frozenset({CallState.ISSUED, CallState.PROBING})
-"""States of a call whose time has not passed."""
+"""States of a call that has not timed out."""
 
 
 class Listener(Protocol):
-    """Who hears what was committed. It must not call back into the plane."""
+    """Receives committed changes. It must not call the plane."""
 
     def publish(self, publication: Publication) -> None:
-        """Serve what changed from now on."""
+        """Serve these changes from now on."""
         ...
 
     def changed(self, operations: Sequence[str]) -> None:
-        """Tell watchers that these operations changed."""
+        """Notify watchers that these operations changed."""
         ...
 
 
 class Plane:
-    """Decides, makes durable, tells, acts, and feeds the result back."""
+    """Decides, makes durable, publishes, acts, and takes the results."""
 
     def __init__(
         self,
@@ -109,10 +109,10 @@ class Plane:
         inquirer: Inquirer | None = None,
         not_before: Callable[[str, Micros], Micros] = whole_second,
     ) -> None:
-        """Join the parts. Without an `inquirer` the driver is asked in the plane's
-        own thread, which must not wait. `checkpoint` is called at each place where a crash
-        would leave something undone, by its name; tests crash there. A simulation gives
-        a `not_before` that remembers what it has rounded."""
+        """Create the plane. Without an `inquirer`, the driver is asked in the thread of the
+        plane, which must not block. `checkpoint` is called with a name at each place where
+        a crash would leave work undone; tests crash there. A simulation passes a
+        `not_before` that remembers the times that it rounded."""
         self.store = store
         self.policy = policy
         self._driver = driver
@@ -129,12 +129,12 @@ class Plane:
         )
         self._tag = ids.short("s")
         self._term = 0
-        """Of this service at the store; 0: it has not written yet."""
+        """Term of this service at the store; 0: it has not written yet."""
         self._number = 0
-        """Of the last key of this term."""
+        """Number of the last key of this term."""
         self._spans = 0
         self._silent_from: Micros = 0
-        """Since when silence counts: the start, or the last step of the clock."""
+        """Time since when views can be silent: the start, or the last clock step."""
         self._notices = clock_steps.NoticeClock()
         self._follow_ups = FollowUps(
             store, lambda decide, now: self._run(CLOCK, decide, now=now)
@@ -142,33 +142,33 @@ class Plane:
         self._owed_at: Micros | None = None
         self._is_turn_over: Callable[[], bool] = lambda: False
         self._is_due_first = False
-        """What follows took the whole last turn."""
+        """Whether follow-ups used the whole last iteration."""
         self._left: tuple[int, str] | None = FROM_THE_START
-        """What `resume` goes on with: the place of a state in `LEFT_OVER`, and the last
-        key that was seen."""
+        """Position of `resume`: index of a state in `LEFT_OVER`, and the last key; None: it
+        has finished."""
 
     def bound_turns(self, is_over: Callable[[], bool]) -> None:
-        """Leave what follows to the next turn when `is_over` says so.
+        """Leave follow-ups to the next iteration when `is_over` returns true.
 
-        Each turn takes at least one step, so that nothing waits for ever.
+        Each iteration takes at least one step, so that nothing waits indefinitely.
         """
         self._is_turn_over = is_over
 
-    # Orders
+    # Requests
 
     def order(self, who: Who, decide: Callable[[Work], T], *, now: Micros) -> T:
-        """Carry out one order in one transaction, and what follows from it.
+        """Carry out one request in one transaction, and its follow-ups.
 
-        What follows waits for the next turn where something else is owed already: who
-        orders does not wait for the rollouts of others.
+        If other follow-ups are pending, those of this request wait for the next
+        iteration, so that its caller does not wait for other rollouts.
 
-        `decide` is a verb with its arguments; it may be run more than once.
-        Raises what it raises (RefusedError, NotFoundError), and StoreError.
+        `decide` is a verb with its arguments; it can run more than once. Raises its
+        errors (RefusedError, NotFoundError) and StoreError.
         """
         is_behind = self._is_owing()
         result = self._run(who, decide, now=now)
-        # The order is durable: that another program holds the store now must not deny
-        # it. What follows stays owed.
+        # The request is durable, so a locked store must not make it fail now. The
+        # follow-ups stay pending.
         with contextlib.suppress(ConflictError):
             while self._follow_ups.unplanned and not self._is_turn_over():
                 self._follow_ups.take_one(now)
@@ -178,9 +178,9 @@ class Plane:
 
     @property
     def unplanned(self) -> frozenset[str]:
-        """Return the rollouts whose orders are durable, and not answered yet.
+        """Return the rollouts that are durable but not answered yet.
 
-        The operations of some of their hosts are not made. They are in later turns.
+        The operations of some of their hosts are created in later iterations.
         """
         return self._follow_ups.unplanned
 
@@ -201,17 +201,17 @@ class Plane:
         )
 
     def note_last_seen(self, seen: Mapping[str, Micros], *, now: Micros) -> None:
-        """Take over when views were last asked for (7.3)."""
+        """Store when views were last requested (7.3)."""
         if seen:
             self._run(CLOCK, lambda work: enabling.note_last_seen(work, seen), now=now)
 
     # Time
 
     def read_clocks(self, *, now: Micros, monotonic: float) -> Micros:
-        """Compare the wall clock with the monotonic one; return the size of a step.
+        """Compare the wall clock with the monotonic clock; return the size of a step.
 
-        A step moves timers, ends delays of enablings, and lets silence count from now.
-        After a crash in between, the next start bounds the timers.
+        A step moves timers, ends delays after enabling, and restarts the time without
+        requests. After a crash in between, the next start limits the timers.
         """
         step = self._notices.read(now=now, monotonic=monotonic)
         if step:
@@ -223,16 +223,16 @@ class Plane:
         return step
 
     def start(self, *, now: Micros) -> None:
-        """Begin, or begin again, as a whole: `publish`, then `resume` to its end."""
+        """Start completely: `publish`, then `resume` to its end."""
         self.publish(now=now)
         while self.resume(now=now):
             pass
 
     def publish(self, *, now: Micros) -> None:
-        """Publish everything as it is durable; ask no driver.
+        """Publish everything that is durable; do not ask the driver.
 
-        Views whose document renders otherwise than it was served raise their
-        incarnation first.
+        Views whose document renders differently than before raise their incarnation
+        first.
         """
         self._silent_from = now
         publish = self._listener.publish
@@ -245,15 +245,15 @@ class Plane:
         self._end_delays(now)
 
     def resume(self, *, now: Micros) -> bool:
-        """Go on with some of what the last process left; tell whether there is more.
+        """Continue some work of the last process; return whether there is more.
 
-        Timers must not run before the end of this.
+        Timers must not run before this has finished.
         """
         if self._left is None:
             return False
         place, after = self._left
         if (place, after) == FROM_THE_START:
-            # The clock of the last process may have set timers too far away.
+            # The clock of the last process can have set timers too far in the future.
             far = self.store.read(
                 lambda reader: clock_steps.too_far(reader, self.policy, now=now)
             )
@@ -282,10 +282,10 @@ class Plane:
         return self._left is not None
 
     def advance(self, *, now: Micros) -> bool:
-        """Do what is due; tell whether there is more to do at once.
+        """Run due timers; return whether there is more to do at once.
 
-        What follows from what was done comes first. If that takes the whole turn, what
-        is due comes first in the next, so that neither waits for the end of the other.
+        Follow-ups of earlier work come first. If they use the whole iteration, due timers
+        come first in the next one, so that neither waits for the other to end.
         """
         self._link.collect(now=now)
         self._owe(now)
@@ -322,7 +322,7 @@ class Plane:
         silent = self._disable_silent(now)
         if max(len(views), silent) >= DUE_PER_ROUND or self._is_owing():
             return True
-        # Only who is behind with what is due leaves what is old for later.
+        # Old data is purged only when no other work is due.
         is_old = self.store.read(
             lambda reader: retention.is_due(reader, self.policy, now=now)
         )
@@ -330,7 +330,7 @@ class Plane:
         return purged >= retention.ROWS_PER_STEP
 
     def next_due(self) -> Micros | None:
-        """Return the instant of the next timer or expected report, or None."""
+        """Return the time of the next timer or expected report, or None."""
 
         def earliest(reader: Reader) -> list[Micros]:
             found = [
@@ -350,11 +350,11 @@ class Plane:
             instants.append(report)
         return min(instants, default=None)
 
-    # What follows from a transaction
+    # Effects of a transaction
 
     def _run(self, who: Who, decide: Callable[[Work], T], *, now: Micros) -> T:
         def attempt(tx: Transaction) -> tuple[T, Effects, int]:
-            # A term begins with the first write of the service, in its transaction.
+            # A term starts with the first write of the service, in its transaction.
             term = self._term or sequence.raise_term(tx)
             work = Work(
                 tx,
@@ -397,19 +397,19 @@ class Plane:
         self._owe(now)
 
     def _owe(self, now: Micros) -> None:
-        """Remember since when something is owed that is not done."""
+        """Remember since when follow-ups are pending."""
         if self._owed_at is None:
             self._owed_at = now
 
     def _is_owing(self) -> bool:
-        """Tell whether something follows from what was committed, and is not done."""
+        """Return whether follow-ups are pending."""
         return self._link.has_more() or bool(self._follow_ups)
 
     def _settle(self, now: Micros, *, steps: int = STEPS_PER_TURN) -> int:
-        """Feed back what came of the calls, and do what follows.
+        """Take results of driver calls, and run follow-ups.
 
-        Take at most `steps` steps with a transaction, and return how many are left in
-        this turn.
+        Take at most `steps` steps with a transaction. Return the number of steps that are
+        left in this iteration.
         """
         looks = LOOKS_PER_TURN
         while steps > 0 and (self._link.has_more() or self._follow_ups):
@@ -451,10 +451,10 @@ class Plane:
             self._link.ask_after(operation, late=True, now=now)
 
     def _disable_silent(self, now: Micros) -> int:
-        """Disable views that nobody asked for long enough (7.3).
+        """Disable views without requests for `disable_after` (7.3).
 
-        The time before this process began does not count as silence: nobody
-        could ask then. Nor does the time before a step of the clock.
+        The time before the start of this process does not count, because requests were
+        not possible. Neither does the time before a clock step.
         """
         since = now - self.policy.disable_after
         if since < self._silent_from:
@@ -475,7 +475,7 @@ class Plane:
         return len(silent)
 
     def is_silence_due(self, *, now: Micros) -> bool:
-        """Tell whether a view may have been silent long enough to be disabled."""
+        """Return whether a view can have been without requests for long enough."""
         since = now - self.policy.disable_after
         if since < self._silent_from:
             return False
@@ -483,7 +483,7 @@ class Plane:
         return seen is not None and seen <= since
 
     def _end_delays(self, now: Micros) -> None:
-        """End every delay of an enabling (7.1), a page in each transaction."""
+        """End all delays after enabling (7.1), one page per transaction."""
         while self.store.read(lambda reader: reader.earliest(kinds.VIEWS_DUE)):
             self._run(CLOCK, enabling.end_all_delays, now=now)
 

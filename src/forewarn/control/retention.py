@@ -1,7 +1,7 @@
-"""What is old goes, in small steps, so that no transaction is long.
+"""Delete old data in small steps, so that no transaction is long.
 
-Ended operations are kept for the retention time with their events, so that late
-approvals are answered (3.2) and `history` can tell of them.
+Ended operations and their events are kept for the retention time, so that late approvals
+are answered (3.2) and `history` can show them.
 """
 
 from forewarn.control.execution import downtime
@@ -13,12 +13,12 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader
 
 ROWS_PER_STEP = 50
-"""Operations, lines of the trail, times of VMs and keys of orders that one step
+"""Maximum operations, history entries, spans of VMs and idempotency keys that one step
 deletes, each."""
 
 
 def is_due(reader: Reader, policy: Policy, *, now: Micros) -> bool:
-    """Tell whether anything is older than the retention."""
+    """Return whether any data is older than the retention."""
     oldest = (
         reader.earliest(kinds.OPERATIONS_ENDED),
         reader.earliest(kinds.AUDIT_AT),
@@ -32,10 +32,10 @@ def is_due(reader: Reader, policy: Policy, *, now: Micros) -> bool:
 
 
 def _horizon(reader: Reader, policy: Policy, now: Micros) -> Micros:
-    """Return the instant at and before which all that has ended goes.
+    """Return the time up to which ended data is deleted.
 
-    A bound by number reads what has ended, up to that number: with a thousand some
-    0.4 ms of a step, which simulations alone pay.
+    A limit by number reads ended operations up to that number. With a thousand this takes
+    about 0.4 ms per step, in simulations only.
     """
     by_age = now - policy.retention
     if not policy.ended_max:
@@ -47,7 +47,7 @@ def _horizon(reader: Reader, policy: Policy, now: Micros) -> Micros:
 
 
 def purge(work: Work) -> int:
-    """Delete a few rows that are older than the retention; return how many."""
+    """Delete some rows that are older than the retention; return their number."""
     until = _horizon(work.tx, work.policy, work.now)
     operations = work.tx.due(kinds.OPERATIONS_ENDED, until, limit=ROWS_PER_STEP)
     for operation in operations:
@@ -67,7 +67,7 @@ def purge(work: Work) -> int:
     spans = work.tx.due(kinds.SPANS_ENDED, until, limit=ROWS_PER_STEP)
     for span in spans:
         downtime.forget(work, span)
-    # A key says when it expires: the retention was considered when it was stored.
+    # The expiry of a key includes the retention already.
     order_keys = work.tx.due(kinds.ORDER_KEYS_EXPIRED, work.now, limit=ROWS_PER_STEP)
     for each in order_keys:
         work.tx.remove(each)

@@ -1,7 +1,7 @@
-"""What a tenant's token may order: only about its own, only what a user may.
+"""Check the requests of tenants: only for their own VMs, and only user verbs.
 
-Each check is made in the order's own transaction, before the verb. What the tenant
-cannot see is refused in the words that are used for what does not exist.
+Each check runs in the transaction of the request, before the verb. An object that the
+tenant may not see gets the same error as an object that does not exist.
 """
 
 from dataclasses import replace
@@ -18,10 +18,10 @@ from forewarn.verbs.model import Entry, Given, Kind
 
 
 def admitted(work: Work, tenant: str, entry: Entry, given: Given) -> Given:
-    """Return a tenant's order with the real IDs of its targets.
+    """Return the request of a tenant with the real IDs of its targets.
 
-    VMs that are not the tenant's are left out as `work.parts` says. Raises
-    NotFoundError for what the tenant cannot see, and RefusedError.
+    `work.parts` decides whether VMs of others are left out or refused. Raises
+    NotFoundError for objects that the tenant cannot see, and RefusedError.
     """
     own = TenantReader(work.tx, tenant)
     as_vm = given.text("as_vm")
@@ -39,26 +39,27 @@ def admitted(work: Work, tenant: str, entry: Entry, given: Given) -> Given:
 
 
 def _own_vm(work: Work, own: TenantReader, name: str, verb: str) -> str:
-    """Return the name of a tenant's VM.
+    """Return the name of a VM of the tenant.
 
-    Raises NotFoundError; and RefusedError where a restart cannot be done since the
-    host is down, in words that do not name it.
+    Raises NotFoundError. Raises RefusedError, without the name of the host, for a restart
+    while the host is down.
     """
     vm = need(own, Vm, name)
     if verb == Verb.REBOOT.value:
         host = work.tx.get(Host, need(work.tx, Vm, name).host)
         if host is not None and host.state is HostState.DOWN:
             raise RefusedError(
-                f"vm {name} cannot be restarted: what it runs on is down",
-                hint=f"`forewarn redeploy {name}` moves it elsewhere",
+                f"cannot restart VM {name}: its host is down",
+                hint=f"Run `forewarn redeploy {name}` to move it to another host.",
             )
     return vm.name
 
 
 def check_cancel(work: Work, tenant: str, name: str) -> str:
-    """Return the real id of what the tenant names; refuse what it did not order.
+    """Return the real ID of a request or operation of the tenant.
 
-    Raises NotFoundError for what it cannot see.
+    Raises RefusedError if the tenant did not request it, and NotFoundError if the tenant
+    cannot see it.
     """
     own = TenantReader(work.tx, tenant)
     request_id = name
@@ -67,14 +68,14 @@ def check_cancel(work: Work, tenant: str, name: str) -> str:
     request = need(work.tx, Request, own.real(request_id))
     if not request.actor.is_of(tenant):
         raise RefusedError(
-            f"{name} was not ordered by tenant {tenant}",
-            hint="only who ordered it can take it back: ask the operator",
+            f"tenant {tenant} did not request {name}",
+            hint="Tenants can cancel only their own requests. Ask the operator.",
         )
     return own.real(name)
 
 
 def in_own_ids(work: Work, tenant: str, made: Any) -> Any:
-    """Return what an order made, with ids as the tenant may know them."""
+    """Return the result of a request with the aliases of the tenant."""
     aliases = aliases_of(work.tx, tenant)
     if isinstance(made, dict):
         said = cast("dict[str, Any]", made)

@@ -1,9 +1,9 @@
-"""Tokens of the operator API: made, judged, and revoked.
+"""Tokens of the operator API: create, check and revoke.
 
-A token's text is `fw_ID_SECRET`. The secret has 256 random bits and is told once,
-to who made the token; the store has its SHA-256, which needs no salt and no slow
-hash, since nobody can try so many secrets. The id finds the row, so judging a token
-is one read and one comparison in constant time.
+The text of a token is `fw_ID_SECRET`. The secret has 256 random bits and is shown once,
+to the caller that creates the token. The store has its SHA-256. A salt or a slow hash is
+not needed, because so many secrets cannot be tried. The ID finds the row, so a check is
+one read and one comparison in constant time.
 """
 
 import hashlib
@@ -21,22 +21,22 @@ from forewarn.store.port import Reader, every
 from forewarn.store.token import Token
 
 PREFIX = "fw"
-"""Of a token's text, by which those who look for leaked secrets know it."""
+"""Prefix of the text of a token, which secret scanners recognize."""
 
 ID_PREFIX = "tk"
 
 NAME_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-"""A holder's name, as in a token file."""
+"""Form of the name of a holder, as in a token file."""
 
 DEFAULT_LIFETIME = 90 * DAY
-"""How long a token is good whose maker names no end: a forgotten token ends."""
+"""Lifetime of a token if none is given, so that forgotten tokens expire."""
 
 USE_STEP = HOUR
-"""How exactly the last use of a token is stored: a write for each request would cost
-more than the requests."""
+"""Precision of the stored last use of a token: a write for each request would cost more
+than the requests."""
 
 TOKENS_MAX = 1_000
-"""Tokens of one tenant, or of all operators: far more than there are people and
+"""Maximum tokens of one tenant, or of all operators: more than there are people and
 programs, and few enough to compare their names."""
 
 RESERVED = frozenset(
@@ -55,34 +55,34 @@ RESERVED = frozenset(
         "webhooks",
     }
 )
-"""Whom the history names who hold no token: what they did must not be forged."""
+"""Names of actors without a token in the history. A token must not have such a name."""
 
 _RESERVED_FIRST = re.compile(r"(?:vm|tenant)(?![a-z0-9])")
-"""How the history's `vm web_0` begins, and what reads like a tenant."""
+"""Names that look like a VM or a tenant in the history, such as `vm web_0`."""
 
 _TEXT = re.compile(rf"{PREFIX}_([0-9a-z]{{1,32}})_([0-9a-f]{{64}})")
 
 _NOBODYS = hashlib.sha256(b"").hexdigest()
-"""Compared with where there is no such token, so that this takes as long."""
+"""Digest for the comparison if the token does not exist, so that it takes as long."""
 
 
 def digest(secret: str) -> str:
-    """Return what is kept of a secret."""
+    """Return the stored digest of a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def text_of(token: Token, secret: str) -> str:
-    """Return the token as its holder sends it."""
+    """Return the text of the token, as its holder sends it."""
     return f"{PREFIX}_{token.token_id.removeprefix(f'{ID_PREFIX}-')}_{secret}"
 
 
 def looks_like_one(text: str) -> bool:
-    """Tell whether a text has the form of a token, good or not."""
+    """Return whether a text has the form of a token, valid or not."""
     return _TEXT.fullmatch(text) is not None
 
 
 def judge(reader: Reader, text: str, *, now: Micros) -> Token | None:
-    """Return the token if it is good now; None: unknown, revoked or expired."""
+    """Return the token if it is valid now; None: unknown, revoked or expired."""
     matched = _TEXT.fullmatch(text)
     if matched is None:
         return None
@@ -95,7 +95,7 @@ def judge(reader: Reader, text: str, *, now: Micros) -> Token | None:
 
 
 def is_good(reader: Reader, token: Token, *, now: Micros) -> bool:
-    """Tell whether a token is of use: not expired, and its tenant is there."""
+    """Return whether a token is valid: not expired, and its tenant exists."""
     if token.is_expired(now=now):
         return False
     return not token.tenant or reader.get(Tenant, token.tenant) is not None
@@ -112,27 +112,26 @@ def create(
     names_in_file: frozenset[str] = frozenset(),
     is_unauthenticated: bool = False,
 ) -> Token:
-    """Make a token; raises NotFoundError for a tenant that is not there.
+    """Create a token; raises NotFoundError for an unknown tenant.
 
-    Without a name it is called by its ID, and without a lifetime it does not expire.
-    Refused: a name of another form, one that the history keeps for somebody else, one
-    that another token has (also one in the operators' file), and a lifetime of
-    nothing.
+    Without a name, it is named after its ID. Without a lifetime, it does not expire.
+    Refused: an invalid name, a reserved name, the name of another token (including one in
+    the token file of the operators), and a lifetime of zero.
     """
     token_id = work.ids.short(ID_PREFIX)
     name = name or f"token-{token_id.removeprefix(f'{ID_PREFIX}-')}"
     if NAME_FORM.fullmatch(name) is None:
         raise RefusedError(
-            f"{name!r} cannot be a token's name",
-            hint="it has letters, digits and ._@-, begins with a letter or a digit, "
-            "and has at most 64 of them",
+            f"{name!r} is not a valid token name",
+            hint="Use at most 64 letters, digits and ._@-, and start with a letter or a "
+            "digit.",
         )
     check_actor(name)
     if tenant:
         need(work.tx, Tenant, tenant)
     _check_is_free(work, name, tenant, names_in_file)
     if lifetime is not None and lifetime <= 0:
-        raise RefusedError("a token cannot expire before it is made")
+        raise RefusedError("a token cannot expire before it is created")
     token = work.tx.add(
         Token(
             token_id=token_id,
@@ -154,23 +153,23 @@ def create(
 def _check_is_free(
     work: Work, name: str, tenant: str, names_in_file: frozenset[str]
 ) -> None:
-    """Raise RefusedError if another token that is good has the name.
+    """Raise RefusedError if another valid token has the name.
 
-    Names that differ in case only would be taken for one another.
+    The comparison ignores case, because such names are easily confused.
     """
     folded = name.casefold()
     if not tenant and folded in {each.casefold() for each in names_in_file}:
         raise RefusedError(
             f"the name {name} is in the token file",
-            hint="Choose another name: the history tells holders apart by it.",
+            hint="Choose another name: the history identifies holders by name.",
         )
     others = list(every(work.tx, kinds.TOKENS_OF_TENANT, tenant))
     if len(others) >= TOKENS_MAX:
         whose = f"tenant {tenant} has" if tenant else "operators have"
         raise RefusedError(
-            f"{whose} {len(others)} tokens, and there may be {TOKENS_MAX}",
-            hint="Revoke those that nobody needs: `forewarn token list` shows when "
-            "each was last used.",
+            f"{whose} {len(others)} tokens; the maximum is {TOKENS_MAX}",
+            hint="Revoke unused tokens: `forewarn token list` shows when each was last "
+            "used.",
         )
     for each in others:
         if each.name.casefold() == folded and not each.is_expired(now=work.now):
@@ -182,22 +181,22 @@ def _check_is_free(
 
 
 def note_use(work: Work, token_id: str) -> None:
-    """Store that a token was used, unless that was stored within `USE_STEP`."""
+    """Store the use of a token, unless a use was stored within `USE_STEP`."""
     token = work.tx.get(Token, token_id)
     if token is not None and is_use_due(token, now=work.now):
         work.tx.replace(token, changed(token, last_used_at=work.now))
 
 
 def is_use_due(token: Token, *, now: Micros) -> bool:
-    """Tell whether the use of a token is to be stored; also after a step back."""
+    """Return whether the use of a token must be stored, even after a clock step back."""
     return not 0 <= now - token.last_used_at < USE_STEP
 
 
 def revoke_unauthenticated(work: Work) -> int:
-    """Revoke the tokens whose makers were not authenticated; return how many.
+    """Revoke the tokens that unauthenticated callers created; return their number.
 
-    For a service in which callers now authenticate: a token that anybody on the
-    machine could make must not outlive that.
+    This is for a service that now authenticates its callers: a token that any user of
+    the machine could create must no longer work.
     """
     found = [
         token for token in every(work.tx, kinds.ALL_TOKENS) if token.is_unauthenticated
@@ -208,17 +207,17 @@ def revoke_unauthenticated(work: Work) -> int:
 
 
 def check_actor(name: str) -> None:
-    """Raise RefusedError for a name by which the history would tell of others."""
+    """Raise RefusedError for a name that the history uses for another actor."""
     folded = name.casefold()
     if folded in RESERVED or _RESERVED_FIRST.match(folded):
         raise RefusedError(
-            f"{name!r} cannot be a token's name: the history calls something else so",
-            hint="name the person or the program that will hold it",
+            f"{name!r} is a reserved name: the history uses it for another actor",
+            hint="Use the name of the person or program that will hold the token.",
         )
 
 
 def revoke(work: Work, token_id: str) -> Token:
-    """Make a token good for nothing, at once; raises NotFoundError."""
+    """Revoke a token at once; raises NotFoundError."""
     token = need(work.tx, Token, token_id)
     work.tx.remove(token)
     work.note(AuditKind.TOKEN_REVOKED, _subjects(token), Facts(text=token.name))
@@ -226,15 +225,15 @@ def revoke(work: Work, token_id: str) -> Token:
 
 
 def revoke_all_of(work: Work, tenant: str) -> None:
-    """Revoke the tokens of a tenant that leaves the fleet.
+    """Revoke the tokens of a tenant that is removed from the fleet.
 
-    Another tenant of the same name must not meet them.
+    They must not work for a later tenant of the same name.
     """
     for token in list(every(work.tx, kinds.TOKENS_OF_TENANT, tenant)):
         revoke(work, token.token_id)
 
 
 def _subjects(token: Token) -> tuple[str, ...]:
-    # Not the tenant's: who may use its VMs is between it and the operator, and a
-    # tenant's own history does not tell one holder of the others.
+    # The tenant is not a subject: tokens are a matter of the operator, and the history
+    # of a tenant must not show one holder to the others.
     return (f"token:{token.token_id}",)

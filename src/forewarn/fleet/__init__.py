@@ -1,5 +1,5 @@
-"""The fleet as values: hosts, VMs, tenants, scopes, views and where VMs fit.
+"""The fleet as values: hosts, VMs, tenants, scopes, views and placement.
 
-Pure, like `protocol`: texts and values in, values out. Reading a file from a
-disk, or rows from a store, is somebody else's work.
+Pure, like `protocol`: text and values in, values out. Other packages read files and
+stores.
 """

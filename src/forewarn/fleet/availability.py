@@ -1,8 +1,8 @@
-"""How long VMs were down in a period, reckoned from their spans.
+"""How long VMs were down in a period, computed from their spans.
 
-Exact to the microsecond. What is not known is told apart: it counts neither as up
-nor as down. Interruptions that follow each other without a gap (a reboot that
-fails, and the failure) are one interruption. Pure.
+Exact to the microsecond. Unknown time is counted separately, neither as up nor as down.
+Interruptions without a gap between them, such as a reboot that fails and the failure
+that follows, count as one. Pure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,60 +14,60 @@ from forewarn.fleet.model import PLANNED_KINDS, Span, SpanKind
 from forewarn.instants import Micros
 
 PERCENT_STEPS = 10**6
-"""Steps of a percent: an outage of a second in three years is still seen."""
+"""Steps per percent: an outage of one second in three years is still visible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """From an instant to another, which is not after the present one."""
+    """A period that ends at or before the current time."""
 
     since: Micros
     until: Micros
 
     def clip(self, span: Span) -> "Piece":
-        """Return what of the span lies in the period; it may be empty."""
+        """Return the part of the span in the period; it can be empty."""
         ended = span.ended or self.until
         return max(span.began, self.since), min(ended, self.until)
 
 
 Piece: TypeAlias = tuple[Micros, Micros]
-"""From an instant to another; nothing where the second is not later."""
+"""A start and an end; empty if the end is not later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Availability:
-    """What a period came to, for one VM or for several together."""
+    """Sums of a period, for one VM or several."""
 
     vms: int = 0
     existed: Micros = 0
-    """How long they were there, and it is known what became of them."""
+    """Time in the fleet with records."""
     unknown: Micros = 0
-    """How long they were there, before what is known begins."""
+    """Time in the fleet before the records begin."""
     down: Mapping[SpanKind, Micros] = field(default_factory=dict[SpanKind, Micros])
-    """How long they did not run, by why."""
+    """Downtime by kind."""
     at_most: Micros = 0
-    """How much of it is only a bound: migrations whose pause nobody measured."""
+    """Part of the downtime that is an upper bound: migrations without a measured pause."""
     interruptions: int = 0
     longest: Micros = 0
-    """The longest interruption of one VM."""
+    """Longest interruption of one VM."""
     down_now: int = 0
-    """How many of them do not run when the period ends."""
+    """Number of VMs that are down at the end of the period."""
 
     @property
     def planned(self) -> Micros:
-        """Return how long operations kept them from running."""
+        """Return the downtime because of operations."""
         return sum(self.down.get(kind, 0) for kind in PLANNED_KINDS)
 
     @property
     def unplanned(self) -> Micros:
-        """Return how long failures kept them from running."""
+        """Return the downtime because of failures."""
         return self.down.get(SpanKind.FAILURE, 0)
 
     @property
     def percent(self) -> float | None:
-        """Return how much of the time they ran, rounded down; None: never there.
+        """Return the percentage of time that they ran; None: not in the fleet.
 
-        Rounded down, so that 100 means that nothing was down.
+        It is rounded down, so that 100 means no downtime.
         """
         if not self.existed:
             return None
@@ -75,7 +75,7 @@ class Availability:
         return up * 100 * PERCENT_STEPS // self.existed / PERCENT_STEPS
 
     def plus(self, other: "Availability") -> "Availability":
-        """Return what both come to together."""
+        """Return the sums of both."""
         return Availability(
             vms=self.vms + other.vms,
             existed=self.existed + other.existed,
@@ -94,28 +94,28 @@ class Availability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmAvailability:
-    """What a period came to for one VM."""
+    """Sums of a period for one VM."""
 
     vm: str
     scope: str
-    """Where it was last, of what was asked for."""
+    """Its last scope among the given spans."""
     tenant: str
     was_there: bool
-    """In the period, if only for an instant."""
+    """Whether it was in the fleet at some time in the period."""
     total: Availability
 
 
 def by_vm(spans: Iterable[Span], period: Period) -> Iterator[VmAvailability]:
-    """Yield what the period came to for each VM; `spans` are in order of their ids.
+    """Yield the sums of each VM; `spans` are in the order of their IDs.
 
-    A VM that was not there in the period is told with nothing.
+    A VM that was not in the fleet in the period has sums of zero.
     """
     for vm, group in groupby(spans, key=lambda span: span.vm):
         yield of_vm(vm, list(group), period)
 
 
 def of_vm(vm: str, spans: list[Span], period: Period) -> VmAvailability:
-    """Return what the period came to for the VM that has these spans."""
+    """Return the sums of the VM with these spans."""
     lives = [span for span in spans if not span.is_outage]
     outages = [(span, piece) for span, piece in _outages(spans, period)]
     down: dict[SpanKind, Micros] = {}
@@ -152,14 +152,14 @@ def of_vm(vm: str, spans: list[Span], period: Period) -> VmAvailability:
 
 
 def several_domains_down(spans: Iterable[Span], period: Period) -> Micros:
-    """Return how long more than one fault domain was down at once.
+    """Return how long more than one fault domain was down at the same time.
 
-    `spans` are those of one scope, in any order.
+    `spans` are the spans of one scope, in any order.
     """
     steps: list[tuple[Micros, int, int]] = []
     for span, (began, ended) in _outages(spans, period):
         steps += ((began, 1, span.fault_domain), (ended, -1, span.fault_domain))
-    # Of what happens at one instant, what ends comes first, or not: no time passes.
+    # The order of steps at the same time has no effect, because no time passes.
     steps.sort()
     down: dict[int, int] = {}
     total, last = 0, period.since
@@ -179,7 +179,7 @@ def _outages(spans: Iterable[Span], period: Period) -> Iterator[tuple[Span, Piec
 
 
 def _unknown(lives: list[Span], period: Period) -> Micros:
-    """Return how long the VM was there before what is known of it begins."""
+    """Return the time in the fleet before the records begin."""
     total, known_until = 0, period.since
     for life in sorted(lives, key=lambda life: life.began):
         if not life.is_exact:
@@ -189,7 +189,7 @@ def _unknown(lives: list[Span], period: Period) -> Micros:
 
 
 def _merged(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return the pieces, those as one that follow each other without a gap."""
+    """Return the pieces, with adjacent and overlapping ones merged."""
     merged: list[Piece] = []
     for began, ended in sorted(pieces):
         if merged and began <= merged[-1][1]:

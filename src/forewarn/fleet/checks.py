@@ -1,11 +1,10 @@
-"""The rules that a whole fleet obeys.
+"""Rules for a whole fleet.
 
-They hold for what a file says and for what a merge makes of it, where the
-placement is the actual one; so they are written over plain values, and ask a
-`Place` for the lines. What is inside one value is in `validators`; here is what
-values say about each other. Rules yield lazily: nobody reads the thousandth
-problem, so nobody computes it. Names may be doubled and references may lead
-nowhere; the first object of a name is the one that others mean.
+They apply to the content of a file and to the result of a merge, which has the current
+placement. They therefore use plain values, and a `Place` for the line numbers.
+`validators` has the rules for single values; this module has the rules between objects.
+Rules yield problems lazily, because only the first ones are shown. Names can be
+duplicated and references can be broken; a reference means the first object of a name.
 """
 
 from collections import defaultdict
@@ -23,7 +22,7 @@ _Named = TypeVar("_Named", Tenant, Scope, Host, Vm)
 
 
 class Group(Generic[_Named]):
-    """The objects of one kind: all of them, and the first of each name."""
+    """All objects of one kind, and the first one of each name."""
 
     def __init__(self, kind: Kind, records: Iterable[_Named]) -> None:
         self.kind = kind
@@ -33,7 +32,7 @@ class Group(Generic[_Named]):
             self.named.setdefault(record.name, record)
 
     def unknown(self, name: str, *, note: str = "") -> str:
-        """Return the sentence about a name that nothing of this kind has."""
+        """Return the message about a name that no object of this kind has."""
         kind = self.kind.value
         names = [
             record.name
@@ -48,7 +47,7 @@ class Group(Generic[_Named]):
 
 
 class Fleet:
-    """A fleet under examination."""
+    """A fleet that is checked."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class Fleet:
         self.live = tuple(
             vm for vm in vms.named.values() if vm.state is not VmState.DELETED
         )
-        """A deleted VM takes no place and no address."""
+        """VMs that are not deleted. A deleted VM uses no capacity and no address."""
 
     def problem(
         self, kind: Kind, record: Record, key: str, message: str, *, occurrence: int = 0
@@ -86,7 +85,7 @@ class Fleet:
         )
 
     def line_of(self, kind: Kind, record: Record, key: str) -> str:
-        """Return ` of line 12`, or nothing where there is no line."""
+        """Return ` of line 12`, or an empty string if there is no line."""
         line = self.place(kind, record.name, key).line
         return f" of line {line}" if line else ""
 
@@ -96,8 +95,8 @@ class Fleet:
         keys_of: Callable[[Vm], Iterable[tuple[str, ...]]],
         message: str,
     ) -> Iterator[Problem]:
-        """Yield a problem for each VM that has what another has already."""
-        # Nearly always nothing is there twice, which is quick to see.
+        """Yield a problem for each VM with a value that another VM has."""
+        # Fast path: nearly always there are no duplicates.
         each = list(chain.from_iterable(map(keys_of, self.live)))
         if len(set(each)) == len(each):
             return
@@ -118,7 +117,7 @@ def check_fleet(
     vms: Iterable[Vm],
     place: Place = nowhere,
 ) -> list[Problem]:
-    """Return the first problems of the fleet; an empty list if it is sound."""
+    """Return the first problems of the fleet; empty: it is valid."""
     found = find_problems(tenants, scopes, hosts, vms, place)
     return list(islice(found, PROBLEMS_MAX))
 
@@ -130,7 +129,7 @@ def find_problems(
     vms: Iterable[Vm],
     place: Place,
 ) -> Iterator[Problem]:
-    """Yield every problem of the fleet, one rule after the other."""
+    """Yield all problems of the fleet, rule by rule."""
     fleet = Fleet(
         tenants=Group(Kind.TENANT, tenants),
         scopes=Group(Kind.SCOPE, scopes),
@@ -171,8 +170,8 @@ def _names(fleet: Fleet) -> Iterator[Problem]:
             first = group.named[record.name]
             if occurrence:
                 message = _taken(fleet, group.kind, record, first)
-                # Of a named and an implied scope, the VM of the implied one is
-                # to be mended, and it is the only one of its name.
+                # If a scope is implied, the problem is reported at its VM, which is the
+                # only one of its name.
                 implied = isinstance(record, Scope) and record.implied
                 yield fleet.problem(
                     group.kind,
@@ -189,9 +188,9 @@ def _taken(fleet: Fleet, kind: Kind, record: Record, first: Record) -> str:
     owner = f"{kind.value}{fleet.line_of(kind, first, 'name')}"
     if isinstance(record, Scope) and record.implied:
         return (
-            f"this VM has no scope and would get its own, named {quoted(record.name)}"
-            f" like it, but the {owner} has that name; give the VM a scope, or one of"
-            " them another name"
+            f"this VM has no scope and would get its own, named {quoted(record.name)},"
+            f" but the {owner} has that name; give the VM a scope, or rename one of"
+            " them"
         )
     return f"the name {quoted(record.name)} is taken by the {owner}"
 
@@ -221,18 +220,18 @@ def _references_of_vms(fleet: Fleet) -> Iterator[Problem]:
             message = fleet.hosts.unknown(vm.host, note=_moved(vm))
             yield fleet.problem(Kind.VM, vm, "host", message)
         if vm.moving_to and vm.moving_to not in fleet.hosts.named:
-            note = f", to which {vm.name} is being moved"
+            note = f", to which {vm.name} is moving"
             message = fleet.hosts.unknown(vm.moving_to, note=note)
             yield fleet.problem(Kind.VM, vm, "host", message)
         scope = fleet.scopes.named.get(vm.scope)
-        # The scope that a VM has for want of one is nobody else's.
+        # The implied scope of a VM is for this VM only.
         if scope is None or (scope.implied and scope.name != vm.name):
             message = fleet.scopes.unknown(vm.scope)
             yield fleet.problem(Kind.VM, vm, "scope", message)
 
 
 def _moved(vm: Vm) -> str:
-    """Return where the file wants a VM that a migration has moved."""
+    """Return the note about a VM that a migration moved; empty: it was not moved."""
     wished = fields.wished(vm.applied).get("host", vm.host)
     if wished == vm.host:
         return ""
@@ -240,9 +239,9 @@ def _moved(vm: Vm) -> str:
 
 
 def _on(vm: Vm, host: str) -> str:
-    """Return the name of a VM on `host`, with why it is there if not by the file."""
+    """Return the name of a VM on `host`, with the reason if the file differs."""
     if vm.host != host:
-        return f"{vm.name} (being moved there)"
+        return f"{vm.name} (moving there)"
     return f"{vm.name} (moved there)" if _moved(vm) else vm.name
 
 
@@ -260,7 +259,7 @@ def _standalone(fleet: Fleet) -> Iterator[Problem]:
     for scope in alone:
         names = members.get(scope.name, [])
         if len(names) > 1:
-            message = f"a standalone scope has one VM, and this has {len(names)}: "
+            message = f"a standalone scope can have one VM, and this has {len(names)}: "
             yield fleet.problem(Kind.SCOPE, scope, "kind", message + listed(names))
 
 
@@ -279,7 +278,7 @@ _UNIQUE: tuple[tuple[str, Callable[[Vm], Iterable[tuple[str, ...]]], str], ...] 
     (
         "address",
         lambda vm: ((address,) for address in vm.addresses),
-        "{0} is also an address of {whose}; a VM is known by its address",
+        "{0} is also an address of {whose}; an address identifies one VM",
     ),
 )
 
@@ -307,7 +306,7 @@ def _capacity(fleet: Fleet) -> Iterator[Problem]:
     limited = [
         (host, host.capacity)
         for host in fleet.hosts.named.values()
-        # What is no number of VMs at all has been told by itself.
+        # Invalid numbers are reported by `validators`.
         if host.capacity is not None and host.capacity > 0
     ]
     if not limited:
@@ -321,14 +320,14 @@ def _capacity(fleet: Fleet) -> Iterator[Problem]:
         if len(vms) > capacity:
             names = [_on(vm, host.name) for vm in vms]
             message = (
-                f"the host has room for {capacity}, and {len(vms)} VMs are on"
-                f" it: {listed(names)}"
+                f"the host has a capacity of {capacity} and {len(vms)} VMs:"
+                f" {listed(names)}"
             )
             yield fleet.problem(Kind.HOST, host, "capacity", message)
 
 
 def _fault_domains(fleet: Fleet) -> Iterator[Problem]:
-    # Nearly always a scope has one fault domain on a host, which is quick to see.
+    # Fast path: nearly always a scope has one fault domain on a host.
     there = {
         (host, vm.scope, vm.fault_domain) for vm in fleet.live for host in _hosts_of(vm)
     }
@@ -348,5 +347,5 @@ def _fault_domains(fleet: Fleet) -> Iterator[Problem]:
 
 
 def _hosts_of(vm: Vm) -> tuple[str, ...]:
-    """Return the host that the VM is on, and the one that keeps a place for it."""
+    """Return the host of the VM, and the host that it is moving to."""
     return (vm.host, vm.moving_to) if vm.moving_to else (vm.host,)

@@ -1,7 +1,7 @@
-"""What can be wrong with a fleet, said so that its author can mend it.
+"""Errors of a fleet file, and the places in the file that they refer to.
 
-All problems of a fleet are told together, up to a limit: who mends one should
-not have to come back for the next.
+All problems of a fleet are reported together, up to a limit, so that the author can fix
+them in one pass.
 """
 
 import enum
@@ -14,7 +14,7 @@ from forewarn.settings.tables import FileError
 
 
 class Kind(enum.Enum):
-    """The four kinds of object of a fleet; the value is the table's name."""
+    """The four kinds of object in a fleet; the value is the name of the table."""
 
     TENANT = "tenant"
     SCOPE = "scope"
@@ -24,38 +24,38 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spot:
-    """Where something is written."""
+    """A place in a file."""
 
     file: str = ""
     line: int = 0
-    """Counted from 1; 0 where it is in no line of the file."""
+    """Line number from 1; 0: not in the file."""
 
 
 class Place(Protocol):
-    """Finds where a fleet's author wrote something."""
+    """Finds the place of a value in the fleet file."""
 
     def __call__(self, kind: Kind, name: str, key: str, *, occurrence: int = 0) -> Spot:
-        """Return where `key` of the object is written, or where the object is.
+        """Return the place of `key` of the object, or of the object.
 
-        `occurrence` tells objects apart that wrongly have one name.
+        `occurrence` selects among objects that have the same name by mistake.
         """
         ...
 
 
 def nowhere(kind: Kind, name: str, key: str, *, occurrence: int = 0) -> Spot:
-    """Place everything outside any file: for fleets that were not read from one."""
+    """Return an empty place, for fleets that were not read from a file."""
     del kind, name, key, occurrence
     return Spot()
 
 
 class FleetFileError(FileError):
-    """The fleet file cannot be used, and nothing was changed."""
+    """The fleet file is invalid, and nothing was changed."""
 
-    advice = "mend the fleet file; nothing was changed"
+    advice = "fix the fleet file; nothing was changed"
 
 
 class FilePlaces:
-    """The `Place` of one file."""
+    """Finds the places of one file. Lines are counted only when a problem needs them."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class FilePlaces:
         names: Mapping[Kind, list[str | None]],
         within: str = "",
     ) -> None:
-        """Keep the text; `names` has the name of each entry in order.
+        """Keep the text. `names` has the names of the entries in order.
 
-        The caller may still be filling `names`. `within`: the table that has the
-        fleet's.
+        The caller can still add to `names`. `within` is the table that contains the
+        tables of the fleet.
         """
         self._prefix = f"{within}." if within else ""
         self._text = text
@@ -78,7 +78,7 @@ class FilePlaces:
         self._indexes: dict[Kind, dict[str, list[int]]] = {}
 
     def __call__(self, kind: Kind, name: str, key: str, *, occurrence: int = 0) -> Spot:
-        """Return where `key` of the named object is; a scope may be its VM's own."""
+        """Return the place of `key` of the named object, or of the VM with its own scope."""
         indexes = self._index(kind).get(name)
         if indexes is None:
             if kind is Kind.SCOPE:
@@ -87,11 +87,11 @@ class FilePlaces:
         return self.entry(kind, indexes[occurrence], key)
 
     def entry(self, kind: Kind, index: int, key: str) -> Spot:
-        """Return where `key` of the entry is, or the entry if it has none such."""
+        """Return the place of `key` in the entry, or of the entry without such a key."""
         return self.root(f"{kind.value}.{index + 1}.{key}".rstrip("."))
 
     def root(self, name: str) -> Spot:
-        """Return where a table or key is, by its whole name, or what it is in."""
+        """Return the place of a table or key, or of the table that contains it."""
         if self._lines is None:
             self._lines = Lines(self._text)
         line = self._lines.line(f"{self._prefix}{name}")

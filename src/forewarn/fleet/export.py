@@ -1,7 +1,6 @@
-"""The actual fleet as a fleet file: read back, it gives the same values.
+"""Write the current fleet as a fleet file that gives the same values when read.
 
-Only what an author would have to say is written: no defaults, no scopes and
-tenants that follow by themselves, no deleted VMs.
+The file omits defaults, implied scopes and tenants, and deleted VMs.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -22,7 +21,7 @@ def export_fleet(
     hosts: Iterable[Host],
     vms: Iterable[Vm],
 ) -> str:
-    """Return the text of a fleet file for what is, sorted by kind and name."""
+    """Return a fleet file with these objects, sorted by kind and name."""
     ordered = sorted(vms, key=_BY_NAME)
     return "".join(export_tables(tenants, scopes, hosts, ordered))
 
@@ -33,10 +32,10 @@ def export_tables(
     hosts: Iterable[Host],
     vms: Iterable[Vm],
 ) -> Iterator[str]:
-    """Yield the text entry by entry: a part for each object.
+    """Yield the text in parts, one per object.
 
-    VMs come in the order in which they are given, for they may be too many to
-    hold at once; the rest is sorted by kind and name.
+    VMs keep the given order, because there can be too many to hold in memory. The other
+    objects are sorted by kind and name.
     """
     by_name = {scope.name: scope for scope in scopes}
     every = sorted(tenants, key=_BY_NAME)
@@ -64,7 +63,7 @@ def export_tables(
 
 
 def _follow_by_themselves(tenants: list[Tenant], scopes: Collection[Scope]) -> bool:
-    """Tell whether the reader would make these tenants of a file without any."""
+    """Return whether a file without tenants would give these tenants."""
     return [each.name for each in tenants] == [DEFAULT_TENANT] and bool(scopes)
 
 

@@ -1,8 +1,8 @@
 """The keys of a fleet file: one table for reading, merging and exporting.
 
-Each key has a form, which says how a value is read from TOML, kept as JSON in
-`applied`, written as TOML and shown to a person. What is not in the table is
-not the author's to say: it is runtime state, or follows from other fields.
+Each key has a form that says how a value is read from TOML, stored as JSON in `applied`,
+written as TOML and shown to people. An attribute that is not in the table cannot be set
+in a file: it is runtime state or derived from other attributes.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ def _tags(option: Option, value: object) -> tuple[tuple[str, str], ...]:
     for key, text in tags.items():
         if not isinstance(text, str):
             what = forms.what(text)
-            raise ValueError(f"the tag {quoted(key)} must be text, not {what}")  # noqa: TRY004
+            raise ValueError(f"tag {quoted(key)} must be text, not {what}")  # noqa: TRY004
     return tuple(sorted(cast("dict[str, str]", tags).items()))
 
 
@@ -51,7 +51,7 @@ def _addresses(option: Option, value: object) -> tuple[str, ...]:
 
 
 class Forms:
-    """The forms of a fleet file, as a person is shown them."""
+    """Forms of the values in a fleet file."""
 
     TEXT = Form(told="text", read=_text)
     FLAG = forms.Forms.SWITCH
@@ -75,15 +75,15 @@ class Forms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A key of a table, and the attribute that it becomes."""
+    """A key of a table, and its attribute."""
 
     key: str
     attribute: str
     option: Option
     default: object
-    """What is not said; MISSING where there is no such value."""
+    """Value if the key is missing; MISSING: the key is required."""
     written: bool = True
-    """Whether an author may write it; `implied` follows from what is not said."""
+    """Whether a file can have the key. `implied` is derived from missing keys."""
 
 
 _KINDS = tuple(kind.value for kind in ScopeKind)
@@ -142,15 +142,15 @@ FIELDS: Mapping[Kind, tuple[Field, ...]] = {
         listen=Forms.TEXT,
     ),
 }
-"""Every key but `name`, which is the object's identity."""
+"""All keys except `name`, which identifies the object."""
 
 
 def derived_vm_id(name: str) -> str:
-    """Return the GUID that a VM has if its author gives it none.
+    """Return the GUID of a VM whose file does not set one.
 
-    A name-based GUID of version 8, from SHA-256: the same for the same name.
+    It is a name-based GUID of version 8 from SHA-256: the same for the same name.
     """
-    # Half a character, as JSON can bring it, is refused with its line, but later.
+    # A lone surrogate, which JSON can contain, is refused later, with its line.
     named = f"forewarn:vm:{name}".encode("utf-8", "surrogatepass")
     text = hashlib.sha256(named).hexdigest()
     variant = "89ab"[int(text[16], 16) & 3]
@@ -160,14 +160,14 @@ def derived_vm_id(name: str) -> str:
 
 
 def is_guid(text: str) -> bool:
-    """Tell whether `text` is a GUID in its usual form."""
+    """Return whether `text` is a GUID in the usual form."""
     return _GUID.fullmatch(text) is not None
 
 
 def normal_address(text: str) -> str:
-    """Return an IP address in the one form that comparisons need.
+    """Return an IP address in its canonical form, for comparisons.
 
-    What is no address comes back as it is, for `checks` to refuse.
+    Other text is returned unchanged; `checks` refuses it.
     """
     if _NORMAL_IPV4.fullmatch(text):
         return text
@@ -181,7 +181,7 @@ def normal_address(text: str) -> str:
 
 
 def said(kind: Kind, record: Record) -> Iterator[tuple[Field, Any]]:
-    """Yield each field whose value an author has to write, with the value."""
+    """Yield each field whose value a file must contain, with the value."""
     for field in FIELDS[kind]:
         value = getattr(record, field.attribute)
         if value == field.default:
@@ -194,9 +194,9 @@ def said(kind: Kind, record: Record) -> Iterator[tuple[Field, Any]]:
 
 
 def wish_of(kind: Kind, name: str, values: Mapping[str, Any]) -> str:
-    """Return what an author says who gives `values`, by attribute: compact JSON.
+    """Return the values that a file sets, by key, as compact JSON.
 
-    Equal wishes are equal texts.
+    `values` are by attribute. Equal values give equal text.
     """
     usual = _USUAL[kind]
     said_values: dict[str, object] = {}
@@ -212,11 +212,11 @@ def wish_of(kind: Kind, name: str, values: Mapping[str, Any]) -> str:
     try:
         return _write_wish(said_values)
     except ValueError:
-        return ""  # A number too long to be written, which `checks` refuses.
+        return ""  # A number with too many digits, which `checks` refuses.
 
 
 def _derived_if_like(vm_id: str, name: str) -> str:
-    """Return the derived GUID, if `vm_id` is one of its version at all."""
+    """Return the derived GUID if `vm_id` has its version; else an empty string."""
     return derived_vm_id(name) if vm_id[14:15] == "8" else ""
 
 
@@ -224,21 +224,21 @@ _USUAL: Mapping[Kind, Mapping[str, tuple[str, object]]] = {
     kind: {field.attribute: (field.key, field.default) for field in each}
     for kind, each in FIELDS.items()
 }
-"""The key and the default of each attribute."""
+"""Key and default of each attribute."""
 
-# Made once: `json.dumps` makes a new encoder for every call that is not plain.
+# Created once: `json.dumps` creates a new encoder for each call with options.
 _write_wish = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False
 ).encode
 
 
 def wished(applied: str) -> dict[str, object]:
-    """Return the wish that `applied` keeps, by key; empty if there was none."""
+    """Return the values in `applied`, by key; empty: not from a file."""
     return json.loads(applied) if applied else {}
 
 
 def toml_value(option: Option, value: Any) -> str:
-    """Return a field's value as TOML on one line."""
+    """Return the value of a field as TOML on one line."""
     if option.form is Forms.TAGS:
         return toml.value(dict(value))
     if option.form is Forms.ADDRESSES:
@@ -249,7 +249,7 @@ def toml_value(option: Option, value: Any) -> str:
 
 
 def shown(option: Option, value: Any) -> str:
-    """Return a field's value for a person, `none` where there is none."""
+    """Return the value of a field for people; `none` if it is empty."""
     if value is None or value in ("", ()):
         return "none"
     return option.form.show(value)

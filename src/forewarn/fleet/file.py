@@ -1,10 +1,11 @@
-"""The fleet file: TOML text in, the fleet that its author wants out.
+"""Read a fleet file: TOML text in, the desired fleet out.
 
-The keys are those of `docs/reference/fleet-file.md`, in the table of `fields`. What the text has
-wrong in itself is found by `drafts` (tables, keys, types); what the fleet has wrong as
-a whole by `checks`; both are told together. What an author leaves out is filled in
-here: a VM without a scope gets a standalone one of its own, and a file without
-tenants has one, `default`.
+`docs/reference/fleet-file.md` describes the keys, and `fields` has their table. Reading
+finds problems of single entries: unknown tables and keys, wrong types, missing keys. An
+entry with such a problem still counts as far as possible, so that references to it are
+not reported as well. `checks` finds the problems of the whole fleet. All problems are
+reported together. Missing values are filled in here: a VM without a scope gets its own
+standalone scope, and a file without tenants has one tenant, `default`.
 """
 
 import hashlib
@@ -36,8 +37,8 @@ _STAND_INS: dict[Kind, dict[str, object]] = {
     Kind.HOST: {},
     Kind.VM: {"host": "", "tenant": ""},
 }
-"""What stands in for a key that is missing or wrong while the other problems are
-looked for: a value that causes none, or none but at its own key."""
+"""Values for keys that are missing or invalid, used while other problems are searched.
+They cause no further problem, except at their own key."""
 
 _NEEDED: dict[Kind, tuple[str, ...]] = {
     Kind.TENANT: ("name",),
@@ -49,7 +50,7 @@ _NEEDED: dict[Kind, tuple[str, ...]] = {
 _TEXT = Option(form=Forms.TEXT)
 
 _OWN_TENANT = Field(key="tenant", attribute="tenant", option=_TEXT, default="")
-"""Whose a VM without a scope is: no field of the VM, but the file says it there."""
+"""Tenant of a VM without a scope. It is a key of the VM in the file, but not a field."""
 
 _KEYS: dict[Kind, dict[str, Field]] = {
     kind: {
@@ -75,18 +76,18 @@ class Draft:
     name: str
     index: int
     given: Collection[str]
-    """The keys that it has, also those with a value that cannot be used."""
+    """Its keys, including those with invalid values."""
     values: dict[str, Any]
-    """What can be used, by attribute of the model."""
+    """Its valid values, by attribute of the model."""
 
 
 class DraftReader:
-    """The reading of one file's tables."""
+    """Reads the tables of one file."""
 
     def __init__(
         self, tables: Mapping[str, object], *, text: str, file: str, within: str = ""
     ) -> None:
-        """Take the parsed `tables` of `text`, or of one table in it."""
+        """Read the parsed `tables` of `text`, or of the table `within` it."""
         self._tables = tables
         self._names: dict[Kind, list[str | None]] = {kind: [] for kind in Kind}
         self.drafts: dict[Kind, list[Draft]] = {kind: [] for kind in Kind}
@@ -95,7 +96,7 @@ class DraftReader:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether there are more problems than will be told."""
+        """Return whether there are more problems than will be reported."""
         return len(self.problems) > PROBLEMS_MAX
 
     def read(self) -> None:
@@ -109,7 +110,7 @@ class DraftReader:
                 self._add_root(key, message + did_you_mean(key, kinds))
 
     def add(self, kind: Kind, draft: Draft, key: str, message: str) -> None:
-        """Tell of a problem of an entry, unless enough are told."""
+        """Add a problem of an entry, unless there are enough."""
         self._add(kind, draft.index, key, message, name=draft.name)
 
     def _add(
@@ -142,7 +143,7 @@ class DraftReader:
             message = f"must be an array of tables: [[{kind.value}]]"
             self._add_root(kind.value, message)
             return
-        # Looked up once for all entries: an enumeration's hash is slow to get.
+        # Looked up once for all entries: hashing an enumeration member is slow.
         stand_ins, needed, keys = _STAND_INS[kind], _NEEDED[kind], _KEYS[kind]
         names, drafts = self._names[kind], self.drafts[kind]
         for index, entry in enumerate(cast("list[dict[str, object]]", entries)):
@@ -166,7 +167,7 @@ def _read_entry(
     needed: tuple[str, ...],
     keys: dict[str, Field],
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return what can be used of an entry, by attribute, and its faults by key."""
+    """Return the valid values of an entry by attribute, and its problems by key."""
     values = dict(stand_ins)
     faults: dict[str, str] = {}
     for key, value in entry.items():
@@ -191,7 +192,7 @@ def _shown(key: str) -> str:
 
 
 DEFAULT_TENANT = "default"
-"""The tenant of a file that names none."""
+"""Tenant of a file without tenants."""
 
 
 _Record = TypeVar("_Record", Tenant, Scope, Host, Vm)
@@ -199,46 +200,46 @@ _Record = TypeVar("_Record", Tenant, Scope, Host, Vm)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetText:
-    """A fleet file that nobody has read yet."""
+    """An unread fleet file."""
 
     name: str
-    """The file's name, for messages."""
+    """Name of the file, for messages."""
     text: str
     may_be_empty: bool = False
-    """Its author means it, if nothing is in it: whatever files have made goes."""
+    """Whether an empty file is allowed. It removes everything that came from files."""
 
     def digest(self) -> str:
-        """Return what tells this text from others, read by this version.
+        """Return a digest of the text and of this version.
 
-        Another version may read the same text otherwise.
+        Another version can read the same text differently.
         """
-        # A text from JSON may hold half a character, which the reader refuses.
+        # Text from JSON can contain lone surrogates, which reading refuses.
         text = self.text.encode("utf-8", "surrogatepass")
         return hashlib.sha256(f"{__version__}\n".encode() + text).hexdigest()
 
     def read(self) -> "WantedFleet":
-        """Return the fleet that it describes; raises FleetFileError."""
+        """Return the desired fleet; raises FleetFileError."""
         wanted = read_fleet(self.text, name=self.name)
         return replace(wanted, may_be_empty=self.may_be_empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedFleet:
-    """What a fleet's author wants, each object with the wish in `applied`."""
+    """The desired fleet; each object has the values of the file in `applied`."""
 
     tenants: Mapping[str, Tenant]
     scopes: Mapping[str, Scope]
     hosts: Mapping[str, Host]
     vms: Mapping[str, Vm]
     place: Place = field(default=nowhere, compare=False, repr=False)
-    """Where the author wrote it."""
+    """Finds places in the file."""
     is_sound: bool = field(default=False, compare=False)
-    """Whether it is known to obey all rules by itself."""
+    """Whether it is known to be valid by itself."""
     may_be_empty: bool = field(default=False, compare=False)
-    """Its author means it, if nothing is in it."""
+    """Whether an empty fleet is allowed."""
 
     def count(self) -> dict[str, int]:
-        """Return how many objects of each kind there are."""
+        """Return the number of objects of each kind."""
         return {
             "tenants": len(self.tenants),
             "scopes": len(self.scopes),
@@ -254,10 +255,10 @@ def read_fleet(
     within: str = "",
     tables: Mapping[str, object] | None = None,
 ) -> WantedFleet:
-    """Return the fleet that `text` describes; `name` is the file's, for messages.
+    """Return the fleet that `text` describes; `name` is for messages.
 
-    `tables`: those of the fleet, where they are `within` a table of another file.
-    Raises FleetFileError with all problems that were found.
+    `tables` are the parsed tables, if they are `within` a table of another file. Raises
+    FleetFileError with all problems.
     """
     if tables is None:
         tables = _parse(text, name)
@@ -286,7 +287,7 @@ def read_fleet(
 
 
 def _parse(text: str, name: str) -> dict[str, object]:
-    """Return the tables of a TOML text; its first mistake becomes a problem."""
+    """Return the tables of a TOML text; a syntax error becomes a problem."""
     found = plain.tables(text)
     if found is not None:
         return found
@@ -297,7 +298,7 @@ def _parse(text: str, name: str) -> dict[str, object]:
 
 
 def _fill_tenants(reader: DraftReader) -> None:
-    """Give each scope and VM that names no tenant the only one that there is."""
+    """Give each scope and VM without a tenant the only tenant of the file."""
     tenants = {draft.name: None for draft in reader.drafts[Kind.TENANT]}
     only = next(iter(tenants), DEFAULT_TENANT)
     for draft in reader.drafts[Kind.SCOPE]:
@@ -310,20 +311,20 @@ def _fill_tenants(reader: DraftReader) -> None:
     for draft in reader.drafts[Kind.VM]:
         if "scope" in draft.given:
             if "tenant" in draft.given:
-                message = "is for a VM without a scope; the scope says whose it is"
+                message = (
+                    "is for a VM without a scope; this VM has the tenant of its scope"
+                )
                 reader.add(Kind.VM, draft, "tenant", message)
         elif "tenant" not in draft.given:
             if len(tenants) > 1:
-                message = (
-                    f"is missing; a VM without a scope needs one: {listed(tenants)}"
-                )
+                message = f"is missing; a VM without a scope needs a tenant: {listed(tenants)}"
                 reader.add(Kind.VM, draft, "tenant", message)
             else:
                 draft.values["tenant"] = only
 
 
 def _own_scopes(vms: Iterable[Draft]) -> Iterator[dict[str, Any]]:
-    """Yield the attributes of the standalone scopes of the VMs that name none."""
+    """Yield the attributes of the standalone scopes of VMs without a scope."""
     alone = {draft.name: draft for draft in vms if "scope" not in draft.given}
     for name, draft in alone.items():
         yield {
@@ -337,7 +338,7 @@ def _own_scopes(vms: Iterable[Draft]) -> Iterator[dict[str, Any]]:
 def _vms(
     drafts: Sequence[Draft], *, scopes: Mapping[str, Scope], hosts: Mapping[str, Host]
 ) -> Iterator[Vm]:
-    """Yield the VMs; what refers to nothing is left for `checks` to refuse."""
+    """Yield the VMs; `checks` refuses broken references."""
     for draft in drafts:
         draft.values.setdefault("scope", "" if "scope" in draft.given else draft.name)
     single = views.single_fault_domain_scopes(
@@ -365,12 +366,12 @@ def _vms(
 
 
 def _refuse(problems: list[Problem], found: Iterator[Problem]) -> None:
-    """Raise if there are problems, in the text or in the whole fleet."""
+    """Raise FleetFileError if there are problems."""
     told = {(problem.key, problem.name) for problem in problems}
     for problem in found:
         if len(problems) > PROBLEMS_MAX:
             break
-        # What is missing or of the wrong type would be told twice.
+        # Missing keys and wrong types are already reported.
         if (problem.key, problem.name) not in told:
             problems.append(problem)
     if problems:
@@ -380,7 +381,7 @@ def _refuse(problems: list[Problem], found: Iterator[Problem]) -> None:
 def _records(
     kind: Kind, model: type[_Record], each: Iterable[dict[str, Any]]
 ) -> Iterator[_Record]:
-    """Yield the objects that these attributes make, with their wishes."""
+    """Yield the objects with these attributes."""
     blank = _blank(model)
     for values in each:
         values["applied"] = wish_of(kind, values["name"], values)
@@ -388,9 +389,9 @@ def _records(
 
 
 def _blank(model: type[_Record]) -> _Record:
-    """Return an object of which others are changed copies.
+    """Return an object as the base for changed copies.
 
-    To make each by its class takes twice as long: with 100,000 VMs that is a
+    Calling the class for each object takes twice as long: with 100,000 VMs that is a
     noticeable part of a second.
     """
     needed = [each.name for each in fields(model) if each.default is MISSING]

@@ -1,8 +1,8 @@
-"""What the instance endpoint tells a VM about itself (clause 1.11).
+"""The document of the instance endpoint for a VM (clause 1.11).
 
-Pure: values of the fleet in, a tree of strings out. The members are those of
-Azure's instance endpoint that a fleet can know; each appears from the version on
-that introduced it there. Every leaf is a string, as there.
+Pure: values of the fleet in, a tree of strings out. The members are those of Azure's
+instance endpoint that a fleet knows. Each appears from the version that introduced it in
+Azure. Every leaf is a string, as in Azure.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
 
 Node: TypeAlias = str | dict[str, "Node"] | list["Node"]
-"""A leaf, or a branch with named or numbered children."""
+"""A leaf, or a node with named or numbered children."""
 
 VERSIONS = (
     "2017-03-01",
@@ -51,7 +51,7 @@ VERSIONS = (
     "2024-07-17",
     "2025-04-07",
 )
-"""Every version of the instance endpoint, oldest first; not scheduledevents'."""
+"""All versions of the instance endpoint, oldest first. scheduledevents has others."""
 
 NEWEST_NAMES = tuple(reversed(VERSIONS[-3:]))
 
@@ -68,12 +68,12 @@ _SINCE = {
     "evictionPolicy": "2020-12-01",
     "priority": "2020-12-01",
 }
-"""Members of `compute` that came after the first version. Dates sort as text."""
+"""Members of `compute` that are newer than the first version. Dates sort as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceFacts:
-    """A VM with what it belongs to, read in one transaction."""
+    """A VM with its scope and host, read in one transaction."""
 
     vm: Vm
     scope: Scope
@@ -81,7 +81,7 @@ class InstanceFacts:
 
 
 def document(facts: InstanceFacts, *, version: str) -> Node:
-    """Return the whole tree of `/metadata/instance` as `version` shows it."""
+    """Return the tree of `/metadata/instance` for a version."""
     compute = {
         name: value
         for name, value in _compute(facts).items()
@@ -91,7 +91,7 @@ def document(facts: InstanceFacts, *, version: str) -> Node:
 
 
 def find(tree: Node, path: Sequence[str]) -> Node | None:
-    """Return the node at `path`, or None; names match without regard to case."""
+    """Return the node at `path`, or None. Names are case-insensitive."""
     node = tree
     for step in path:
         child = children(node).get(step.lower())
@@ -102,7 +102,7 @@ def find(tree: Node, path: Sequence[str]) -> Node | None:
 
 
 def listing(node: Node) -> str:
-    """Return the names of a branch's children, a line each; branches end in `/`."""
+    """Return the names of the children, one per line; inner nodes end in `/`."""
     return "\n".join(
         name if isinstance(child, str) else f"{name}/"
         for name, child in children(node).values()
@@ -110,7 +110,7 @@ def listing(node: Node) -> str:
 
 
 def children(node: Node) -> dict[str, tuple[str, Node]]:
-    """Return a node's children with their names, by those names in lower case."""
+    """Return the children with their names, by lower-case name."""
     if isinstance(node, dict):
         return {name.lower(): (name, child) for name, child in node.items()}
     if isinstance(node, list):
@@ -156,8 +156,8 @@ def _resource_id(facts: InstanceFacts) -> str:
         "/providers/Microsoft.Compute"
     )
     scale_set = _scale_set(facts.scope)
-    # A uniform scale set calls its instances {set}_{number}; others, and those of
-    # a flexible set, are machines in their own right.
+    # Instances of a uniform scale set are named {set}_{number}. Other VMs, and those of
+    # a flexible set, are virtual machines of their own.
     name, underscore, number = vm.wire_name.rpartition("_")
     if underscore and name == scale_set and number.isdecimal():
         return f"{compute}/virtualMachineScaleSets/{scale_set}/virtualMachines/{number}"
@@ -165,8 +165,8 @@ def _resource_id(facts: InstanceFacts) -> str:
 
 
 def _network(addresses: tuple[str, ...]) -> Node:
-    # The fleet knows addresses, not the interfaces or subnets that they are on,
-    # so all are shown on one interface, whose subnet and MAC address are empty.
+    # The fleet knows addresses but not interfaces or subnets. All addresses are on one
+    # interface with empty subnet and MAC address.
     four: list[Node] = [
         {"privateIpAddress": address, "publicIpAddress": ""}
         for address in addresses

@@ -1,10 +1,14 @@
-"""Applying a fleet file: a three-way merge, declarative but not blind.
+"""The three-way merge of a fleet file, and its result as a plan.
 
-Three voices speak about each field: the wish that was applied last, the wish
-that the file has now, and what is. Where the two wishes differ, the author has
-spoken and is obeyed; where they agree, what is stays. So a VM that a migration
-moved stays where it is, until its author moves it. Nothing here touches what
-is not the author's: states, moves under way, revisions.
+For each field, the merge compares the value that was applied last (base), the value in
+the file (desired) and the current value (actual). If the base and desired values differ,
+the file wins. If they are equal, the actual value stays. A VM that a migration moved
+therefore stays on its host until the file moves it. The merge does not change runtime
+data: states, running moves, revisions.
+
+In a plan for people, `+` marks a new object, `~` a changed one and `-` a removed one. A
+line without a sign is a note: nothing is done, but the author should know. An adopted
+object only stores that the file names it, and has no line.
 """
 
 import enum
@@ -22,44 +26,44 @@ from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
 
 
 class Action(enum.Enum):
-    """What becomes of an object."""
+    """Change of an object."""
 
     ADD = "add"
     CHANGE = "change"
     ADOPT = "adopt"
-    """Write it, though nobody sees a difference: the remembered wish is new."""
+    """Store the values of the file; nothing visible changes."""
     REMOVE = "remove"
     NOTE = "note"
-    """Do nothing, but say something."""
+    """Do nothing, but report a difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """A field that differs, as a person reads it."""
+    """A field that differs, as text for people."""
 
     name: str
-    """Its key in the file."""
+    """Key in the file."""
     before: str
-    """Of a note: what the file says."""
+    """Value before; in a note: the value in the file."""
     after: str
-    """Of a note: what is."""
+    """Value after; in a note: the current value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What becomes of one object."""
+    """Change of one object."""
 
     kind: Kind
     action: Action
     name: str
     before: Record | None
-    """As it is now; None if it is new."""
+    """The object now; None: it is new."""
     after: Record | None
-    """As it is to be written; None if it goes."""
+    """The object to store; None: it is removed."""
     fields: tuple[FieldChange, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Yield what a person is told of it: mostly one line, sometimes none."""
+        """Yield its lines for people: mostly one, sometimes none."""
         subject = f"{self.kind.value} {self.name}"
         if self.action is Action.ADD and not _is_implied(self.after):
             yield f"+ {subject}{_described(self.after)}"
@@ -74,7 +78,7 @@ class Change:
 
     def _notes(self, subject: str) -> Iterator[str]:
         if isinstance(self.before, Vm) and self.before.state is VmState.DELETED:
-            yield f"{subject} was deleted by a request; drop it from the file"
+            yield f"{subject} was deleted by a request; remove it from the file"
             return
         for each in self.fields:
             if each.name == "host":
@@ -90,14 +94,14 @@ class Change:
 
 
 def _is_implied(record: Record | None) -> bool:
-    """Tell whether it is a scope that its author did not write."""
+    """Return whether it is a scope that the file does not contain."""
     return isinstance(record, Scope) and record.implied
 
 
 def _described(record: Record | None) -> str:
     if isinstance(record, Vm):
         own = record.scope == record.name
-        scope = "a scope of its own" if own else f"scope {record.scope}"
+        scope = "its own scope" if own else f"scope {record.scope}"
         return f" on {record.host} ({scope})"
     if isinstance(record, Scope):
         return f" ({record.kind.value} of {record.tenant})"
@@ -106,22 +110,22 @@ def _described(record: Record | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePlan:
-    """What applying a file does, in an order in which it can be done."""
+    """The changes that applying a file makes, in a valid order."""
 
     changes: tuple[Change, ...]
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether the fleet is as the file wants it, but for notes."""
+        """Return whether it has no visible change except notes."""
         seen = {Action.ADD, Action.CHANGE, Action.REMOVE}
         return not any(change.action in seen for change in self.changes)
 
     def writes(self) -> Iterator[Change]:
-        """Yield what has to be written, also what nobody sees."""
+        """Yield the changes to store, including those without a visible difference."""
         return (each for each in self.changes if each.action is not Action.NOTE)
 
     def lines(self) -> Iterator[str]:
-        """Yield the plan for a person, a line each."""
+        """Yield the lines of the plan for people."""
         for change in self.changes:
             yield from change.lines()
 
@@ -132,14 +136,14 @@ _Table: TypeAlias = Mapping[str, Record]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Merge:
-    """The objects of one kind: wanted, actual, and what becomes of them."""
+    """The objects of one kind: desired, actual and merged."""
 
     kind: Kind
     wanted: _Table
     actual: _Table
     merged: _Table
     agrees: bool
-    """What is merged is what is wanted."""
+    """Whether the merged objects are the desired ones."""
 
 
 def plan(
@@ -150,10 +154,10 @@ def plan(
     hosts: Iterable[Host],
     vms: Iterable[Vm],
 ) -> MergePlan:
-    """Return what applying `wanted` to the actual fleet does.
+    """Return the plan for applying `wanted` to the actual fleet.
 
-    Raises FleetFileError where the file, sound by itself, does not fit what is:
-    a host that it drops may hold a VM that a migration moved there.
+    Raises FleetFileError if a valid file does not fit the actual fleet. For example, a
+    host that it removes can have a VM that a migration moved there.
     """
     actual_tenants = {each.name: each for each in tenants}
     actual_scopes = {each.name: each for each in scopes}
@@ -203,9 +207,9 @@ def plan(
 def _merged(
     kind: Kind, wanted: Mapping[str, _Record], actual: Mapping[str, _Record]
 ) -> dict[str, _Record]:
-    """Return the objects of one kind as they will be, by name.
+    """Return the merged objects of one kind, by name.
 
-    What the file does not name goes if a file once named it, else it stays.
+    An object that is not in the file is removed if it came from a file; else it stays.
     """
     named = {name: _one(kind, want, actual.get(name)) for name, want in wanted.items()}
     others = {
@@ -225,7 +229,7 @@ def _one(kind: Kind, want: _Record, have: _Record | None) -> _Record:
     spoken = {
         field.attribute: getattr(want, field.attribute)
         for field in FIELDS[kind]
-        # Of a deleted VM only a tombstone is left, with nothing to keep.
+        # The record of a deleted VM has no values to keep.
         if _is_deleted(have) or last.get(field.key) != wish.get(field.key)
     }
     return replace(have, applied=want.applied, **spoken)
@@ -239,16 +243,16 @@ _SAYINGS: Mapping[Kind, Callable[[Any], object]] = {
         *("tenant", "view", "moving_to"),
     ),
 }
-"""All that the rules look at in an object, and that follows from it, but for one
-thing: a deleted VM takes no place and no name, which can only mend a fleet."""
+"""Everything in an object that the rules use or that is derived from it, except that a
+VM is deleted: a deleted VM uses no capacity and no name, which cannot cause a problem."""
 
 
 def _agrees(
     kind: Kind, wanted: Mapping[str, Record], merged: Mapping[str, Record]
 ) -> bool:
-    """Tell whether what will be is what the file says, and nothing else.
+    """Return whether the merged objects are exactly those of the file.
 
-    Then a sound file need not be checked anew.
+    If so, a valid file need not be checked again.
     """
     says = _SAYINGS[kind]
     return len(merged) == len(wanted) and all(
@@ -296,7 +300,7 @@ def _removals(merge: _Merge) -> Iterator[Change]:
 
 
 def _notes(merge: _Merge) -> Iterator[Change]:
-    """Yield what the file says and the fleet does not do."""
+    """Yield notes about values of the file that the fleet does not have."""
     for name, want in merge.wanted.items():
         before = merge.actual.get(name)
         after = merge.merged[name]
@@ -317,7 +321,7 @@ def _notes(merge: _Merge) -> Iterator[Change]:
 def _differences(kind: Kind, before: Record, after: Record) -> Iterator[FieldChange]:
     yield from _said_otherwise(kind, before, after)
     if isinstance(before, Vm) and isinstance(after, Vm):
-        # These follow from the scope and the host, and decide who sees what.
+        # These are derived from the scope and the host, and decide which events it sees.
         for name, old, new in (
             ("tenant", before.tenant, after.tenant),
             ("view", before.view, after.view),
@@ -327,7 +331,7 @@ def _differences(kind: Kind, before: Record, after: Record) -> Iterator[FieldCha
 
 
 def _said_otherwise(kind: Kind, one: Record, other: Record) -> Iterator[FieldChange]:
-    """Yield the fields of the file in which two records differ."""
+    """Yield the fields of the file in which two objects differ."""
     for field in FIELDS[kind]:
         old = getattr(one, field.attribute)
         new = getattr(other, field.attribute)

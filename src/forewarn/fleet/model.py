@@ -1,9 +1,9 @@
-"""What a fleet consists of, as frozen values.
+"""The objects of a fleet, as frozen values.
 
-The words are those of `docs/reference/protocol.md`: a scope is the group whose members
-all see an event; a tenant owns scopes; a host runs VMs; a fault domain is a
-number that a scope gives to each of its VMs. These values know nothing of
-operations, except where a failure or a deletion has left a VM.
+The terms are those of `docs/reference/protocol.md`: a scope is a group whose members
+see the same events; a tenant owns scopes; a host runs VMs; a fault domain is a number
+that a scope gives to each of its VMs. Except for the IDs in `Vm.started`, these values
+do not know operations.
 """
 
 import enum
@@ -13,7 +13,7 @@ from forewarn.instants import Micros
 
 
 class ScopeKind(enum.Enum):
-    """The four kinds of group of clause 6.1."""
+    """The four kinds of scope (clause 6.1)."""
 
     STANDALONE = "standalone"
     CLOUD_SERVICE = "cloud-service"
@@ -26,10 +26,10 @@ class VmState(enum.Enum):
 
     RUNNING = "running"
     DOWN = "down"
-    """It, or its host, has failed and was not restored yet."""
+    """It or its host failed and is not restored yet."""
     DELETED = "deleted"
-    """Evicted or terminated. Kept, unserved, until the fleet file drops it, so
-    that a file which still names it does not bring it back."""
+    """Evicted or terminated. The record stays until the fleet file no longer has the VM,
+    so that the file does not create it again."""
 
 
 class HostState(enum.Enum):
@@ -41,31 +41,32 @@ class HostState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedFile:
-    """Which fleet file was applied last."""
+    """The fleet file that was applied last."""
 
     name: str
     digest: str
-    """Of its text, and of the version that read it."""
+    """Digest of its text and of the version that read it."""
     revision: int = 0
 
     @property
     def key(self) -> str:
-        """Return what a store finds it by."""
+        """Return the key in a store."""
         return self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Named:
-    """What an author names in a fleet file."""
+    """An object that a fleet file names."""
 
     name: str
     applied: str = ""
-    """The file's last wish for it, as compact JSON; empty: not from a file."""
+    """Its values in the file that was applied last, as compact JSON; empty: not from a
+    file."""
     revision: int = 0
 
     @property
     def key(self) -> str:
-        """Return what a store finds it by."""
+        """Return the key in a store."""
         return self.name
 
 
@@ -83,15 +84,15 @@ class Scope(_Named):
     approve_user_reboot: bool = False
     approve_user_redeploy: bool = False
     terminate_notice: Micros | None = None
-    """None: deletions of its VMs are no events (clause 5.7)."""
+    """None: deletions of its VMs create no events (clause 5.7)."""
     os_image_notice: Micros | None = None
-    """None: OS upgrades and reimages are no events (clause 5.8)."""
+    """None: OS upgrades and reimages create no events (clause 5.8)."""
     scale_set: str = ""
-    """The scale set's name, where the scope is one of its placement groups."""
+    """Name of the scale set, if the scope is one of its placement groups."""
     gpu: bool = False
-    """GPU sizes: with one fault domain each VM sees its own events only (6.2)."""
+    """GPU sizes: if all VMs are in one fault domain, each sees only its own events (6.2)."""
     implied: bool = False
-    """Made for a VM without a scope, and gone with it."""
+    """Whether it was created for a VM without a scope. It is removed with the VM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +101,7 @@ class Host(_Named):
 
     zone: str = ""
     capacity: int | None = None
-    """How many VMs it has room for; None: no limit."""
+    """Maximum number of VMs; None: no limit."""
     state: HostState = HostState.UP
 
 
@@ -109,90 +110,95 @@ class Vm(_Named):
     """A virtual machine."""
 
     wire_name: str
-    """`compute.name`: what `Resources` calls it; unique in its scope."""
+    """`compute.name`, the name in `Resources`; unique in its scope."""
     host: str
     scope: str
     tenant: str
     view: str
-    """Whose list of events it is served; `views.view_id` computes it."""
+    """ID of its view; `views.view_id` computes it."""
     fault_domain: int = 0
     update_domain: int = 0
     size: str = ""
     memory_preserving: bool = True
     spot: bool = False
     vm_id: str
-    """A GUID in lower case, `compute.vmId`, and the id a metadata proxy signs."""
+    """A GUID in lower case: `compute.vmId`, and the ID that a metadata proxy signs."""
     tags: tuple[tuple[str, str], ...] = ()
     resource_group: str = ""
     subscription: str = ""
     location: str = ""
     addresses: tuple[str, ...] = ()
-    """How it is known on the shared listener."""
+    """Addresses that identify it on the shared listener."""
     listen: str = ""
-    """HOST:PORT of a listener for it alone; empty: none."""
+    """HOST:PORT of a listener for this VM only; empty: none."""
     state: VmState = VmState.RUNNING
     moving_to: str = ""
-    """The host that keeps a place for it while it is being moved."""
+    """Destination host that reserves capacity for it during a move; empty: none."""
     started: tuple[str, ...] = ()
-    """Ids of the operations that have started on it and have not ended."""
+    """IDs of operations that have started on it and have not ended."""
     left_views: tuple[str, ...] = ()
-    """A mark of each view that it was served before, at the last time, oldest first.
-    What it was shown there stays approvable (3.2)."""
+    """Marks of its earlier views, from the time when it left them, oldest first. Events
+    that it saw there can still be approved (3.2)."""
 
     @property
     def is_unsteady(self) -> bool:
-        """Tell whether it is down, or an operation has started on it."""
+        """Return whether it is down or an operation has started on it."""
         return self.state is VmState.DOWN or (
             self.state is VmState.RUNNING and self.started != ()
         )
 
 
 UNLIMITED_PLACES = 1_000_000_000
-"""Places of a host without a capacity: more than any host has VMs."""
+"""Capacity of a host without a limit: more than any host has VMs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """The places of one host."""
+    """Used and free capacity of one host.
+
+    It is stored next to the host, so that hosts with free capacity can be found. Within
+    the transaction that changes it, it can be outdated. It therefore only selects the
+    hosts to check; the VMs on a host are read before a VM is placed there.
+    """
 
     host: str
     zone: str
     places: int
-    """How many VMs it may have; UNLIMITED_PLACES: no limit."""
+    """Maximum number of VMs; UNLIMITED_PLACES: no limit."""
     used: int = 0
-    """VMs on it, and places kept for VMs on their way to it."""
+    """Number of VMs on it, plus capacity reserved for VMs that are moving to it."""
     is_up: bool = True
     works: int = 0
-    """Open operations that are announced or under way for the host itself."""
+    """Number of operations that are announced or running for the host itself."""
     done_in: str = ""
-    """The request that the host was last maintained for, to the end."""
+    """The request for which the host was last maintained completely."""
     revision: int = 0
 
     @property
     def key(self) -> str:
-        """Return what a store finds it by."""
+        """Return the key in a store."""
         return self.host
 
     @property
     def free(self) -> int:
-        """Return how many more VMs it may have."""
+        """Return the number of VMs that it can still take."""
         return self.places - self.used
 
     @property
     def is_open(self) -> bool:
-        """Tell whether a VM could be put there now."""
+        """Return whether a VM can be placed there now."""
         return self.is_up and not self.works and self.free > 0
 
     @property
     def has_space(self) -> bool:
-        """Tell whether a VM could be put there when nobody works on the host."""
+        """Return whether a VM can be placed there while no operation occupies the host."""
         return self.is_up and self.free > 0
 
 
 def capacity_of(
     host: Host, *, used: int = 0, works: int = 0, done_in: str = ""
 ) -> Capacity:
-    """Return the room of a host."""
+    """Return the capacity record of a host."""
     return Capacity(
         host=host.name,
         zone=host.zone,
@@ -205,24 +211,24 @@ def capacity_of(
 
 
 def taken_by(vm: Vm | None) -> frozenset[str]:
-    """Return the hosts on which a VM takes a place."""
+    """Return the hosts on which a VM uses capacity."""
     if vm is None or vm.state is VmState.DELETED:
         return frozenset()
     return frozenset({vm.host, vm.moving_to} - {""})
 
 
 class SpanKind(enum.Enum):
-    """What held of the VM; all but the first are interruptions."""
+    """Kind of an interval; all but the first are interruptions."""
 
     EXISTENCE = "existence"
-    """It was in the fleet, in one scope of one tenant."""
+    """The VM was in the fleet, in one scope of one tenant."""
     FREEZE = "freeze"
     LIVE_MIGRATE = "live-migrate"
     REBOOT = "reboot"
     REDEPLOY = "redeploy"
     REIMAGE = "reimage"
     FAILURE = "failure"
-    """Nobody planned it: from its report until the VM runs again."""
+    """Unplanned: from the report of the failure until the VM runs again."""
 
 
 PLANNED_KINDS: tuple[SpanKind, ...] = (
@@ -232,42 +238,45 @@ PLANNED_KINDS: tuple[SpanKind, ...] = (
     SpanKind.REDEPLOY,
     SpanKind.REIMAGE,
 )
-"""Interruptions that an operation made; the words are those of its action."""
+"""Interruptions by operations; each has the name of its action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One time of one VM."""
+    """An interval in the life of a VM.
+
+    It is stored in the transaction that starts it. `availability` adds intervals up.
+    """
 
     span_id: str
-    """`web_0/` and a part that sorts by time: all of a VM stand together."""
+    """`web_0/` and a part that sorts by time, so that the spans of a VM are adjacent."""
     vm: str
     scope: str
     tenant: str
     fault_domain: int
-    """The VM's, when it began."""
+    """Fault domain of the VM when the interval began."""
     kind: SpanKind
     operation: str = ""
-    """What caused the interruption; empty for an existence."""
+    """The operation that caused the interruption; empty for an existence."""
     began: Micros
     ended: Micros = 0
-    """0: it goes on."""
+    """0: it has not ended."""
     is_exact: bool = True
-    """False, of an existence: the VM was there before, and nothing is known of
-    that time. Of an interruption: it was no longer than this."""
+    """False for an existence: the VM existed before, and that time is unknown. False for
+    an interruption: the length is an upper bound."""
     revision: int = 0
 
     @property
     def key(self) -> str:
-        """Return what a store finds it by."""
+        """Return the key in a store."""
         return self.span_id
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it goes on."""
+        """Return whether it has not ended."""
         return not self.ended
 
     @property
     def is_outage(self) -> bool:
-        """Tell whether the VM did not run."""
+        """Return whether the VM did not run."""
         return self.kind is not SpanKind.EXISTENCE

@@ -1,8 +1,8 @@
-"""Where a VM can go: the host that a move, or a redeploy, chooses.
+"""Choose the destination host of a VM that moves or is redeployed.
 
-A pure choice between candidates as they are now; the caller keeps the place in
-the same transaction. A host never gets a second fault domain of a scope, so
-that what happens to one host happens to one fault domain (clause 6.3).
+The choice is pure and uses the current candidates. The caller reserves the capacity in
+the same transaction. A host never gets a second fault domain of a scope, so that an
+impact on one host affects one fault domain (clause 6.3).
 """
 
 from collections.abc import Sequence
@@ -14,33 +14,33 @@ from forewarn.protocol.blockers import NoPlace, Unfit, unfit_hosts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A host, and what there is on it now."""
+    """A host with its current load."""
 
     host: Host
     load: int
-    """VMs on it, and places kept for VMs on their way to it."""
+    """Number of VMs on it, plus capacity reserved for VMs that are moving to it."""
     domains: frozenset[int]
-    """Fault domains of the VM's scope on it, the VM itself left out."""
+    """Fault domains of the VM's scope on it, without the VM itself."""
     busy: bool = False
-    """Whether it is being maintained, or will be."""
+    """Whether it has announced or running maintenance."""
     turn: int = 0
-    """The place that the host has in the rollout that the move is part of. Hosts that
-    are done have DONE, those that are not in it 0, those that are to come their place
-    from the end of the list, above 0."""
+    """Position of the host in the rollout of the move. DONE: its maintenance is done. 0: it
+    is not in the rollout. Above 0: it comes later; the position counts from the end of
+    the list."""
 
 
 DONE = -1
-"""The turn of a host that is done: what is put there is not moved again."""
+"""Turn of a host whose maintenance is done: VMs placed there are not moved again."""
 
 
 def choose_host(
     vm: Vm, scope: Scope, *, zone: str, candidates: Sequence[Candidate]
 ) -> str | None:
-    """Return the name of the best host for `vm`, or None if there is no place.
+    """Return the name of the best host for `vm`; None: no host can take it.
 
-    `zone` is that of the host it is on. Rather the same zone, then a host that is done
-    in the rollout or far from its turn, then a host that holds its own fault domain,
-    then an empty one, then the one with most room.
+    `zone` is the zone of its host. The order of preference is: the same zone; a host
+    that is done in the rollout or comes late in it; a host with VMs of the same fault
+    domain; an empty host; the host with most free capacity.
     """
     possible = [
         each
@@ -66,7 +66,7 @@ def choose_host(
 def why_none(
     vm: Vm, scope: Scope, *, zone: str, candidates: Sequence[Candidate]
 ) -> NoPlace | None:
-    """Return why there is no place among the candidates; None if there is one."""
+    """Return why no candidate can take the VM; None: one can."""
     unfit: dict[Unfit, list[str]] = {}
     on_host = ""
     for candidate in candidates:
@@ -88,14 +88,14 @@ def _room(candidate: Candidate) -> float:
 
 
 def _why_unfit(vm: Vm, scope: Scope, zone: str, candidate: Candidate) -> Unfit | None:
-    """Return why another host than its own cannot take a VM; None: it can."""
+    """Return why a host that the VM is not on cannot take it; None: it can."""
     host = candidate.host
     if host.state is HostState.DOWN:
         return Unfit.DOWN
     if candidate.busy:
         return Unfit.BUSY
     if scope.kind is ScopeKind.SCALE_SET and host.zone != zone:
-        # Its view, and what enables it, belong to the zone (7.2).
+        # Its view and enabling key are those of the zone (7.2).
         return Unfit.ZONE
     if candidate.domains - {vm.fault_domain}:
         return Unfit.DOMAIN

@@ -1,6 +1,6 @@
-"""The rules that one value obeys by itself: names, texts, limits, forms.
+"""Rules for single values: names, text, limits, formats.
 
-Each function yields the key at fault and a sentence; `checks` adds the place.
+Each function yields the invalid key and a message; `checks` adds the place.
 """
 
 import ipaddress
@@ -13,30 +13,31 @@ from forewarn.instants import MINUTE, SECOND, format_duration
 from forewarn.problems import listed, number, quoted
 
 NAME_LENGTH_MAX = 128
-"""Characters of a name: twice what Azure allows, and short enough for a table."""
+"""Maximum length of a name, in characters: twice Azure's limit, and short enough for a
+table."""
 
 TEXT_LENGTH_MAX = 512
-"""Characters of a free text: Azure's limit for the name of a tag."""
+"""Maximum length of a free text, in characters: Azure's limit for the name of a tag."""
 
 TAGS_MAX = 50
-"""Tags of a VM: Azure's limit."""
+"""Maximum tags of a VM: Azure's limit."""
 
 ADDRESSES_MAX = 64
-"""Addresses of a VM: more network cards than a VM can have."""
+"""Maximum addresses of a VM: more network cards than a VM can have."""
 
 DOMAIN_MAX = 999
-"""Highest fault or update domain: far above any real one."""
+"""Maximum fault or update domain: far above any real one."""
 
 CAPACITY_MAX = 1_000_000
-"""VMs on a host: a larger number is a slip of the hand."""
+"""Maximum capacity of a host: a larger number is a typing error."""
 
 TERMINATE_NOTICE_MIN = 5 * MINUTE
 TERMINATE_NOTICE_MAX = 15 * MINUTE
-"""Clause 5.1: the user sets 5 to 15 minutes."""
+"""Limits of clause 5.1: the user sets 5 to 15 minutes."""
 
 OS_IMAGE_NOTICE_MIN = SECOND
 OS_IMAGE_NOTICE_MAX = 15 * MINUTE
-"""Clause 5.8: it is 15 minutes; less is for those who cannot wait in a test."""
+"""Limits of clause 5.8: it is 15 minutes; shorter values are for tests."""
 
 PORT_MAX = 65_535
 
@@ -44,7 +45,7 @@ _PLAIN_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{NAME_LENGTH_MAX - 1}}
 _PLAIN_IPV4 = re.compile(
     rf"(?:22[0-3]|2[01][0-9]|1[0-9]{{2}}|[1-9][0-9]?)(?:\.{IPV4_NUMBER}){{3}}"
 )
-"""Up to 223, an address that one VM can have; `ipaddress` judges the others."""
+"""Addresses that start with 1 to 223 in usual form; `ipaddress` checks the others."""
 
 _BAD_IN_NAME = re.compile(r"[\s/\\@,]")
 _HOSTNAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.IGNORECASE)
@@ -52,17 +53,17 @@ _PORT = re.compile(r"[0-9]{1,5}")
 _ANY_HOST = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
 
 _SCALE_SET_KINDS = frozenset({ScopeKind.SCALE_SET, ScopeKind.AVAILABILITY_SET})
-"""Where a scope may belong to a scale set: also the flexible kind, whose
-members are in availability sets."""
+"""Kinds of scope that can belong to a scale set. Members of flexible scale sets are in
+availability sets."""
 
 _Faults = Iterator[tuple[str, str]]
 
 
 def name_fault(name: str) -> str:
-    """Return what is wrong with a name; empty if it is fine.
+    """Return the problem of a name; empty: it is valid.
 
-    Names stand in paths, in lists with commas and in view ids, and are typed
-    after commands; and an approval in parentheses is a policy's, not a VM's.
+    Names are used in paths, comma-separated lists, view IDs and command lines. In the
+    API, an approver in parentheses is a person or a policy, not a VM.
     """
     if _PLAIN_NAME.fullmatch(name):
         return ""
@@ -72,13 +73,13 @@ def name_fault(name: str) -> str:
         return f"a name has at most {NAME_LENGTH_MAX} characters, not {len(name)}"
     if not name.isprintable() or _BAD_IN_NAME.search(name):
         return (
-            f"{quoted(name)} is no name: it must not contain blanks, control"
+            f"{quoted(name)} is not a valid name: it must not contain blanks, control"
             " characters, slashes, commas or @"
         )
     if name[0] in "-(":
-        return f'{quoted(name)} is no name: it must not begin with "{name[0]}"'
+        return f'{quoted(name)} is not a valid name: it must not start with "{name[0]}"'
     if not name.strip("."):
-        return f"{quoted(name)} is no name: it must not be dots alone"
+        return f"{quoted(name)} is not a valid name: it must not consist of dots"
     return ""
 
 
@@ -91,10 +92,10 @@ def _text_fault(text: str) -> str:
 
 
 def scope_faults(scope: Scope) -> _Faults:
-    """Yield what is wrong with a scope by itself."""
+    """Yield the problems of a scope."""
     kind = scope.kind.value
     if scope.scale_set and scope.kind not in _SCALE_SET_KINDS:
-        yield "scale_set", f"a {kind} scope is not part of a scale set"
+        yield "scale_set", f"a {kind} scope cannot be part of a scale set"
     if fault := _text_fault(scope.scale_set):
         yield "scale_set", fault
     if scope.gpu and scope.kind is not ScopeKind.SCALE_SET:
@@ -112,7 +113,7 @@ def scope_faults(scope: Scope) -> _Faults:
 
 
 def host_faults(host: Host) -> _Faults:
-    """Yield what is wrong with a host by itself."""
+    """Yield the problems of a host."""
     if host.zone and (fault := name_fault(host.zone)):
         yield "zone", fault
     capacity = host.capacity
@@ -121,7 +122,7 @@ def host_faults(host: Host) -> _Faults:
 
 
 def vm_faults(vm: Vm) -> _Faults:
-    """Yield what is wrong with a VM by itself."""
+    """Yield the problems of a VM."""
     if _is_plain(vm):
         return
     if fault := name_fault(vm.wire_name):
@@ -142,7 +143,7 @@ def vm_faults(vm: Vm) -> _Faults:
             yield key, fault
     if not is_guid(vm.vm_id):
         example = "01234567-89ab-8cde-8f01-23456789abcd"
-        yield "id", f"{quoted(vm.vm_id[:50])} is no GUID such as {example}"
+        yield "id", f"{quoted(vm.vm_id[:50])} is not a GUID such as {example}"
     yield from _tag_faults(vm)
     yield from _address_faults(vm)
     if vm.listen and split_listener(vm.listen) is None:
@@ -151,7 +152,7 @@ def vm_faults(vm: Vm) -> _Faults:
 
 
 def _is_plain(vm: Vm) -> bool:
-    """Tell at once that nothing is wrong with a VM; False: look at it closely."""
+    """Return whether a fast check finds the VM valid; False: use the full check."""
     texts = vm.size + vm.resource_group + vm.subscription + vm.location
     return (
         not vm.tags
@@ -183,24 +184,24 @@ def _address_faults(vm: Vm) -> _Faults:
         yield "address", f"a VM has at most {ADDRESSES_MAX} addresses, not {count}"
     doubled = [each for each in set(vm.addresses) if vm.addresses.count(each) > 1]
     if doubled:
-        yield "address", f"{listed(sorted(doubled))} is there twice"
+        yield "address", f"{listed(sorted(doubled))} is listed twice"
     for text in vm.addresses:
         try:
             address = ipaddress.ip_address(text)
         except ValueError:
             yield (
                 "address",
-                f"{quoted(text[:50])} is no IP address such as 192.0.2.4",
+                f"{quoted(text[:50])} is not an IP address such as 192.0.2.4",
             )
             continue
         if address.is_unspecified or address.is_multicast:
-            yield "address", f"{text} is no address that one VM can have"
+            yield "address", f"{text} cannot be the address of one VM"
 
 
 def split_listener(listen: str) -> tuple[str, int] | None:
-    """Return host and port of HOST:PORT in their normal form; None if it is none.
+    """Return host and port of HOST:PORT in canonical form; None: it is invalid.
 
-    Port 0 is any free port.
+    Port 0 means any free port.
     """
     host, colon, digits = listen.rpartition(":")
     if not colon or not _PORT.fullmatch(digits) or int(digits) > PORT_MAX:
@@ -218,10 +219,10 @@ def split_listener(listen: str) -> tuple[str, int] | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host, without a port, is this machine itself.
+    """Return whether a host is this machine: a loopback address or `localhost`.
 
-    That is a loopback address or the name `localhost`; any other name may lead
-    elsewhere, also one that begins like such an address.
+    Any other name can resolve to another machine, even if it starts like a loopback
+    address.
     """
     if host.lower() == "localhost":
         return True
@@ -232,5 +233,5 @@ def is_loopback(host: str) -> bool:
 
 
 def listeners_overlap(one: str, other: str) -> bool:
-    """Tell whether two hosts, in normal form, take one port from each other."""
+    """Return whether listeners on two hosts, in canonical form, conflict on a port."""
     return one == other or one in _ANY_HOST or other in _ANY_HOST

@@ -1,8 +1,8 @@
-"""Who shares a list of events: the views of a fleet.
+"""Compute the view of each VM.
 
-A view is a scope; of a zonal scale set, one zone of it (clause 7.2); of a scale
-set of GPU sizes with one fault domain, one VM (clause 6.2). Names contain
-neither `@` nor `/`, so no two views have one id.
+A view is a scope, one zone of a zonal scale set (clause 7.2), or one VM of a GPU scale
+set with one fault domain (clause 6.2). Names contain neither `@` nor `/`, so view IDs
+are unique.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,10 +20,10 @@ def enabling_key(scope: Scope, *, zone: str) -> str:
 
 
 def view_id(vm: str, *, scope: Scope, zone: str, single_fault_domain: bool) -> str:
-    """Return the id of the view that the VM with key `vm` is served.
+    """Return the view ID of the VM with key `vm`.
 
-    `zone` is that of its host; `single_fault_domain` says whether all VMs of
-    the scope are in one.
+    `zone` is the zone of its host. `single_fault_domain` says whether all VMs of the
+    scope are in one fault domain.
     """
     key = enabling_key(scope, zone=zone)
     if _is_alone(scope, single_fault_domain=single_fault_domain):
@@ -32,7 +32,7 @@ def view_id(vm: str, *, scope: Scope, zone: str, single_fault_domain: bool) -> s
 
 
 def view_for(vm: Vm, *, scope: Scope, zone: str, single_fault_domain: bool) -> View:
-    """Return the VM's view as it is before anybody has asked: disabled."""
+    """Return the initial, disabled view of the VM."""
     alone = _is_alone(scope, single_fault_domain=single_fault_domain)
     return View(
         view_id=view_id(
@@ -45,17 +45,16 @@ def view_for(vm: Vm, *, scope: Scope, zone: str, single_fault_domain: bool) -> V
 
 
 def _is_alone(scope: Scope, *, single_fault_domain: bool) -> bool:
-    """Tell whether each VM of the scope sees its own events only (6.2)."""
+    """Return whether each VM of the scope sees only its own events (6.2)."""
     return scope.kind is ScopeKind.SCALE_SET and scope.gpu and single_fault_domain
 
 
 def single_fault_domain_scopes(domains: Iterable[tuple[str, int]]) -> frozenset[str]:
     """Return the names of the scopes whose VMs are all in one fault domain.
 
-    `domains` has the scope and the fault domain of each VM.
-
-    Deleted VMs that the file still names count: how many fault domains a scope
-    has is its author's choice, and an eviction must not change who sees what.
+    `domains` has the scope and the fault domain of each VM. Deleted VMs that are still
+    in the file count: the file decides how many fault domains a scope has, and an
+    eviction must not change which events a VM sees.
     """
     first: dict[str, int] = {}
     several: set[str] = set()
@@ -68,7 +67,7 @@ def single_fault_domain_scopes(domains: Iterable[tuple[str, int]]) -> frozenset[
 def settle(
     vms: Iterable[Vm], *, scopes: Mapping[str, Scope], hosts: Mapping[str, Host]
 ) -> dict[str, Vm]:
-    """Return the VMs by name, with the tenant and view that follow from the rest."""
+    """Return the VMs by name, with their derived tenant and view."""
     every = tuple(vms)
     single = single_fault_domain_scopes((vm.scope, vm.fault_domain) for vm in every)
     settled: dict[str, Vm] = {}

@@ -1,5 +1,5 @@
-"""What may be said on the wire, and when.
+"""The protocol: wire formats, states and transitions.
 
 Values in, values out: nothing here reads a clock, a socket, a file or a random
-number. `docs/reference/protocol.md` has the clauses that the comments cite.
+number. Comments cite the clauses of `docs/reference/protocol.md`.
 """

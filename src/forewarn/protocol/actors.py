@@ -1,7 +1,7 @@
-"""Who did something: a value with a kind, and its text for people.
+"""Actors: the value that says who did something, and its text for people.
 
-Code decides on the kind and the fields. The text is rendered for people and never
-read back. Pure.
+Code uses the kind and the fields. The text is rendered for people and never
+parsed. Pure.
 """
 
 from __future__ import annotations
@@ -12,43 +12,43 @@ from forewarn.protocol.frozen import frozen_dataclass
 
 
 class ActorKind(enum.Enum):
-    """What kind of actor it is."""
+    """Kind of actor."""
 
     OPERATOR = "operator"
-    """A holder of an operator's token, or a caller where no token is needed."""
+    """A holder of an operator token, or a caller of an API that needs no token."""
     TENANT = "tenant"
-    """A holder of a tenant's token."""
+    """A holder of a tenant token."""
     VM = "vm"
-    """A VM at the metadata endpoint; without a name, several VMs together."""
+    """A VM at the metadata endpoint; without a name: several VMs."""
     CLOCK = "clock"
     """A timer of the service."""
     DRIVER = "driver"
     """A report of the driver."""
     SERVICE = "service"
-    """Another part of the service, by its name: `fleet file`, `webhooks`."""
+    """Another part of the service, such as `fleet file` or `webhooks`."""
     POLICY = "policy"
-    """A rule that approved an event when it was made; its name says which."""
+    """A rule that approved an event when it was created; the name is that of the rule."""
     PLATFORM = "platform"
-    """An actor that is redacted for a tenant: made when it is read, never stored."""
+    """An actor that is redacted for a tenant. It is never stored."""
 
 
 @frozen_dataclass
 class Actor:
-    """Who ordered, approved or did something."""
+    """Actor that requested, approved or did something."""
 
     kind: ActorKind
     name: str = ""
-    """Of a token's holder, the VM's key, the part of the service or the rule."""
+    """Name of the token holder, the VM, the part of the service or the rule."""
     tenant: str = ""
-    """Whose token it is; empty: not a tenant's."""
+    """Tenant that owns the token; empty: not a tenant token."""
     token: str = ""
-    """Id of the token in the store that was presented; empty: none, or of a file."""
+    """ID of the stored token that was presented; empty: none, or a token from a file."""
     peer: str = ""
-    """Address of the peer of the connection, for callers of the operator API."""
+    """Peer address of the connection, for callers of the operator API."""
 
     @property
     def text(self) -> str:
-        """Return who it is, for people: `alice`, `shop/ci`, `vm web_0`, `clock`."""
+        """Return the text for people: `alice`, `shop/ci`, `vm web_0`, `clock`."""
         if self.kind is ActorKind.VM:
             return f"vm {self.name}".rstrip()
         if self.kind is ActorKind.TENANT:
@@ -59,26 +59,26 @@ class Actor:
 
     @property
     def as_approver(self) -> str:
-        """Return who approved, as the API tells it: a VM's key, or `(alice)`."""
+        """Return the approver as the API shows it: the name of a VM, or `(alice)`."""
         return self.name if self.kind is ActorKind.VM else f"({self.text})"
 
     def is_of(self, tenant: str) -> bool:
-        """Tell whether the actor holds a token of the tenant."""
+        """Return whether the actor holds a token of the tenant."""
         return self.kind is ActorKind.TENANT and self.tenant == tenant
 
 
 def operator(name: str) -> Actor:
-    """Return a holder of an operator's token, by name."""
+    """Return the holder of an operator token."""
     return Actor(kind=ActorKind.OPERATOR, name=name)
 
 
 def tenant_user(tenant: str, name: str) -> Actor:
-    """Return a holder of a tenant's token, by name."""
+    """Return the holder of a tenant token."""
     return Actor(kind=ActorKind.TENANT, tenant=tenant, name=name)
 
 
 def vm_actor(name: str) -> Actor:
-    """Return a VM, by its key."""
+    """Return a VM as an actor."""
     return Actor(kind=ActorKind.VM, name=name)
 
 
@@ -94,10 +94,10 @@ VMS = Actor(kind=ActorKind.VM)
 PLATFORM = Actor(kind=ActorKind.PLATFORM)
 
 POLICY = Actor(kind=ActorKind.POLICY, name="policy")
-"""Approved by the scope's policy (clause 5.3)."""
+"""Approves because of the policy of the scope (clause 5.3)."""
 NOBODY_LISTENS = Actor(kind=ActorKind.POLICY, name="nobody listens")
-"""Approved since the scope is disabled and a user asked (clause 7.4)."""
+"""Approves a user's request because the scope is disabled (clause 7.4)."""
 DOWN_ALREADY = Actor(kind=ActorKind.POLICY, name="down already")
-"""Approved since the VM does not run and so cannot prepare."""
+"""Approves because the VM does not run and cannot prepare."""
 NO_NOTICE = Actor(kind=ActorKind.POLICY, name="failure")
-"""Approved since a failure asks nobody (clause 5.5)."""
+"""Approves because a failure needs no approval (clause 5.5)."""

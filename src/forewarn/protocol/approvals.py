@@ -1,7 +1,7 @@
-"""The body of an approval: which events a VM wants to start (clause 3).
+"""The body of an approval: the events that a VM wants to start (clause 3).
 
-Bytes in, event ids out, or a `BadRequestError` with a sentence for whoever wrote
-the client. Whether an id is known is not decided here.
+Bytes in, event IDs out, or a `BadRequestError` with a message for the author of the
+client. This module does not decide whether an ID exists.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, NoReturn, cast
 from forewarn.protocol.errors import BadRequestError
 
 START_REQUESTS_MAX = 1_000
-"""Entries of one request. A document has a handful of events; a thousand is
-beyond any, and keeps the transaction that approves them short."""
+"""Maximum entries of one request. A document has a few events. This is more than any
+document has, and keeps the transaction that approves them short."""
 
 VALUES_MAX = 8_000
-"""JSON values of one request, counted by the commas and brackets before them. A
-thousand entries have a comma and a brace each, and room for some extra members. To
-parse eight thousand empty lists takes 0.5 ms, where a body full of them took 15 ms."""
+"""Maximum JSON values of one request, counted by the commas and brackets before them. A
+thousand entries have a comma and a brace each, plus some extra members. Parsing eight
+thousand empty lists takes 0.5 ms; a body full of them took 15 ms."""
 
 _VALUE_MARKS = (b",", b"[", b"{")
 
@@ -30,18 +30,18 @@ _USUAL = re.compile(
     rb'\{\s*"EventId"\s*:\s*"(%b)"\s*\}\s*\]\s*\}\s*'.replace(rb"\s", rb"[ \t\r\n]")
     % _GUID.pattern.encode("ascii")
 )
-"""What nearly all bodies are: one event, and nothing else. To read it as JSON takes
-three times as long, and gives the same."""
+"""The form of nearly all bodies: one event and nothing else. Parsing it as JSON gives
+the same result and takes three times as long."""
 
 _EXAMPLE = '{"StartRequests":[{"EventId":"<GUID>"}]}'
 
 
 def parse_start_requests(body: bytes) -> tuple[str, ...]:
-    """Return the event ids that `body` asks to start, as documents write them.
+    """Return the event IDs that `body` approves, as documents write them.
 
-    They are in upper case, each once, in the order of their first mention.
-    Extra members are ignored (clause 3.1); anything else that is not as it
-    should be raises `BadRequestError`, whatever the other entries are (3.3).
+    They are in upper case, without duplicates, in the order of their first mention.
+    Extra members are ignored (clause 3.1). Any other error raises `BadRequestError`,
+    even if the other entries are valid (3.3).
     """
     if usual := _USUAL.fullmatch(body):
         return (usual[1].decode("ascii").upper(),)
@@ -72,24 +72,24 @@ def parse_start_requests(body: bytes) -> tuple[str, ...]:
 
 def _load(body: bytes) -> object:
     try:
-        # PowerShell and .NET may send a byte order mark; it says nothing.
+        # PowerShell and .NET may send a byte order mark. It has no meaning.
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadRequestError("Bad request. The body is not UTF-8") from None
     try:
         return _READER.decode(text)
     except (ValueError, RecursionError):
-        # ValueError is also a number of thousands of digits.
+        # A number with thousands of digits raises ValueError, too.
         raise BadRequestError("Bad request. The body is not valid JSON") from None
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    # Python's reader would take NaN and Infinity, which JSON does not have.
+    # Python's decoder accepts NaN and Infinity, which are not JSON.
     raise ValueError(name)
 
 
 _READER = json.JSONDecoder(parse_constant=_refuse_constant)
-"""Made once: `json.loads` makes a new one for every call that is not plain."""
+"""Created once: `json.loads` creates a new decoder for each call with options."""
 
 
 def _event_id(entry: object, *, at: int) -> str:
@@ -97,9 +97,7 @@ def _event_id(entry: object, *, at: int) -> str:
         raise BadRequestError(f"Bad request. StartRequests[{at}] must be an object")
     event_id = cast("dict[str, Any]", entry).get("EventId")
     if not isinstance(event_id, str):
-        raise BadRequestError(
-            f"Bad request. StartRequests[{at}] has no EventId that is a string"
-        )
+        raise BadRequestError(f"Bad request. StartRequests[{at}] has no EventId string")
     if not _GUID.fullmatch(event_id):
-        raise BadRequestError(f"Bad request. EventId of StartRequests[{at}] is no GUID")
+        raise BadRequestError(f"Bad request. StartRequests[{at}].EventId is not a GUID")
     return event_id.upper()

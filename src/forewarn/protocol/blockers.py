@@ -1,7 +1,7 @@
-"""Why an operation has not started, and how a driver's call ended: values.
+"""Blockers (why an operation has not started) and ends of driver calls, as values.
 
-A blocker is decided, stored, counted and redacted as a value. Sentences are rendered
-of it where it is shown. Pure.
+Blockers are decided, stored, counted and redacted as values. Text is rendered only for
+output. Pure.
 """
 
 from __future__ import annotations
@@ -17,72 +17,73 @@ from forewarn.protocol.frozen import Tagged, frozen_dataclass
 from forewarn.protocol.verbs import Action, TargetKind, Verb
 
 SAID_CHARACTERS_MAX = 500
-"""Maximum length of a driver's words that are kept: a message, and no log."""
+"""Maximum length of a stored driver message, in characters. The driver's log has the
+rest."""
 
 
 @frozen_dataclass
 class Contradiction:
-    """What a success that was reported cannot leave behind."""
+    """An observation that contradicts a reported success."""
 
     vm: str
     runs: bool | None = None
-    """Whether the VM was seen to run, though it should not, or not to. None: it is on
-    another host."""
+    """True: the VM runs although it should not. False: it does not run although it should.
+    None: it is on another host."""
     host: str = ""
     wanted_host: str = ""
 
 
 @frozen_dataclass
 class VmEnd:
-    """What became of one VM for which the call was not done."""
+    """Result for one VM for which the call did not succeed."""
 
     vm: str
     is_unknown: bool = False
     said: str = ""
-    """The driver's words."""
+    """Message of the driver."""
     wrong: tuple[Contradiction, ...] = ()
 
 
 class Trouble(enum.Enum):
-    """What the link to the driver met."""
+    """Problem with a driver call."""
 
     UNSTARTED = "unstarted"
-    """The call timed out, and was not started."""
+    """The call timed out and was never started."""
     STOPPED = "stopped"
-    """The call timed out, and the driver stopped it."""
+    """The call timed out and the driver stopped it."""
     NOT_STOPPED = "not stopped"
-    """The call timed out and goes on, or what was said is why that is not known."""
+    """The call timed out and may still run; `said` has the reason if it is unknown."""
     NOT_KNOWN = "not known"
-    """The driver does not know what became of the call."""
+    """The driver does not know the outcome of the call."""
     OTHER_DRIVER = "other driver"
     """The call was given to another kind of driver."""
 
 
 @frozen_dataclass
 class CallEnd(Tagged, kind="call end"):
-    """Why a call has not succeeded as a whole.
+    """Why a call did not succeed as a whole.
 
-    Of its fields those are filled that say it; all empty: the driver gave no reason.
+    Only the fields with information are set. If all are empty, the driver gave no reason.
     """
 
     trouble: Trouble | None = None
     said: str = ""
-    """The driver's words."""
+    """Message of the driver."""
     given_to: str = ""
-    """The kind of driver that the call was given to, if it is another one."""
+    """Kind of the driver that got the call, if it is a different one."""
     driver: str = ""
-    """The kind of driver that the service has then."""
+    """Kind of the current driver, if `given_to` is set."""
     wrong: tuple[Contradiction, ...] = ()
-    """A success was reported, and this was seen."""
+    """Observations that contradict a reported success."""
     vms: tuple[VmEnd, ...] = ()
-    """VMs for which it was not done, bounded in number."""
+    """VMs for which it did not succeed, at most a fixed number."""
     more: int = 0
-    """How many such VMs are not named."""
+    """Number of such VMs that are not named."""
     of: int = 0
-    """Number of VMs of the call, where some of them are done; otherwise 0."""
+    """Number of VMs of the call if it succeeded for some of them; otherwise 0."""
     done: int = 0
     failed_vms: tuple[str, ...] = ()
-    """The call failed for these; an operator says that the rest is done."""
+    """VMs for which the call failed; an operator confirmed the others."""
 
 
 HOSTS_NAMED_MAX = 5
@@ -96,24 +97,24 @@ class Unfit(enum.Enum):
     BUSY = "busy"
     FULL = "full"
     DOMAIN = "fault domain"
-    """It holds another fault domain of the VM's scope."""
+    """It has a VM of another fault domain of the same scope."""
     ZONE = "zone"
-    """It is in another zone than the VM's scale set has there."""
+    """It is in another zone than the VM, whose scale set is zonal."""
 
 
 @frozen_dataclass
 class UnfitHosts:
-    """Hosts that cannot take a VM for one reason."""
+    """Hosts that cannot take a VM, for one reason."""
 
     why: Unfit
     hosts: tuple[str, ...]
     """Names of the first `HOSTS_NAMED_MAX`."""
     more: int = 0
-    """How many there are besides."""
+    """Number of further hosts."""
 
 
 def unfit_hosts(found: Mapping[Unfit, Sequence[str]]) -> tuple[UnfitHosts, ...]:
-    """Return the hosts of each reason, in the order of `Unfit`, bounded in number."""
+    """Return the hosts by reason, in the order of `Unfit`, with a limit per reason."""
     return tuple(
         UnfitHosts(
             why=why,
@@ -127,31 +128,31 @@ def unfit_hosts(found: Mapping[Unfit, Sequence[str]]) -> tuple[UnfitHosts, ...]:
 
 @frozen_dataclass
 class NoPlace:
-    """What was found when a host was looked for, and none can take the VM."""
+    """Result of a search for a host if none can take the VM."""
 
     on_host: str = ""
-    """The host that the VM is on; empty: it was not among those looked at."""
+    """Host of the VM; empty: it was not among the hosts that were checked."""
     unfit: tuple[UnfitHosts, ...] = ()
     others_are_full: bool = False
-    """All hosts that are not named are full, down or under maintenance."""
+    """Whether all hosts that are not named are full, down or under maintenance."""
     looked_at_most: int = 0
-    """Only so many hosts, those with most room, were looked at; 0: all that have any."""
+    """Number of hosts with most free capacity that were checked; 0: all with capacity."""
 
 
 NAMED_MAX = 3
 """Maximum causes named per fault domain, and blockers stored per kind. A rollout
-over hundreds of hosts must not write a list of all of them to each operation."""
+over hundreds of hosts must not store a list of all of them in each operation."""
 
 
 class Blocker(Tagged):
-    """One reason why an operation has not started, or does not go on."""
+    """A reason why an operation has not started or does not continue."""
 
     __slots__ = ()
 
 
 @frozen_dataclass
 class NotApproved(Blocker, kind="approval"):
-    """A scope's event has no approval, and NotBefore has not come."""
+    """The event of a scope is not approved, and NotBefore has not come."""
 
     tenant: str
     scope: str
@@ -160,14 +161,14 @@ class NotApproved(Blocker, kind="approval"):
 
 @frozen_dataclass
 class NotDue(Blocker, kind="not before"):
-    """NotBefore has not come, and not everybody has approved."""
+    """NotBefore has not come, and not all events are approved."""
 
     remaining: Micros
 
 
 @frozen_dataclass
 class NoticeRuns(Blocker, kind="notice"):
-    """The wall clock was stepped, and the notice has not passed in full."""
+    """The wall clock was stepped, and the full notice has not passed yet."""
 
     remaining: Micros
 
@@ -183,10 +184,10 @@ class BatchWaits(Blocker, kind="batch"):
 
 @frozen_dataclass
 class Cause:
-    """Why a VM is unsteady: an operation that started on it, or that it is down."""
+    """Why a VM is unsteady: an operation has started on it, or it is down."""
 
     operation: str = ""
-    """Empty if the VM is down without an operation; the rest means nothing then."""
+    """Empty: the VM is down without an operation, and the other fields have no meaning."""
     verb: Verb = Verb.FAIL
     action: Action = Action.NONE
     target_kind: TargetKind = TargetKind.VM
@@ -195,19 +196,19 @@ class Cause:
 
 @frozen_dataclass
 class FaultDomainDown(Blocker, kind="fault domain"):
-    """Another fault domain of a scope is down, for whatever cause (6.3)."""
+    """Another fault domain of a scope is down, for any cause (6.3)."""
 
     scope: str
     fault_domain: int
     causes: tuple[Cause, ...]
-    """At most `NAMED_MAX`."""
+    """At most `NAMED_MAX` causes."""
     more: int = 0
     """Number of causes that are not named."""
 
 
 @frozen_dataclass
 class MigrationUnderWay(Blocker, kind="migration"):
-    """A scope has one live migration at a time (6.3)."""
+    """Another live migration of the scope is running; a scope has one at a time (6.3)."""
 
     scope: str
     operation: str
@@ -223,14 +224,14 @@ class VmBusy(Blocker, kind="vm busy"):
 
 @frozen_dataclass
 class VmDown(Blocker, kind="vm down"):
-    """A VM is down, so what was ordered for it cannot be done."""
+    """A VM is down, so the operation cannot be carried out."""
 
     vm: str
 
 
 @frozen_dataclass
 class NoCapacity(Blocker, kind="no capacity"):
-    """There is no host that a VM may be moved to."""
+    """No host can take the VM."""
 
     vm: str
     why: NoPlace
@@ -238,23 +239,23 @@ class NoCapacity(Blocker, kind="no capacity"):
 
 @frozen_dataclass
 class DriverRetry(Blocker, kind="driver retry"):
-    """The driver will be called again: it failed, or a VM had no place."""
+    """The driver will be called again: the call failed, or a VM had no destination."""
 
     remaining: Micros
     end: CallEnd | None = None
-    """How the last call ended; None: it was not called, since a VM has no place."""
+    """End of the last call; None: no call was made because a VM has no destination."""
 
 
 @frozen_dataclass
 class DriverAsked(Blocker, kind="driver asked"):
-    """The driver was asked what became of a call, and has not answered yet."""
+    """The driver was asked for the outcome of a call and has not answered yet."""
 
     generation: int
 
 
 @frozen_dataclass
 class OutcomeUnknown(Blocker, kind="driver unknown"):
-    """Nobody knows whether the driver did it; only an operator can say."""
+    """The outcome of the driver call is unknown; an operator must set it."""
 
     operation: str
     end: CallEnd
@@ -262,7 +263,7 @@ class OutcomeUnknown(Blocker, kind="driver unknown"):
 
 @frozen_dataclass
 class StillDown(Blocker, kind="still down"):
-    """A failure lasts until somebody restores or moves what is down."""
+    """The failed host or VM has not been restored or moved."""
 
     target_kind: str
     target: str
@@ -270,9 +271,9 @@ class StillDown(Blocker, kind="still down"):
 
 @frozen_dataclass
 class NotItsTurn(Blocker, kind="turn"):
-    """The hosts of a rollout are announced one after the other, and others come first.
+    """Other hosts of the rollout come first.
 
-    It is made when it is read, never stored.
+    It is created for output and never stored.
     """
 
     request: str
@@ -289,12 +290,12 @@ class ScopeInUse(Blocker, kind="scope in use"):
     scope: str
     fault_domain: int
     operation: str = ""
-    """One that announced it, or works on it; empty: a VM is down by itself."""
+    """An operation that announced it or works on it; empty: a VM is down without one."""
 
 
 @frozen_dataclass
 class ScopeReserved(Blocker, kind="scope reserved"):
-    """A host that has waited long comes first in a scope."""
+    """A host that has waited for long has reserved the scope."""
 
     scope: str
     operation: str
@@ -302,19 +303,19 @@ class ScopeReserved(Blocker, kind="scope reserved"):
 
 @frozen_dataclass
 class HostInUse(Blocker, kind="host in use"):
-    """The host cannot be announced yet: something else concerns it."""
+    """The host cannot be announced yet because it is in use."""
 
     host: str
     operation: str = ""
-    """The operation that is under way there; empty: none is."""
+    """Operation that is running there; empty: none."""
     verb: Verb | None = None
     arriving: str = ""
-    """The VM that is on its way there. Without an operation or VM, the host is down."""
+    """VM that is moving there. Without an operation and a VM, the host is down."""
 
 
 @frozen_dataclass
 class More(Blocker, kind="more"):
-    """Further reasons of one kind, counted instead of named in a stored list."""
+    """Number of further reasons of one kind that a stored list does not name."""
 
     of: str
     """Kind of the reasons."""
@@ -322,16 +323,16 @@ class More(Blocker, kind="more"):
 
 
 class Redacted(enum.Enum):
-    """What a tenant may know of a reason that names others.
+    """What a tenant may know about a reason that names others.
 
-    In the order in which a tenant is told. The order of what they stand for would
-    tell how the names of others sort.
+    The members are in the order of output. The order of the original reasons would
+    reveal how the names of others sort.
     """
 
     OWN_DOMAIN = "own domain"
-    """Another fault domain of the tenant's own scope is down."""
+    """Another fault domain of the tenant's scope is down."""
     NO_CAPACITY = "no capacity"
-    """There is no place for the tenant's own VM."""
+    """No host can take the tenant's VM."""
     ELSEWHERE = "elsewhere"
     """Another tenant has not approved."""
     HELD = "held"
@@ -342,11 +343,11 @@ class Redacted(enum.Enum):
 
 @frozen_dataclass
 class ByPlatform(Blocker, kind="platform"):
-    """A reason that is redacted for a tenant: made when it is read, never stored."""
+    """A reason that is redacted for a tenant. It is created for output, never stored."""
 
     what: Redacted
     name: str = ""
-    """The tenant's own scope or VM that it concerns, if it concerns one."""
+    """The tenant's scope or VM that it concerns, if any."""
 
 
 AnyBlocker = Union[
@@ -374,12 +375,12 @@ AnyBlocker = Union[
 
 
 class HinderedError(RefusedError):
-    """An order cannot be carried out for reasons that are values (`blockers`)."""
+    """A request that is refused because of blockers."""
 
     def __init__(
         self, message: str, *, because: tuple[AnyBlocker, ...] = (), hint: str = ""
     ) -> None:
-        """Say what is wrong; the sentences of `because` complete the message."""
+        """Create the error; the text of the blockers completes the message."""
         super().__init__(message, hint=hint)
         self.because = because
 
@@ -388,17 +389,17 @@ GUARD_KINDS = frozenset(
     kind.kind
     for kind in (FaultDomainDown, MigrationUnderWay, VmBusy, VmDown, NoCapacity, More)
 )
-"""Kinds that can hold a Ready operation, and so can be stored with it."""
+"""Kinds that can hold a Ready operation and be stored with it."""
 
 
 TURN_KINDS = frozenset(
     kind.kind for kind in (ScopeInUse, ScopeReserved, HostInUse, NoCapacity)
 )
-"""Kinds that can keep a Planned host waiting, and so can be stored with it."""
+"""Kinds that can keep a Planned host waiting and be stored with it."""
 
 
 def bounded(blockers: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
-    """Return the first `NAMED_MAX` blockers of each kind, and counts of the rest."""
+    """Return the first `NAMED_MAX` blockers of each kind and the number of the others."""
     seen: Counter[str] = Counter()
     named: list[AnyBlocker] = []
     for blocker in blockers:
@@ -416,10 +417,10 @@ def bounded(blockers: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
 
 
 def signature(blockers: Sequence[Blocker]) -> frozenset[tuple[str, str]]:
-    """Return what must change before a list of blockers is noted again.
+    """Return the part of a list of blockers whose change makes a new history entry.
 
-    These are the kinds, with the scope or VM of each. Which operation is the cause
-    does not matter: in a rollout it changes with every host.
+    This is the kind of each blocker, with its scope or VM. The operation is left out: in
+    a rollout it changes with every host.
     """
     return frozenset(
         (each.kind, getattr(each, "scope", "") or getattr(each, "vm", ""))
@@ -430,4 +431,4 @@ def signature(blockers: Sequence[Blocker]) -> frozenset[tuple[str, str]]:
 BLOCKER_KINDS: tuple[str, ...] = tuple(
     kind.kind for kind in get_args(AnyBlocker) if kind not in {More, ByPlatform}
 )
-"""All kinds, so that a counter of each can begin at zero."""
+"""All kinds, so that the counter of each can start at zero."""

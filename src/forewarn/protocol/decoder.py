@@ -1,8 +1,8 @@
-"""Reads a document from whoever wrote it: bytes in, a `Reading` out.
+"""Decode a document from any server: bytes in, a `Reading` out.
 
-A client must outlive every answer (clause 8.1), so what can be understood is, and
-what was odd is told beside it. Only an answer that says nothing of events is
-refused: taking it for "no events" would undo what was prepared. Pure.
+A client must survive every response (clause 8.1). The decoder therefore reads as much
+as it can and returns warnings about the rest. It refuses only a response without a
+list of events: treating it as "no events" would undo the preparation. Pure.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ from forewarn.protocol.events import EventSource, EventStatus, EventType
 from forewarn.protocol.notices import DURATION_UNKNOWN, SCHEDULED, Notice, Reading
 
 DOCUMENT_BYTES_MAX = 1 << 20
-"""Bytes of a document that are read: sixteen times the largest useful one."""
+"""Maximum size of a document, in bytes: sixteen times the largest useful one."""
 
 ID_MAX = 200
-"""Characters of an EventId: a GUID has 36. What is longer is none."""
+"""Maximum length of an EventId, in characters. A GUID has 36."""
 
 WORD_MAX = 200
-"""Characters of a type, a status, a source or a name: Azure's names have 64."""
+"""Maximum length of a type, status, source or name, in characters. Azure's names have
+up to 64."""
 
 DESCRIPTION_MAX = 2_000
-"""Characters of a description that are kept; the known ones have a hundred."""
+"""Maximum length of a stored description, in characters. Known ones have a hundred."""
 
 ODDITIES_MAX = 20
-"""Sentences about one document: more help nobody."""
+"""Maximum warnings about one document: more would not help the reader."""
 
 _DIGITS_MAX = 18
-"""Of a number: more is nothing that a document counts."""
+"""Maximum digits of a number: no count in a document needs more."""
 
 _COUNT_MAX = 1e15
-"""Above it a number with a fraction is not exact, and no count."""
+"""Limit for numbers with a fraction: larger ones are not exact."""
 
 _SHOWN_MAX = 40
-"""Characters of something odd that a sentence repeats."""
+"""Maximum length of quoted input in a warning, in characters."""
 
 _UNPRINTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-"""What neither a database, an environment nor UTF-8 carries."""
+"""Characters that a database, an environment variable or UTF-8 cannot hold."""
 
 _INTEGER = re.compile(r"\s*([+-]?\d{1,18})(?:\.0+)?\s*", re.ASCII)
 
@@ -51,49 +52,49 @@ _WORDS: Final = {
     for words in (EventType, EventStatus, EventSource)
     for word in words
 }
-"""What is known, by its lower case: the case of an answer means nothing."""
+"""Known words by their lower case: the case in a response has no meaning."""
 
 
 class UnreadableError(ForewarnError):
-    """An answer is no document: nothing is known of the events."""
+    """The response is not a document, so nothing is known about the events."""
 
 
 BLANK = b" \t\r\n\xef\xbb\xbf"
-"""What a body may have and still be empty: white space, and the mark of UTF-8."""
+"""Bytes that an empty body can have: white space and the byte order mark of UTF-8."""
 
 
 def is_empty(body: bytes) -> bool:
-    """Tell whether an answer has nothing in it, as endpoints have answered with 200."""
+    """Return whether a body is empty. Endpoints have sent such bodies with status 200."""
     return not body.strip(BLANK)
 
 
 def _number(text: str) -> object:
-    # Thousands of digits would be refused by `int`, and the whole document with it.
+    # `int` refuses thousands of digits, which would make the whole document invalid.
     return int(text) if len(text) <= _DIGITS_MAX else text
 
 
 _READER = json.JSONDecoder(strict=False, parse_int=_number)
-"""Takes raw line breaks inside strings, which endpoints have sent."""
+"""Accepts raw line breaks inside strings, which endpoints have sent."""
 
 
 def decode(body: bytes, *, underscored: bool = False) -> Reading:
-    """Return what a document says; raises UnreadableError with a sentence.
+    """Return the content of a document; raises UnreadableError.
 
-    Ids are in upper case, as clause 2.3 compares them. `underscored` is for the
-    preview version, whose names carry a `_` that is none of theirs (clause 1.4).
+    IDs are in upper case, because clause 2.3 ignores their case. `underscored` is for the
+    preview version, which puts a `_` before each name (clause 1.4).
     """
     oddities: list[str] = []
     members = _members(body, oddities)
     if "Events" not in members:
         said = members.get("error")
-        detail = f": it says {_shown(said)}" if isinstance(said, str) else ""
-        raise UnreadableError(f"the answer has no member Events{detail}")
+        detail = f": {_shown(said)}" if isinstance(said, str) else ""
+        raise UnreadableError(f"the response has no member Events{detail}")
     entries = members["Events"]
     if entries is None:
-        # An empty list is what says that there is no event (clause 2.1).
-        raise UnreadableError("Events is null and no list")
+        # Only an empty list means that there is no event (clause 2.1).
+        raise UnreadableError("Events is null, not a list")
     if not isinstance(entries, list):
-        raise UnreadableError(f"Events is {_kind(entries)} and no list")
+        raise UnreadableError(f"Events is {_kind(entries)}, not a list")
     incarnation = _incarnation(members, oddities)
     found: dict[str, Notice] = {}
     vague: set[str] = set()
@@ -119,27 +120,27 @@ def decode(body: bytes, *, underscored: bool = False) -> Reading:
 
 def _members(body: bytes, oddities: list[str]) -> dict[str, Any]:
     if len(body) > DOCUMENT_BYTES_MAX:
-        raise UnreadableError(f"the answer has more than {DOCUMENT_BYTES_MAX} bytes")
+        raise UnreadableError(f"the response has more than {DOCUMENT_BYTES_MAX} bytes")
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
-        # Names that are not ASCII suffer; everything else is as it was.
+        # Only names that are not ASCII are changed.
         text = body.decode("utf-8-sig", "replace")
         oddities.append("the document is not UTF-8")
     text = text.strip()
     if not text:
-        raise UnreadableError("the answer is empty")
+        raise UnreadableError("the response is empty")
     if text.startswith("<"):
-        raise UnreadableError("the answer is a page of HTML or XML and no JSON")
+        raise UnreadableError("the response is an HTML or XML page, not JSON")
     try:
         value = _READER.decode(text)
     except RecursionError:
-        raise UnreadableError("the answer is nested too deeply") from None
+        raise UnreadableError("the response is nested too deeply") from None
     except ValueError:
-        # It also says so of JSON that does not end.
-        raise UnreadableError(f"the answer is no JSON: {_shown(text)}") from None
+        # This includes JSON that is truncated.
+        raise UnreadableError(f"the response is not JSON: {_shown(text)}") from None
     if not isinstance(value, dict):
-        raise UnreadableError(f"the answer is {_kind(value)} and no object")
+        raise UnreadableError(f"the response is {_kind(value)}, not an object")
     return cast("dict[str, Any]", value)
 
 
@@ -147,14 +148,14 @@ def _incarnation(members: dict[str, Any], oddities: list[str]) -> int | None:
     value = members.get("DocumentIncarnation")
     number = _whole(value)
     if number is None:
-        oddities.append("DocumentIncarnation is missing or no number")
+        oddities.append("DocumentIncarnation is missing or not a number")
     elif not isinstance(value, int):
         oddities.append(f"DocumentIncarnation is {_kind(value)}")
     return number
 
 
 def _keep(found: dict[str, Notice], notice: Notice, oddities: list[str]) -> None:
-    """Take a notice under its id; of two the last counts, but Started stays."""
+    """Store a notice by its ID. Of two, the last one counts, but Started is kept."""
     before = found.get(notice.event_id)
     if before is not None:
         oddities.append(f"event {notice.event_id} is listed twice")
@@ -164,14 +165,14 @@ def _keep(found: dict[str, Notice], notice: Notice, oddities: list[str]) -> None
 
 
 def _id_of(entry: object, *, at: int, oddities: list[str]) -> str | None:
-    """Return the id of an entry as it came; None: it is no event."""
+    """Return the ID of an entry as received; None: the entry is not an event."""
     if not isinstance(entry, dict):
-        oddities.append(f"Events[{at}] is {_kind(entry)} and no event")
+        oddities.append(f"Events[{at}] is {_kind(entry)}, not an event")
         return None
     event_id = cast("dict[str, Any]", entry).get("EventId")
     text = event_id.strip() if isinstance(event_id, str) else ""
     if not (0 < len(text) <= ID_MAX and text.isprintable()):
-        oddities.append(f"Events[{at}] has no EventId that is one")
+        oddities.append(f"Events[{at}] has no valid EventId")
         return None
     return text
 
@@ -205,7 +206,7 @@ def _notice(
 def _word(
     members: dict[str, Any], key: str, oddities: list[str], *, is_needed: bool = False
 ) -> str:
-    """Return a text of an event; empty where there is none."""
+    """Return a text of an event; empty: there is none."""
     value = members.get(key)
     if isinstance(value, str):
         text = _clean(value, DESCRIPTION_MAX if key == "Description" else WORD_MAX)
@@ -221,19 +222,19 @@ def _resources(
 ) -> tuple[str, ...]:
     value = members.get("Resources")
     if not isinstance(value, list):
-        oddities.append(f"Resources of event {event_id} is {_kind(value)} and no list")
+        oddities.append(f"Resources of event {event_id} is {_kind(value)}, not a list")
         value = [value] if isinstance(value, str) else []
     names: dict[str, None] = {}
     for each in cast("list[object]", value):
         if not isinstance(each, str) or not each.strip():
-            oddities.append(f"Resources of event {event_id} has {_kind(each)} in it")
+            oddities.append(f"Resources of event {event_id} contains {_kind(each)}")
             continue
         names[_clean(each, WORD_MAX)] = None
     return tuple(names)
 
 
 def _tells_names(value: object) -> bool:
-    """Tell whether all names are known that an event has."""
+    """Return whether all names of an event can be read."""
     several = cast("list[object]", value if isinstance(value, list) else [value])
     named = [isinstance(each, str) and bool(each.strip()) for each in several]
     return bool(named) and all(named)
@@ -257,15 +258,17 @@ def _not_before(
 
 
 def _other_time(text: str, event_id: str, oddities: list[str]) -> Micros | None:
-    """Return the instant of a text that is not as clause 2.7 has it, if it is one."""
+    """Return the time in a text that does not follow clause 2.7; None: it has none."""
     for each in (text, f"{text}Z"):
         try:
             instant = parse_instant(each)
         except (ValueError, OverflowError):
             continue
-        oddities.append(f"NotBefore of event {event_id} is not as RFC 1123 has it")
+        oddities.append(
+            f"NotBefore of event {event_id} is not in the format of RFC 1123"
+        )
         return instant
-    oddities.append(f"NotBefore of event {event_id} is no time: {_shown(text)}")
+    oddities.append(f"NotBefore of event {event_id} is not a time: {_shown(text)}")
     return None
 
 
@@ -273,11 +276,11 @@ def _duration(members: dict[str, Any], event_id: str, oddities: list[str]) -> in
     if "DurationInSeconds" not in members:
         return DURATION_UNKNOWN
     value = members["DurationInSeconds"]
-    # A part of a second more is a second more: nothing is called short by rounding.
+    # Fractions are rounded up, so that rounding makes no interruption look short.
     is_part = isinstance(value, float) and abs(value) < _COUNT_MAX
     seconds = math.ceil(cast("float", value)) if is_part else _whole(value)
     if seconds is None or not isinstance(value, int) or isinstance(value, bool):
-        what = "no whole number" if isinstance(value, float) else _kind(value)
+        what = "not a whole number" if isinstance(value, float) else _kind(value)
         oddities.append(f"DurationInSeconds of event {event_id} is {what}")
     if seconds is None or seconds < 0:
         return DURATION_UNKNOWN
@@ -285,7 +288,7 @@ def _duration(members: dict[str, Any], event_id: str, oddities: list[str]) -> in
 
 
 def _whole(value: object) -> int | None:
-    """Return the integer that is meant, also where it was written as a text."""
+    """Return the integer value, even if it was written as a string."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -1,7 +1,8 @@
-"""The document: what the wire says of a list of events (clause 2).
+"""The document: the list of events on the wire (clause 2).
 
-Only here do events become bytes. Clients look for `"EventType":"Preempt"` with a
-plain search, so the JSON is compact, and its members keep the order of 2.2.
+Only this module turns events into bytes. Some clients search for
+`"EventType":"Preempt"` as text, so the JSON is compact, and its members have the order
+of clause 2.2.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.versions import NEWEST, ApiVersion
 
 _DIGEST_LENGTH = 32
-"""Hexadecimal digits: 128 bits, so that two contents never share a digest."""
+"""Length in hexadecimal digits: 128 bits, so that two contents never share a digest."""
 
 
 def render(incarnation: int, events: Sequence[Event], version: ApiVersion) -> bytes:
-    """Return the document as `version` shows it; pure ASCII, hence valid UTF-8.
+    """Return the document for an api-version, as ASCII bytes.
 
-    `events` are live and in the order in which they are to be seen.
+    `events` must be live and in the order of the document.
     """
     texts = [
         _text(event, version)
@@ -33,17 +34,17 @@ def render(incarnation: int, events: Sequence[Event], version: ApiVersion) -> by
 
 
 def digest(events: Sequence[Event]) -> str:
-    """Return a short name for the content of the Events array (clause 2.10).
+    """Return a digest of the Events array (clause 2.10).
 
-    It names what the newest version shows, without the incarnation: equal
-    digests mean that the incarnation must stay, different ones that it rises.
+    It covers the array of the newest version, without the incarnation. If the digest
+    is the same, the incarnation must stay. If it differs, the incarnation rises.
     """
     array = _array([_text(event, NEWEST) for event in events])
     return hashlib.sha256(array).hexdigest()[:_DIGEST_LENGTH]
 
 
 def look_alike(old: Event, new: Event) -> bool:
-    """Tell whether an event shows no otherwise than before: then no digest changes."""
+    """Return whether documents show two versions of an event alike."""
     return _shown(old) == _shown(new)
 
 
@@ -56,20 +57,20 @@ _shown = operator.attrgetter(
     "description",
     "duration_seconds",
 )
-"""All that a document says of an event but its id and scope, which never change."""
+"""Everything that a document shows of an event, except its ID, which never changes."""
 
 
 class _Remembered:
-    """What was said of events before, found by the very objects.
+    """A cache of the JSON of events, by object identity.
 
-    Of the hundreds of events of a large scope, one is new in each of its documents.
+    Of the hundreds of events of a large scope, only one is new in each document.
     """
 
     def __init__(self) -> None:
         self._texts: dict[tuple[int, int], tuple[Event, bytes]] = {}
 
     def of(self, event: Event, version: ApiVersion) -> bytes:
-        """Return the JSON of an event; a found one is of this object, which is kept."""
+        """Return the JSON of an event. The cache keeps the object, so its ID stays unique."""
         name = id(event), version.order
         found = self._texts.get(name)
         if found is None or found[0] is not event:
@@ -81,7 +82,7 @@ class _Remembered:
 
 
 _REMEMBERED_MAX = 4_000
-"""Texts of events, some 2 KiB each with the event. Larger documents are made anew."""
+"""Maximum cached events, about 2 KiB each. Beyond it, the cache is cleared."""
 
 _text = _Remembered().of
 
@@ -112,6 +113,6 @@ def _members(event: Event, *, version: ApiVersion) -> dict[str, object]:
 
 
 def _compact(value: object) -> bytes:
-    # The default escapes everything beyond ASCII, also a lone surrogate, which
-    # UTF-8 could not carry.
+    # The default escapes everything beyond ASCII, including lone surrogates, which
+    # UTF-8 cannot encode.
     return json.dumps(value, separators=(",", ":")).encode("ascii")

@@ -1,7 +1,7 @@
-"""Errors of the protocol, each with whose fault it is and what to do next.
+"""Errors, with a message and a hint.
 
-Every error of this package derives from `ForewarnError`, so one door at each
-border (endpoint, operator API, command line) can translate them all.
+All derive from `ForewarnError`, so that the endpoint, the operator API and the command
+line each translate them in one place.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from typing import Any
 
 
 class ForewarnError(Exception):
-    """Something that a caller may have to be told."""
+    """An error that a caller can see."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        """Say what is wrong; `hint` says what to do next."""
+        """Create the error. The message states the problem, the hint the fix."""
         super().__init__(message)
         self.message = message
         self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Go from one process to another as it is: constructors may want other
-        arguments."""
+        """Support pickling even if a subclass has other constructor arguments."""
         return _again, (type(self), self.args, self.__dict__)
 
 
@@ -33,23 +32,22 @@ def _again(
 
 
 class RefusedError(ForewarnError):
-    """The caller asked for something that the rules do not allow now.
+    """A request that the rules do not allow now.
 
-    Nothing was changed. The same request may succeed later only if the hint
-    says so.
+    Nothing was changed. The same request can succeed later only if the hint says so.
     """
 
 
 class NotFoundError(RefusedError):
-    """The caller named something that does not exist, or that it may not see."""
+    """A name that does not exist or that the caller may not see."""
 
 
 class BadRequestError(ForewarnError):
-    """The caller's request is malformed; repeating it will not help."""
+    """A malformed request. Repeating it does not help."""
 
 
 class IllegalTransitionError(AssertionError):
-    """The program asked the table for a step that the table forbids: a bug.
+    """A transition that the table does not have: a bug in the program.
 
-    It is an assertion: the transaction that met it is rolled back.
+    It is an assertion error, so the transaction is rolled back.
     """

@@ -1,14 +1,13 @@
-"""Frozen values: what makes a class one, and making and changing them quickly.
+"""Frozen dataclasses, and fast functions to create and copy their instances.
 
-`frozen_dataclass` is the decorator of all values that the agent shares with others,
-since Python 3.9 has to run them.
+`frozen_dataclass` is the decorator for all values that the agent shares with other
+packages. It supports Python 3.9.
 
-`changed` and `maker_of` make a value at a fifth of what its class takes: every step
-through a table makes one, and every write and read of a store. They work for frozen
-dataclasses with slots that check nothing when they are made. A frozen class guards
-each field against being set, and so pays for each. Here a value is filled while it
-belongs to an open twin, a class with the same slots and no guard, and given to its own
-class before anybody else sees it. Pure.
+`changed` and `maker_of` create an instance in a fifth of the time that its class needs.
+Every transition creates one, and so does every write and read of a store. They work for
+frozen dataclasses with slots and without `__post_init__`. The constructor of a frozen
+class pays for the guard of each field. These functions fill an instance of an unguarded
+class with the same slots, and then assign the frozen class to it. Pure.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ else:
 
     def frozen_dataclass(kind: type[T]) -> type[T]:
         has_repr = "__repr__" in vars(kind)
-        # Some Pythons give it to the class with slots, where it keeps `kind` in memory.
+        # Some Python versions copy it to the new class, where it keeps `kind` in memory.
         with contextlib.suppress(AttributeError):
             del kind.__weakref__
         made = dataclass_with_slots(kind)
-        # One function for all classes: those that are compiled for each would be a
-        # twentieth of an agent's memory.
+        # One function for all classes: one per class would take a twentieth of the
+        # memory of an agent.
         made.__setattr__ = _refuse_assignment
         made.__delattr__ = _refuse_deletion
         if not has_repr:
@@ -60,13 +59,13 @@ else:
 
 
 class Tagged:
-    """A value of a closed union: a store writes it with the `kind` of its class."""
+    """Base of the members of a closed union: a store writes each with its `kind`."""
 
     __slots__ = ()
     kind: ClassVar[str]
 
     def __init_subclass__(cls, *, kind: str = "") -> None:
-        """Keep the kind; without one, the class has that of the class that it copies."""
+        """Set the kind. A dataclass with slots is created twice; the copy has it already."""
         if kind:
             cls.kind = kind
 
@@ -88,35 +87,35 @@ def _shown(self: Any) -> str:
 
 
 def changed(value: T, **fields: object) -> T:
-    """Return the value with other `fields`, which it must have."""
+    """Return a copy of the value with these fields changed."""
     return _copier_of(type(value))(value, fields)
 
 
 def maker_of(kind: type[T], names: Sequence[str]) -> Callable[[Iterable[Any]], T]:
-    """Return what makes a `kind` of the values of its fields, in the order of `names`.
+    """Return a function that creates a `kind` from values in the order of `names`.
 
-    They must be all of its fields; how many values there are is checked each time.
+    `names` must have all of its fields. Each call checks the number of values.
     """
-    assert sorted(names) == sorted(_names_of(kind)), "a field would be missing"
+    assert sorted(names) == sorted(_names_of(kind)), "names must be all fields"
     targets = "".join(f"made.{name}, " for name in names)
     return _compiled(kind, "values", f"    {targets}= values\n")
 
 
 @functools.cache
 def _copier_of(kind: type[T]) -> Callable[[T, Mapping[str, object]], T]:
-    """Return what makes a new value of another one's fields, some of them changed."""
+    """Return a function that copies a value with some fields changed."""
     lines = "".join(f"    made.{name} = value.{name}\n" for name in _names_of(kind))
     lines += "    for name in fields:\n        setattr(made, name, fields[name])\n"
     return _compiled(kind, "value, fields", lines)
 
 
 def _compiled(kind: type[Any], parameters: str, lines: str) -> Callable[..., Any]:
-    """Return a function that fills a twin with `lines` and makes a `kind` of it.
+    """Return a function that fills an unguarded twin and turns it into a `kind`.
 
-    It is compiled, as the methods of dataclasses are: a loop takes twice as long.
+    It is compiled, like the methods of dataclasses: a loop takes twice as long.
     """
-    assert not hasattr(kind, "__post_init__"), "what it checks would not be checked"
-    # The same layout as the kind, whose bases may guard their fields, too.
+    assert not hasattr(kind, "__post_init__"), "its checks would be skipped"
+    # Same layout as the kind. Its bases may guard their fields, too.
     twin = type(
         kind.__name__,
         kind.__bases__,

@@ -1,11 +1,10 @@
-"""The tables that decide: every status changes here and nowhere else.
+"""State tables: every status changes here and nowhere else.
 
-Rule 1: everything that affects where an event, operation, request or view
-stands is in this file. Rule 2: this file does not know who asks, what time it
-is, or what follows from a step. An input that a table lacks is a bug of the
-program and raises `IllegalTransitionError`; input from outside is checked
-before it gets here. The diagrams in the documents are generated from these
-tables.
+Rule 1: everything that affects the state of an event, operation, request or view is in
+this file. Rule 2: this file does not know the caller, the time, or the consequences of
+a step. An input that a table does not have is a bug in the program and raises
+`IllegalTransitionError`; input from outside is checked before it gets here. The
+diagrams in the documents are generated from these tables.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from forewarn.protocol.operations import (
 
 
 class EventInput(enum.Enum):
-    """What can happen to an event."""
+    """Input of the event table."""
 
     PUBLISH = "publish"
     APPROVE = "approve"
@@ -41,7 +40,7 @@ class EventInput(enum.Enum):
 EVENT_STEPS: Mapping[EventStatus, Mapping[EventInput, EventStatus]] = {
     EventStatus.NEW: {
         EventInput.PUBLISH: EventStatus.SCHEDULED,
-        # Failures, and user operations that nobody has to approve (4.1).
+        # Failures, and user operations that need no approval (4.1).
         EventInput.START: EventStatus.STARTED,
     },
     EventStatus.SCHEDULED: {
@@ -50,7 +49,7 @@ EVENT_STEPS: Mapping[EventStatus, Mapping[EventInput, EventStatus]] = {
         EventInput.CANCEL: EventStatus.REMOVED,
     },
     EventStatus.STARTED: {
-        # An approval that comes late is answered and changes nothing (3.2).
+        # A late approval is answered and changes nothing (3.2).
         EventInput.APPROVE: EventStatus.STARTED,
         EventInput.FINISH: EventStatus.REMOVED,
     },
@@ -59,7 +58,7 @@ EVENT_STEPS: Mapping[EventStatus, Mapping[EventInput, EventStatus]] = {
 
 
 class OperationInput(enum.Enum):
-    """What can happen to an operation."""
+    """Input of the operation table."""
 
     NOTICE = "notice"
     RELEASE = "release"
@@ -73,7 +72,7 @@ class OperationInput(enum.Enum):
 OPERATION_STEPS: Mapping[OperationState, Mapping[OperationInput, OperationState]] = {
     OperationState.PLANNED: {
         OperationInput.NOTICE: OperationState.ANNOUNCED,
-        # A host of a rollout whose turn has not come: nobody was told of it.
+        # A host of a rollout that was not announced yet.
         OperationInput.CANCEL: OperationState.CANCELLED,
     },
     OperationState.ANNOUNCED: {
@@ -87,13 +86,13 @@ OPERATION_STEPS: Mapping[OperationState, Mapping[OperationInput, OperationState]
     },
     OperationState.IMPACTING: {
         OperationInput.IMPACT_OVER: OperationState.RECOVERING,
-        # A deleted VM does not recover, nor one whose failure has ended.
+        # A deleted VM does not recover, and neither does a VM whose failure ended.
         OperationInput.FINISH: OperationState.DONE,
         OperationInput.FAIL: OperationState.FAILED,
     },
     OperationState.RECOVERING: {
         OperationInput.FINISH: OperationState.DONE,
-        # Its host failed before the recovery time was over.
+        # Its host failed during the recovery time.
         OperationInput.FAIL: OperationState.FAILED,
     },
     OperationState.DONE: {},
@@ -103,7 +102,7 @@ OPERATION_STEPS: Mapping[OperationState, Mapping[OperationInput, OperationState]
 
 
 class RequestInput(enum.Enum):
-    """What can happen to a request."""
+    """Input of the request table."""
 
     CANCEL = "cancel"
     OPERATION_FAILED = "operation failed"
@@ -129,14 +128,14 @@ REQUEST_STEPS: Mapping[RequestState, Mapping[RequestInput, RequestState]] = {
 
 
 class ViewState(enum.Enum):
-    """Whether somebody listens (section 7)."""
+    """Whether Scheduled Events are enabled (section 7)."""
 
     DISABLED = "Disabled"
     ENABLED = "Enabled"
 
 
 class ViewInput(enum.Enum):
-    """What can happen to a view."""
+    """Input of the view table."""
 
     ASKED = "asked"
     SILENT = "silent"
@@ -146,7 +145,7 @@ VIEW_STEPS: Mapping[ViewState, Mapping[ViewInput, ViewState]] = {
     ViewState.DISABLED: {ViewInput.ASKED: ViewState.ENABLED},
     ViewState.ENABLED: {
         ViewInput.ASKED: ViewState.ENABLED,
-        # No request for the time after which Azure forgets a service (7.3).
+        # No request for the time after which Azure disables a service (7.3).
         ViewInput.SILENT: ViewState.DISABLED,
     },
 }
@@ -177,9 +176,9 @@ def step_event(
 ) -> Event:
     """Return the event after `given`.
 
-    `by` is who approves; only the first approval of a Scheduled event leaves a
-    trace, so that approving is idempotent and commutative (clause 3.2).
-    `outcome` says how an event ends, for CANCEL and FINISH.
+    `by` is the approver. Only the first approval of a Scheduled event is stored, so
+    approvals are idempotent and commutative (clause 3.2). `outcome` is for CANCEL and
+    FINISH.
     """
     status = look_up(EVENT_STEPS, event.status, given)
     if given is EventInput.APPROVE:
@@ -200,7 +199,7 @@ def step_operation(
     now: Micros,
     note: AnyNote | None = None,
 ) -> Operation:
-    """Return the operation after `given`; `note` says why."""
+    """Return the operation after `given`, with a note about the reason."""
     state = look_up(OPERATION_STEPS, operation.state, given)
     stepped = changed(
         operation, state=state, note=note or operation.note, held_by=(), waits_for=()

@@ -1,7 +1,7 @@
-"""Why an operation ended, or what it met: values that a store keeps. Pure.
+"""Notes: why an operation ended, or what happened to it, as stored values. Pure.
 
-A note is written with the decision, and rendered for people where it is shown. No code
-decides on its text.
+A note is stored with the decision and rendered as text only for output. Code never
+depends on its text.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from forewarn.protocol.verbs import TargetKind
 
 @frozen_dataclass
 class Said(Tagged, kind="said"):
-    """Text of a person, or of a version that stored sentences."""
+    """Text of a person, or of a version that stored text."""
 
     text: str
 
 
 @frozen_dataclass
 class NothingToDo(Tagged, kind="nothing to do"):
-    """The driver was not called, since the operation has no VMs."""
+    """The driver was not called, because the operation has no VMs."""
 
 
 @frozen_dataclass
 class Cancelled(Tagged, kind="cancelled"):
-    """Somebody cancelled the operation by an order."""
+    """An operator or tenant cancelled the operation."""
 
     by: Actor
     reason: str = ""
-    """Text of the caller."""
+    """Reason that the caller gave."""
 
 
 @frozen_dataclass
 class AnnouncedAgain(Tagged, kind="announced again"):
-    """It was held too long, so it was cancelled and announced again."""
+    """The operation was held for too long, so it was cancelled and announced again."""
 
     held: Micros
-    """How long after NotBefore."""
+    """Time since NotBefore."""
     reasons: tuple[AnyBlocker, ...]
     successor: str
-    """The operation that was announced instead."""
+    """ID of the operation that was announced instead."""
 
 
 @frozen_dataclass
@@ -53,15 +53,15 @@ class RolloutStopped(Tagged, kind="rollout stopped"):
     """Another operation of the rollout failed, or the rollout was stopped."""
 
     failed: str = ""
-    """The operation that failed; empty: it is not named."""
+    """ID of the operation that failed; empty: unknown."""
 
 
 class Change(enum.Enum):
-    """What happened to a host or VM."""
+    """Change of a host or VM."""
 
     FAILED = "failed"
     RESTORED = "restored"
-    """The host that was down is up again."""
+    """The host is up again."""
     REMOVED = "removed"
     """It was removed from the fleet file."""
     LEFT = "left"
@@ -72,25 +72,25 @@ class Change(enum.Enum):
 
 @frozen_dataclass
 class TargetChanged(Tagged, kind="target changed"):
-    """What happened to a host or VM has ended the operation."""
+    """A change of a host or VM ended the operation."""
 
     change: Change
     target_kind: TargetKind
     target: str
     host: str = ""
-    """The host that a VM has left."""
+    """The host that the VM left."""
 
 
 @frozen_dataclass
 class Hindered(Tagged, kind="hindered"):
-    """A call cannot be made: a VM has no place."""
+    """A call cannot be made because a VM has no destination."""
 
     why: AnyBlocker
 
 
 @frozen_dataclass
 class DriverGaveUp(Tagged, kind="driver gave up"):
-    """The driver was called as often as it may be, and failed."""
+    """The driver failed in all allowed attempts."""
 
     attempts: int
     end: CallEnd
@@ -98,7 +98,7 @@ class DriverGaveUp(Tagged, kind="driver gave up"):
 
 @frozen_dataclass
 class OperatorSaysFailed(Tagged, kind="operator says failed"):
-    """An operator says that an operation with an unknown outcome failed."""
+    """An operator set an unknown outcome to failed."""
 
 
 AnyNote = Union[
@@ -117,10 +117,10 @@ AnyNote = Union[
 
 
 def host_changed(change: Change, host: str) -> TargetChanged:
-    """Return the note that something happened to a host."""
+    """Return the note about a change of a host."""
     return TargetChanged(change=change, target_kind=TargetKind.HOST, target=host)
 
 
 def vm_changed(change: Change, vm: str, *, host: str = "") -> TargetChanged:
-    """Return the note that something happened to a VM."""
+    """Return the note about a change of a VM."""
     return TargetChanged(change=change, target_kind=TargetKind.VM, target=vm, host=host)

@@ -1,8 +1,8 @@
-"""Events as a client reads them, from whoever wrote them.
+"""Events as a client reads them from any server.
 
-A `Notice` promises nothing beyond its id: words that no version knows are kept as
-they came, and what is missing has a value that says so. `decoder` makes notices of
-bytes; the service's own strict values are in `events`. Pure.
+A `Notice` guarantees only its ID. Unknown words are kept as received, and missing
+members have a value that says so. `decoder` creates notices from bytes; `events` has
+the strict values of the service. Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SCHEDULED = "Scheduled"
 STARTED = "Started"
 
 DURATION_UNKNOWN = -1
-"""Of an interruption of unknown length; never counts as short (clause 8.4)."""
+"""Duration of an interruption of unknown length; it never counts as short (8.4)."""
 
 
 @frozen_dataclass
@@ -22,47 +22,47 @@ class Notice:
     """One event of a document."""
 
     event_id: str
-    """In upper case, as IDs are compared (clause 2.3)."""
+    """In upper case, for comparisons (clause 2.3)."""
     wire_id: str = ""
-    """The same as it came; empty: it came in upper case."""
+    """The ID as received; empty: it was in upper case."""
     event_type: str = ""
-    """As written: one of the five, or what a later version may bring."""
+    """As received: one of the five types, or a type of a later version."""
     status: str = ""
-    """As written; what is neither Scheduled nor Started is treated as Scheduled."""
+    """As received. Any status except Scheduled and Started is treated as Scheduled."""
     source: str = ""
-    """`User` or `Platform`; empty: an old version, which does not tell."""
+    """`User` or `Platform`; empty: an old api-version, which does not include it."""
     resources: tuple[str, ...] = ()
     """Names as in `compute.name`, in the document's order (clause 2.5)."""
     resource_type: str = ""
     not_before: Micros | None = None
-    """None: there is none any more, or it cannot be read (clause 2.7)."""
+    """None: it is missing, empty after the start, or unreadable (clause 2.7)."""
     duration_seconds: int = DURATION_UNKNOWN
     description: str = ""
 
     @property
     def id_on_wire(self) -> str:
-        """Return the EventId as it came."""
+        """Return the EventId as received."""
         return self.wire_id or self.event_id
 
     @property
     def has_started(self) -> bool:
-        """Tell whether its impact has begun, or is about to (clause 2.6)."""
+        """Return whether the impact has started or is about to start (clause 2.6)."""
         return self.status == STARTED
 
 
 @frozen_dataclass
 class Reading:
-    """One document, as far as it could be read."""
+    """A decoded document."""
 
     incarnation: int | None
-    """None: there was none. It may rise by any step, and fall (clause 8.1)."""
+    """None: it was missing. It can rise by any step, and fall (clause 8.1)."""
     notices: tuple[Notice, ...]
     oddities: tuple[str, ...] = ()
-    """What was not as it should be and did no harm, one sentence each."""
+    """Deviations that caused no harm, one message each."""
     is_partial: bool = False
-    """It has an entry of which not even the EventId can be read: nobody knows which
-    event that is, so the document does not say that any event is absent."""
+    """Whether an entry has no readable EventId. The entry can be any event, so the
+    document does not prove that an event is absent."""
     vague: frozenset[str] = frozenset()
-    """The EventIds of events of which it is not known which VMs they name."""
+    """EventIds of events whose VM names cannot be read."""
     is_empty: bool = False
-    """It was no document, but an empty body: there are no events, and no incarnation."""
+    """Whether it was an empty body: no events and no incarnation."""

@@ -1,8 +1,8 @@
-"""Requests and operations: what somebody asked for, and what is done at once.
+"""Requests and operations.
 
-A *request* is one order of an operator or user; a rollout is a request over
-several hosts. An *operation* is the smallest thing done at once to one host or
-one VM. Both are frozen values; they change only through `lifecycle`.
+A *request* is one command of an operator or user; a rollout is a request for several
+hosts. An *operation* is the work that is done at one time to one host or one VM. Both
+are frozen values and change only through `lifecycle`.
 """
 
 from __future__ import annotations
@@ -17,26 +17,25 @@ from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.verbs import Action, TargetKind, Verb
 
 MOVING_ACTIONS = frozenset({Action.LIVE_MIGRATE, Action.REDEPLOY})
-"""Actions that end with the VM on another host."""
+"""Actions that move the VM to another host."""
 
 KEEPING_ACTIONS = frozenset({Action.FREEZE, Action.LIVE_MIGRATE})
-"""Actions that keep memory, and so leave a VM that is down as it is."""
+"""Actions that keep memory. A VM that is down stays down."""
 
 
 class OperationState(enum.Enum):
-    """Where an operation stands; `lifecycle.OPERATION_STEPS` has the arrows."""
+    """State of an operation; `lifecycle.OPERATION_STEPS` has the transitions."""
 
     PLANNED = "Planned"
-    """A host of a rollout whose turn has not come, or decided in this transaction;
-    nobody has been told."""
+    """Not announced: a host of a rollout that waits, or created in this transaction."""
     ANNOUNCED = "Announced"
-    """Its events are Scheduled; waits for approvals or NotBefore."""
+    """Its events are Scheduled. It waits for approvals or NotBefore."""
     READY = "Ready"
-    """Approved or due; waits for the guard at Started (clause 6.3)."""
+    """Approved or due. It waits for the guard (clause 6.3)."""
     IMPACTING = "Impacting"
-    """Started is durable; the driver works, or a failure lasts."""
+    """Started is durable. The driver works, or the failure continues."""
     RECOVERING = "Recovering"
-    """The impact is over; the events stay until the recovery time has passed."""
+    """The impact is over. The events stay until the recovery time has passed."""
     DONE = "Done"
     CANCELLED = "Cancelled"
     FAILED = "Failed"
@@ -45,9 +44,9 @@ class OperationState(enum.Enum):
 UNSTARTED_STATES = frozenset(
     {OperationState.PLANNED, OperationState.ANNOUNCED, OperationState.READY}
 )
-"""States in which it can be cancelled, whether anybody was told or not."""
+"""States in which it can be cancelled, announced or not."""
 WAITING_STATES = frozenset({OperationState.ANNOUNCED, OperationState.READY})
-"""States before the point of no return: it can be cancelled without impact."""
+"""Announced states in which it can be cancelled without impact."""
 STARTED_STATES = frozenset({OperationState.IMPACTING, OperationState.RECOVERING})
 ENDED_STATES = frozenset(
     {OperationState.DONE, OperationState.CANCELLED, OperationState.FAILED}
@@ -55,26 +54,26 @@ ENDED_STATES = frozenset(
 
 
 class CallState(enum.Enum):
-    """What is known of the driver call of the present generation."""
+    """State of the driver call of the current generation."""
 
     NONE = "none"
-    """No call is under way: not started, over, or a failure without a driver."""
+    """No call: not started, ended, or a failure, which needs no driver."""
     ISSUED = "issued"
-    """Durably decided; the driver has been called, or will be after a restart."""
+    """The call is durable. The driver was called, or will be after a restart."""
     PROBING = "probing"
-    """After a restart the driver was asked what became of the call, and has not answered
-    yet. The call still times out at `due_at`."""
+    """After a restart, the driver was asked for the outcome of the call and has not
+    answered yet. The call still times out at `due_at`."""
     OVERDUE = "overdue"
-    """The call has timed out; the driver was asked what became of it, and then to stop
-    it, and has not answered yet. It is asked again at `due_at`."""
+    """The call timed out. The driver was asked for its outcome, and then to stop it, and
+    has not answered yet. It is asked again at `due_at`."""
     RETRY = "retry"
-    """The last call failed; the next one follows at `due_at`."""
+    """The last call failed. The next one follows at `due_at`."""
     UNKNOWN = "unknown"
-    """Nobody knows whether it was done; an operator must `resolve` it."""
+    """The outcome is unknown. An operator must `resolve` it."""
 
 
 ASKED_STATES = frozenset({CallState.PROBING, CallState.OVERDUE})
-"""States of a call that the driver was asked about."""
+"""States of a call for which the driver was asked for the outcome."""
 
 
 @frozen_dataclass
@@ -83,18 +82,18 @@ class Move:
 
     vm: str
     to_host: str = ""
-    """Where it is being moved; empty while undecided or if it stays."""
+    """Destination host; empty: not decided yet, or the VM stays."""
     done: bool = False
     has_failed: bool = False
-    """The present call is known to have failed for this VM, although its outcome is not
-    known for others."""
+    """Whether the current call failed for this VM while the outcome for other VMs is
+    unknown."""
     is_down: bool = False
-    """The call that is known to have failed left this VM down."""
+    """Whether that failed call left this VM down."""
 
 
 @frozen_dataclass
 class Operation:
-    """The smallest thing done at once to one host or VM."""
+    """Work that is done at one time to one host or VM."""
 
     operation_id: str
     request: str
@@ -102,56 +101,56 @@ class Operation:
     action: Action
     target_kind: TargetKind
     target: str
-    """The host's name or the VM's key."""
+    """Name of the host or key of the VM."""
     host: str
-    """The host it happens on."""
+    """Host on which it is carried out."""
     state: OperationState
     routine: bool
-    """Whether the guard may hold it: the operator's maintenance caused it."""
+    """Whether the guard can hold it: it is maintenance of the operator."""
     not_before: Micros
     moves: tuple[Move, ...]
     scopes: tuple[str, ...]
-    """The scopes of its VMs when it was made, sorted."""
+    """Scopes of its VMs when it was created, sorted."""
     duration_seconds: int
     description: str
     created: Micros
     is_timed: bool = False
-    """Whether NotBefore was given by hand: then only approvals by those whom it concerns
-    start it earlier, and not that there is nobody to ask."""
+    """Whether the caller gave NotBefore. Then only approvals of the affected VMs start it
+    earlier; it also waits if no approval is needed."""
     due_at: Micros = 0
-    """When the ticker must look again; 0 is never."""
+    """Time of its timer; 0: none."""
     generation: int = 0
-    """Raised at each driver call: with the id it names the call."""
+    """Number of the driver call. ID and generation together name a call."""
     attempts: int = 0
-    """Driver calls made for the present step."""
+    """Number of driver calls for the current step."""
     call_state: CallState = CallState.NONE
     driver: str = ""
-    """The kind of driver that the present call was given to; empty: there was none,
-    or it was before kinds were kept."""
+    """Kind of the driver that got the current call; empty: no call, or a version that
+    did not store it."""
     driver_memory: str = ""
-    """The identity of the driver's memory that the present call was given to; empty:
-    there is no call, or the call was made before identities were stored."""
+    """Identity of the driver memory that got the current call; empty: no call, or a
+    version that did not store it."""
     started_at: Micros = 0
     impact_ended_at: Micros = 0
     ended_at: Micros = 0
     note: AnyNote | None = None
-    """Why it ended, or what it met."""
+    """Why it ended, or what happened to it."""
     left_vms: tuple[str, ...] = ()
-    """VMs that were part of it and left: its history is theirs, too."""
+    """VMs that were part of it and left. Their history includes it."""
     cancelled_by: Actor | None = None
-    """Who cancelled it by an order; None: it was not, or something else ended it."""
+    """Actor that cancelled it; None: it was not cancelled by a request."""
     held_by: tuple[AnyBlocker, ...] = ()
-    """What was last found in its way, bounded in number: by the guard while it is
-    Ready, by the rollout while it is Planned."""
+    """Last known blockers, bounded in number: of the guard while it is Ready, of the
+    rollout while it is Planned."""
     waits_for: tuple[str, ...] = ()
-    """Names of what it waits for, by which a wake-up finds it. A step clears them."""
+    """Names of its waits, by which a wake-up finds it. A transition clears them."""
     position: int = 0
-    """Its place in the list of its rollout, from 1; 0: it was never in a list."""
+    """Position in the list of its rollout, from 1; 0: not in a list."""
     revision: int = 0
 
     @property
     def key(self) -> str:
-        """Return what a store finds it by."""
+        """Return the key in a store."""
         return self.operation_id
 
     @property
@@ -161,9 +160,9 @@ class Operation:
 
     @property
     def called_no_driver(self) -> bool:
-        """Tell whether it was carried out without a driver call: it has no VMs.
+        """Return whether it started without a driver call because it has no VMs.
 
-        A failure calls no driver either, and has nothing to carry out.
+        Failures are excluded: they never call a driver.
         """
         return (
             self.started_at != 0
@@ -174,14 +173,14 @@ class Operation:
 
     @property
     def is_host_bound(self) -> bool:
-        """Tell whether a VM that leaves the host also leaves the operation."""
+        """Return whether a VM that leaves the host also leaves the operation."""
         return self.target_kind is TargetKind.HOST or self.verb is Verb.PREDICT_FAILURE
 
     @property
     def occupies_host(self) -> bool:
-        """Tell whether it is announced or under way for the host itself.
+        """Return whether it is announced or running for the host itself.
 
-        Nothing is placed on such a host: it would meet an impact without notice.
+        No VM is placed on such a host, because it would be affected without notice.
         """
         return (
             self.is_host_bound
@@ -191,20 +190,20 @@ class Operation:
 
 
 class RequestState(enum.Enum):
-    """Where a request stands; `lifecycle.REQUEST_STEPS` has the arrows."""
+    """State of a request; `lifecycle.REQUEST_STEPS` has the transitions."""
 
     OPEN = "Open"
     STOPPED = "Stopped"
     """A failed operation stopped those that had not started."""
     CANCELLED = "Cancelled"
-    """An operator stopped those that had not started."""
+    """A request cancelled the operations that had not started."""
     CLOSED = "Closed"
-    """All its operations have ended and nothing stopped it."""
+    """All its operations ended, and it was neither stopped nor cancelled."""
 
 
 @frozen_dataclass
 class Request:
-    """One order: it owns what its operations share."""
+    """One request, with the data that its operations share."""
 
     request_id: str
     verb: Verb
@@ -212,23 +211,23 @@ class Request:
     reason: str
     state: RequestState
     together: bool
-    """None is carried out before all are approved or due (clause 3.6)."""
+    """Whether no operation starts before all are approved or due (clause 3.6)."""
     is_rollout: bool
-    """A failed operation stops those that have not started."""
+    """Whether a failed operation stops those that have not started."""
     created: Micros
     at_once: int = 0
-    """How many of its hosts may be announced or worked on at once; 0: it announces
-    all that it is for when it is ordered."""
+    """Maximum hosts that are announced or running at once; 0: all are announced at
+    once."""
     in_flight: int = 0
-    """How many of its hosts are announced or worked on, where that is bounded."""
+    """Number of hosts that are announced or running, if `at_once` is set."""
     hosts: int = 0
-    """How many hosts are in its list, where they have to wait for their turn."""
+    """Number of hosts in its list, if `at_once` is set."""
     unplanned: tuple[tuple[str, str], ...] = ()
-    """The last hosts of its list, whose operations are not made yet: the id that each
-    will have, and the host. A long list becomes operations in pages."""
+    """The rest of its list, without operations yet: the ID of each future operation, and
+    its host. A long list becomes operations in pages."""
     revision: int = 0
 
     @property
     def key(self) -> str:
-        """Return what a store finds it by."""
+        """Return the key in a store."""
         return self.request_id

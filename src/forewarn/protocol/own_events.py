@@ -1,8 +1,8 @@
-"""What a VM may read of its own events beyond Azure's document: an extension.
+"""Event details for VMs, an extension of Azure's protocol: values.
 
-For each event of its document, what it still waits for; for what ended lately, how
-it ended and how long the VM was down. Nothing here names a host, another tenant or
-an operation; another VM is named only if the document names it. Values; pure.
+They say what each event of the document waits for, and for recently ended events their
+outcome and how long the VM was down. They name no host, no other tenant and no
+operation. They name another VM only if the document does. Pure.
 """
 
 from __future__ import annotations
@@ -14,48 +14,48 @@ from forewarn.protocol.events import EventStatus, EventType, Outcome
 from forewarn.protocol.frozen import frozen_dataclass
 
 VERSIONS = ("2026-11-01",)
-"""Its api-versions, which are not Azure's."""
+"""Api-versions of the extension. They are not Azure's."""
 
 
 class Wait(enum.Enum):
-    """One kind of thing that an event waits for; programs read `reason`."""
+    """What an event waits for. Programs read `reason`."""
 
     OWN_APPROVAL = "OwnApproval"
-    """Nobody who sees the event has approved it."""
+    """No VM that sees the event has approved it."""
     OTHER_VM = "OtherVm"
-    """Another event of the same document, which goes with it, is not approved."""
+    """Another event of the same document, which starts with it, is not approved."""
     OTHER_SCOPE = "OtherScope"
-    """The same, of another scope of the same tenant."""
+    """The same, for another scope of the same tenant."""
     OTHER_TENANT = "OtherTenant"
     NOT_BEFORE = "NotBefore"
     OWN_GUARD = "OwnGuard"
-    """Another fault domain of the VM's own scope is down, or it has another migration."""
+    """Another fault domain of the VM's scope is down, or the scope has a migration."""
     GUARD = "Guard"
-    """The same, of others that are concerned."""
+    """The same, for other affected scopes."""
     ROOM = "Room"
     DRIVER_BUSY = "DriverBusy"
-    """The driver is still at something before it."""
+    """The driver must finish other work first."""
     DRIVER_AT_WORK = "Driver"
     OPERATOR = "Operator"
     RECOVERY = "Recovery"
 
     @property
     def reason(self) -> str:
-        """Return what programs read; people read the sentence."""
+        """Return the word for programs."""
         return _TOLD_AS.get(self, self).value
 
 
 _TOLD_AS = {Wait.OWN_GUARD: Wait.GUARD, Wait.DRIVER_BUSY: Wait.DRIVER_AT_WORK}
-"""Kinds that only their sentences tell apart."""
+"""Members that differ only in their text for people."""
 
 
 @frozen_dataclass
 class Waiting:
-    """One thing that an event waits for."""
+    """A wait of an event."""
 
     what: Wait
     at: Micros = 0
-    """When it is over by itself; 0: that is not known."""
+    """Time when it ends by itself; 0: unknown."""
     vms: tuple[str, ...] = ()
     """Wire names of the VMs of another event in the document."""
 
@@ -68,30 +68,30 @@ class OwnEvent:
     event_type: EventType
     status: EventStatus
     is_affected: bool
-    """The VM that asks is among its resources."""
+    """Whether the calling VM is among its resources."""
     is_approved: bool
-    """By whomever it may be; nobody approves a failure."""
+    """Whether it is approved. A failure needs no approval."""
     waiting: tuple[Waiting, ...]
 
 
 @frozen_dataclass
 class EndedEvent:
-    """An event that named the VM and is over."""
+    """An ended event that named the VM."""
 
     event_id: str
     event_type: EventType
     outcome: Outcome
     ended_at: Micros
     down: Micros
-    """How long the VM that asks did not run because of it; whole seconds."""
+    """Downtime of the calling VM because of it, cut to whole seconds."""
     is_exact: bool
-    """False: it was no longer than that."""
+    """False: `down` is an upper bound."""
 
 
 @frozen_dataclass
 class OwnEvents:
-    """The whole answer."""
+    """The event details of one VM."""
 
     live: tuple[OwnEvent, ...]
     ended: tuple[EndedEvent, ...]
-    """The latest first."""
+    """Latest first."""

@@ -1,8 +1,8 @@
-"""The decorator below `protocol.frozen` for Python 3.9, whose dataclasses lack half of it.
+"""The decorator behind `protocol.frozen` for Python 3.9.
 
-Python 3.10 added slots and keyword-only fields to dataclasses. What comes out here
-is the same in all that can be seen: construction, `repr`, `==`, `hash`, `fields`,
-`replace`, and that no field can be set. Pure.
+Python 3.10 added slots and keyword-only fields to dataclasses. The classes that this
+decorator creates behave the same: construction, `repr`, `==`, `hash`, `fields`,
+`replace`, and errors on assignment. Pure.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def dataclass_with_slots(kind: type[T]) -> type[T]:
 
 
 def _init_of(kind: type[Any]) -> Any:
-    """Return an `__init__` that takes each field by its name.
+    """Return an `__init__` with keyword-only parameters.
 
-    It is compiled, as that of any dataclass is: a loop takes twice as long.
+    It is compiled, like that of any dataclass: a loop takes twice as long.
     """
     space: dict[str, Any] = {"guardless": object.__setattr__, "MISSING": MISSING}
     parameters = "self"
@@ -63,7 +63,7 @@ def _init_of(kind: type[Any]) -> Any:
 
 
 def _default_of(field: Field[Any], space: dict[str, Any]) -> str:
-    """Return what stands behind a parameter, and put what it names into `space`."""
+    """Return the default of a parameter as code, and add the value to `space`."""
     if field.default_factory is not MISSING:
         space[f"default_{field.name}"] = field.default_factory
         return "=MISSING"
@@ -74,7 +74,7 @@ def _default_of(field: Field[Any], space: dict[str, Any]) -> str:
 
 
 def _state(self: Any) -> list[Any]:
-    """Return what a copy of a frozen value, or a pickle, is made of."""
+    """Return the state for copies and pickles."""
     return [getattr(self, field.name) for field in fields(self)]
 
 

@@ -1,4 +1,4 @@
-"""What can be asked for, what is done to VMs, and to what it is done."""
+"""Verbs of requests, actions on VMs, and kinds of targets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Action(enum.Enum):
-    """What is done to the VMs; a driver has one way for each."""
+    """Action on VMs. A driver implements each."""
 
     FREEZE = "freeze"
     LIVE_MIGRATE = "live-migrate"
@@ -14,13 +14,13 @@ class Action(enum.Enum):
     REDEPLOY = "redeploy"
     DELETE = "delete"
     REIMAGE = "reimage"
-    """The guest's disk is made anew from its image (OS upgrade, reimage)."""
+    """The disk of the guest is recreated from its image (OS upgrade, reimage)."""
     NONE = "none"
-    """Nothing: a failure has already happened."""
+    """No action: a failure has already happened."""
 
 
 class Verb(enum.Enum):
-    """What was asked for (table 5.9)."""
+    """Verb of a request (table 5.9)."""
 
     MAINTAIN = "maintain"
     REBOOT = "reboot"
@@ -34,12 +34,12 @@ class Verb(enum.Enum):
 
 
 PLANNED_VERBS = frozenset({Verb.MAINTAIN, Verb.UPGRADE_OS, Verb.REIMAGE})
-"""Work that is announced for a time at which it will be done. A failure that is
-predicted can stay announced for a week, and delays nothing before it has started."""
+"""Verbs of work that is done at its announced time. A predicted failure can stay
+announced for a week, and delays no other work before it starts."""
 
 
 class TargetKind(enum.Enum):
-    """What an operation is done to."""
+    """Kind of the target of an operation."""
 
     HOST = "host"
     VM = "vm"

@@ -1,7 +1,6 @@
-"""The api-versions of scheduledevents, and what each of them can say.
+"""The api-versions of scheduledevents, and their differences (clauses 1.3 to 1.6).
 
-One row for each version (clauses 1.3 to 1.6). The list belongs to this endpoint
-alone: the instance endpoint has another, and neither knows the other's.
+The list is for this endpoint only. The instance endpoint has its own list.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from forewarn.protocol.frozen import frozen_dataclass
 
 @frozen_dataclass
 class ApiVersion:
-    """One version, as the rules need it: what it enforces, hides and shows."""
+    """One api-version: what it enforces, hides and shows."""
 
     name: str
-    """As it is written after `api-version=`."""
+    """The text after `api-version=`."""
     order: int
-    """Its place in `VERSIONS`, so that a list can be kept with one entry each."""
+    """Index in `VERSIONS`, for lists with one entry per version."""
     underscore: bool = False
-    """Names of resources carry one leading `_` (clause 1.4)."""
+    """Whether names of resources start with `_` (clause 1.4)."""
     header_enforced: bool = True
-    """`Metadata: true` is asked for (clause 1.6)."""
+    """Whether the header `Metadata: true` is required (clause 1.6)."""
     hidden: frozenset[EventType] = field(default_factory=frozenset[EventType])
-    """Types that came after it: events of them are left out (clause 1.5)."""
+    """Later event types, which documents of this version omit (clause 1.5)."""
     description: bool = True
     source: bool = True
     duration: bool = True
@@ -68,16 +67,16 @@ VERSIONS = (
     ApiVersion(name="2019-08-01", order=5, duration=False),
     ApiVersion(name="2020-07-01", order=6),
 )
-"""Every version, oldest first."""
+"""All versions, oldest first."""
 
 NEWEST = VERSIONS[-1]
 
 NEWEST_NAMES = tuple(version.name for version in reversed(VERSIONS[-3:]))
-"""What an error offers as `newest-versions`: three, newest first (clause 1.8)."""
+"""The `newest-versions` of an error: three, newest first (clause 1.8)."""
 
 _BY_NAME = {version.name: version for version in VERSIONS}
 
 
 def parse(text: str) -> ApiVersion | None:
-    """Return the version called exactly `text`, or None: no guesses (1.3)."""
+    """Return the version with exactly this name, or None (clause 1.3)."""
     return _BY_NAME.get(text)

@@ -1,9 +1,8 @@
-"""A view: who sees the same list of events.
+"""Views: VMs that see the same list of events.
 
-A view is a scope, split by zone where a scale set is zonal (enabling is per
-zone, clause 7.2), and by VM for GPU scopes with one fault domain (clause 6.2).
-It owns the incarnation of its document. Its *enabling key* groups the views
-that one request enables together.
+A view is a scope. A zonal scale set has one view per zone (clause 7.2), and a GPU scope
+with one fault domain has one view per VM (clause 6.2). A view owns the incarnation of
+its document. Views with the same *enabling key* are enabled together.
 """
 
 from __future__ import annotations
@@ -17,82 +16,82 @@ from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.lifecycle import VIEW_STEPS, ViewInput, ViewState, look_up
 
 FIRST_INCARNATION = 1
-"""The incarnation of the empty document with which a view begins (2.10)."""
+"""Incarnation of the first, empty document of a view (2.10)."""
 
 
 @frozen_dataclass
 class View:
-    """The list of events that some VMs share, and how far it has come."""
+    """A list of events that some VMs share, with its incarnation."""
 
     view_id: str
     scope: str
     enabling: str
     """Views with the same key are enabled and disabled together (7.2)."""
     vm: str = ""
-    """The only VM that it is for (6.2); empty: all of the scope and zone."""
+    """The VM that it is for (6.2); empty: all VMs of the scope and zone."""
     state: ViewState = ViewState.DISABLED
     epoch: int = 0
-    """Raised at each enabling; incarnations compare within an epoch only."""
+    """Raised each time it is enabled. Incarnations can be compared within an epoch only."""
     incarnation: int = 0
     digest: str = ""
-    """Of the rendered document: an upgrade that renders otherwise shows here."""
+    """Digest of the published document. It detects an upgrade that renders differently."""
     ready_at: Micros = 0
     """End of the delay of the first answer (7.1); 0: no delay, or it is over."""
     events_from: Micros = 0
     """End of the delay of the first events (7.1); 0: no delay, or it is over."""
     due_at: Micros = 0
-    """When the timer must end a delay; 0: none is left.
+    """Time of the timer that ends a delay; 0: no delay.
 
-    A delay ends only by the timer, which sets it to 0. Readers never compare it with
-    the clock: a step of the clock could hide events again that a VM has seen.
+    Only the timer ends a delay, by setting it to 0. Readers never compare it with the
+    clock: a clock step could hide events again that a VM has seen.
     """
     last_seen: Micros = 0
     revision: int = 0
 
     @property
     def key(self) -> str:
-        """Return what a store finds it by."""
+        """Return the key in a store."""
         return self.view_id
 
     @property
     def is_enabled(self) -> bool:
-        """Tell whether somebody listens."""
+        """Return whether Scheduled Events are enabled."""
         return self.state is ViewState.ENABLED
 
     @property
     def shows_events(self) -> bool:
-        """Tell whether its document shows events: enabled, without a delay (7.1)."""
+        """Return whether its document shows events: enabled, without a delay (7.1)."""
         return self.state is ViewState.ENABLED and not self.events_from
 
 
 END_OF_TIME: Micros = 2**62
-"""An instant after all others, which a 64-bit column still holds."""
+"""A time after all others that still fits into a 64-bit column."""
 
 
 def sees(view: View, event: Event) -> bool:
-    """Tell whether `event` belongs to the view's list (6.1, 6.2)."""
+    """Return whether `event` belongs to the list of the view (6.1, 6.2)."""
     return event.scope == view.scope and (not view.vm or event.names(view.vm))
 
 
 ANY_VIEW = "*"
-"""The mark of an event that an earlier version stored: in which views it was shown is
-not known, so each view of its scope counts."""
+"""Mark of an event that an earlier version stored. Its views are unknown, so each view
+of its scope counts."""
 
 
 NUMBERS_OF_MARK = 2
-"""Numbers of a mark: epoch and incarnation."""
+"""Number of integers in a mark: epoch and incarnation."""
 
 
 def mark_of(view: View) -> str:
-    """Return a mark of what a view shows now: its id, epoch and incarnation.
+    """Return a mark of the current document of a view: ID, epoch and incarnation.
 
-    Marks of one view are ordered without a clock, since both numbers only rise.
+    Marks of one view can be ordered without a clock, because both numbers only rise.
     """
     return f"{view.view_id} {view.epoch} {view.incarnation}"
 
 
 def is_mark(text: str) -> bool:
-    """Tell whether a text is a mark."""
+    """Return whether a text is a mark."""
     _, *numbers = text.split(" ")
     return text == ANY_VIEW or (
         len(numbers) == NUMBERS_OF_MARK and all(map(str.isdecimal, numbers))
@@ -100,9 +99,9 @@ def is_mark(text: str) -> bool:
 
 
 def was_shown_in(event: Event, view: View) -> bool:
-    """Tell whether a mark says that the event was shown in the view by now.
+    """Return whether a mark says that the view has shown the event.
 
-    A view that was dropped and made again may stand below its old marks.
+    A view that was deleted and created again can have lower numbers than old marks.
     """
     now = view.epoch, view.incarnation
     return any(
@@ -113,21 +112,21 @@ def was_shown_in(event: Event, view: View) -> bool:
 
 
 def with_marks(marks: Iterable[str], views: Iterable[View]) -> tuple[str, ...]:
-    """Return the marks with those of these views, instead of older ones of theirs."""
+    """Return the marks, with the marks of these views replaced by current ones."""
     new = {view.view_id: mark_of(view) for view in views}
     return (*(mark for mark in marks if _parsed(mark)[0] not in new), *new.values())
 
 
 def has_mark(event: Event, view: View) -> bool:
-    """Tell whether the view has ever shown the event."""
+    """Return whether the view has ever shown the event."""
     names = {_parsed(mark)[0] for mark in event.shown_in}
     return view.view_id in names or (ANY_VIEW in names and sees(view, event))
 
 
 def was_shown_before(event: Event, left: Iterable[str]) -> bool:
-    """Tell whether the event was shown in one of the views that a VM has left.
+    """Return whether a view that a VM has left had shown the event.
 
-    `left` has a mark of each of them, of the time when the VM left.
+    `left` has a mark of each such view, from the time when the VM left.
     """
     first = dict(map(_parsed, event.shown_in))
     return any(
@@ -138,7 +137,7 @@ def was_shown_before(event: Event, left: Iterable[str]) -> bool:
 
 
 def scope_of(view_id: str) -> str:
-    """Return the scope of a view; `@` and `/` are in no name."""
+    """Return the scope of a view. No name contains `@` or `/`."""
     return view_id.partition("/")[0].partition("@")[0]
 
 
@@ -159,9 +158,9 @@ def step_view(
 ) -> View:
     """Return the view after `given`.
 
-    Enabling begins a new epoch at incarnation 1 with an empty digest; the
-    caller renders the document and raises the incarnation if it is not empty.
-    `ready_at` and `events_from` are the ends of the delays; not after `now`: none.
+    Enabling starts a new epoch at incarnation 1 with an empty digest. The caller renders
+    the document and raises the incarnation if it is not empty. `ready_at` and
+    `events_from` are the ends of the delays; values up to `now` mean no delay.
     """
     state = look_up(VIEW_STEPS, view.state, given)
     if given is ViewInput.SILENT:
@@ -180,7 +179,7 @@ def step_view(
 
 
 def end_delays(view: View, *, until: Micros) -> View:
-    """Return the view without the delays that end at `until` or before."""
+    """Return the view without the delays that end at or before `until`."""
     return replace(view, **_delays(view.ready_at, view.events_from, now=until))
 
 

@@ -78,13 +78,16 @@ def test_a_plan_is_refused_where_its_application_would_be(client: TestClient) ->
     assert post(client, "plan", move)["lines"] == ["~ vm web_0: host h1 → h3"]
     assert client.post("/v1/fail", json={"names": ["h3"]}).status_code == 201
     refused = post(client, "plan", move, 409)
-    assert refused["error"] == "vm web_0 cannot be put on host h3, which is down"
+    assert refused["error"] == "cannot put VM web_0 on host h3: the host is down"
     assert post(client, "apply", move, 409)["error"] == refused["error"]
 
     client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "freeze"})
     scopes = fleet.replace('name = "web_0"', 'name = "web_0"\nwire_name = "new"')
     refused = post(client, "plan", scopes, 409)
-    assert "cannot change its scope or wire name while op-" in refused["error"]
+    assert (
+        "cannot change the scope or wire name of VM web_0 while operation op-"
+        in refused["error"]
+    )
     assert post(client, "apply", scopes, 409)["error"] == refused["error"]
 
 
@@ -107,7 +110,7 @@ def test_an_empty_file_removes_everything_only_if_that_is_meant(
         refused = post(client, path, text, 409)
         assert refused["kind"] == "refused"
         assert refused["error"] == (
-            "the fleet file is empty: it would remove everything "
+            "the fleet file is empty; applying it would remove everything "
             "(2 tenants, 2 scopes, 3 hosts, 5 vms)"
         )
         assert "--allow-empty" in refused["hint"]

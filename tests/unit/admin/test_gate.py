@@ -106,8 +106,8 @@ def test_tokens_are_not_shown() -> None:
             f"two words\n{GOOD}\nPolicy:words\n",
             (
                 "file:1: this is neither TOKEN nor NAME:TOKEN\n"
-                "file:3: 'Policy' cannot be a token's name: the history calls something "
-                "else so"
+                "file:3: 'Policy' is a reserved name: the history uses it for another "
+                "actor"
             ),
         ),
     ],
@@ -146,11 +146,11 @@ def test_two_lines_of_one_name_are_refused() -> None:
 def test_no_token_is_called_what_the_history_calls_others(
     client: TestClient, name: str
 ) -> None:
-    with pytest.raises(TokenFileError, match="cannot be a token's name"):
+    with pytest.raises(TokenFileError, match="is a reserved name"):
         parse_tokens(f"{name}:words\n", file="file")
     answer = client.post("/v1/tokens", json={"name": name})
     assert answer.status_code == 409
-    assert "cannot be a token's name" in answer.json()["error"]
+    assert "is a reserved name" in answer.json()["error"]
 
 
 def test_other_names_are_free_and_operator_is_a_files(client: TestClient) -> None:

@@ -269,7 +269,7 @@ def test_what_the_rules_refuse_changes_nothing(client: TestClient) -> None:
     refused = post(client, "reboot", 409, vms=["web_0"], not_before="+1m")
     assert refused == {
         "error": "Reboot needs a notice of at least 15 m (5.1)",
-        "hint": "give a later time, or none",
+        "hint": "Use a later time, or omit it.",
         "kind": "refused",
     }
     assert client.get("/v1/operations").json() == {"operations": [], "next": None}

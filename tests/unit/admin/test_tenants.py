@@ -286,7 +286,7 @@ def test_a_tenant_orders_approves_and_takes_back_its_own(shared: Shared) -> None
         token, "POST", "/v1/cancel", json={"names": [event["operation"]]}
     )
     assert answer.status_code == 409
-    assert "was not ordered by tenant shop" in answer.json()["error"]
+    assert "tenant shop did not request" in answer.json()["error"]
     approved = shared.ask(
         token, "POST", "/v1/approve", json={"event_ids": [event["EventId"]]}
     )

@@ -157,7 +157,7 @@ def test_cancelling(service: Served, forewarn: Run) -> None:
     assert " is cancelled: maintain (reboot) of host h1" in ended.out
     ended = forewarn("cancel", request["rollout"])
     assert ended.status == 4
-    assert "nothing of" in ended.err
+    assert "no operation of" in ended.err
 
 
 def test_approving(service: Served, forewarn: Run) -> None:
@@ -165,7 +165,7 @@ def test_approving(service: Served, forewarn: Run) -> None:
     (event, *_) = made(forewarn, "events", "--scope", "web")
     ended = forewarn("approve", event["EventId"], "--as", "web_1")
     assert ended.status == 4
-    assert "may not approve it" in ended.err
+    assert "cannot approve it" in ended.err
     ended = forewarn("approve", event["EventId"])
     assert f"event {event['EventId']} is approved by (operator)" in ended.out
     assert f"next: forewarn explain {event['operation']}" in ended.out
@@ -227,7 +227,7 @@ def test_a_refusal_says_why_and_what_to_do(service: Served, forewarn: Run) -> No
     assert (ended.status, ended.out) == (4, "")
     assert ended.err == (
         "forewarn: Reboot needs a notice of at least 15 m (5.1)\n"
-        "  hint: give a later time, or none\n"
+        "  hint: Use a later time, or omit it.\n"
     )
     ended = forewarn("reboot", "web_9")
     assert ended.status == 4
@@ -323,7 +323,7 @@ def test_an_order_is_carried_out_for_those_that_can_be_taken(
     ended = forewarn("redeploy", "web_9", "web_8")
     assert ended.status == 4
     assert "web_9: there is no vm 'web_9'" in ended.err
-    assert "none of 2 could be done" in ended.err
+    assert "all 2 targets were refused" in ended.err
 
 
 def test_several_are_restored_at_once(service: Served, forewarn: Run) -> None:
@@ -331,4 +331,4 @@ def test_several_are_restored_at_once(service: Served, forewarn: Run) -> None:
     ended = forewarn("restore", "web_0", "web_1", "db_0")
     assert ended.status == 1
     assert ended.out == "vm web_0 is running\nvm web_1 is running\n"
-    assert "db_0: vm db_0 is not down" in ended.err
+    assert "db_0: VM db_0 is not down" in ended.err

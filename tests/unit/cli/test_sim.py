@@ -96,7 +96,9 @@ def test_vms_are_listed_added_and_removed(sim: Run) -> None:
 
 def test_what_is_wrong_with_a_new_vm_is_told_without_a_file(sim: Run) -> None:
     wrong = sim("vm", "add", "bad name")
-    assert wrong.err.startswith('forewarn: "bad name" is no name: it must not contain')
+    assert wrong.err.startswith(
+        'forewarn: "bad name" is not a valid name: it must not contain'
+    )
     wrong = sim("vm", "add", "x", "--host", "nowhere")
     assert 'forewarn: there is no host "nowhere"' in wrong.err
     assert "the fleet:" not in wrong.err

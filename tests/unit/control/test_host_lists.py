@@ -179,7 +179,9 @@ def test_a_host_is_not_ordered_twice_before_its_page(is_prediction: bool) -> Non
         else:
             verbs.maintain(work, [LAST], Action.FREEZE, OrderOptions())
 
-    with pytest.raises(RefusedError, match=rf"{LAST} has op-.* \(maintain, Planned\)"):
+    with pytest.raises(
+        RefusedError, match=rf"{LAST} already has operation op-.* \(maintain, Planned\)"
+    ):
         it.order(order)
     assert len(states(it)) == 2, "who is refused changes nothing"
     it.advance("2h")
@@ -222,7 +224,7 @@ def test_a_long_list_is_refused_for_one_host_that_a_vm_moves_to(
     )
     it.advance("20m")
     names = [name_of(number) for number in range(1, HOSTS)]
-    with pytest.raises(RefusedError, match="vm s-0 is on its way to host"):
+    with pytest.raises(RefusedError, match="VM s-0 is moving to host"):
         it.order(
             lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions())
         )

@@ -86,7 +86,7 @@ def test_the_first_file_makes_everything() -> None:
         "+ host h1",
         "+ host h2",
         "+ vm web_0 on h1 (scope web)",
-        "+ vm solo on h2 (a scope of its own)",
+        "+ vm solo on h2 (its own scope)",
     ]
 
 
@@ -202,7 +202,7 @@ def test_runtime_state_is_not_the_authors(world: World) -> None:
 
 def test_a_deleted_vm_leaves_a_tombstone(world: World) -> None:
     world.change_vm("web_0", state=VmState.DELETED, host="h2", revision=9)
-    note = ["vm web_0 was deleted by a request; drop it from the file"]
+    note = ["vm web_0 was deleted by a request; remove it from the file"]
     assert world.apply(BASE) == note
     moved = BASE.replace('host = "h1"\nscope', 'host = "h3"\nscope')
     moved = moved.replace('name = "h2"', 'name = "h3"')
@@ -303,7 +303,7 @@ def test_a_host_is_not_dropped_while_a_vm_moves_to_it(world: World) -> None:
     world.change_vm("web_0", moving_to="h2")
     text = BASE.replace('[[host]]\nname = "h2"\n', "")
     assert refused(world, text) == (
-        'fleet.toml:11: vm.host: there is no host "h2", to which web_0 is being moved;'
+        'fleet.toml:11: vm.host: there is no host "h2", to which web_0 is moving;'
         " hosts are h1"
     )
 
@@ -315,8 +315,8 @@ def test_a_host_must_have_room_for_what_is_there(world: World) -> None:
     world.change_vm("y", moving_to="h2")
     text = (BASE + more).replace('name = "h2"', 'name = "h2"\ncapacity = 2')
     assert refused(world, text) == (
-        "fleet.toml:11: host.capacity: the host has room for 2, and 3 VMs are on it:"
-        " web_0 (moved there), x, y (being moved there)"
+        "fleet.toml:11: host.capacity: the host has a capacity of 2 and 3 VMs:"
+        " web_0 (moved there), x, y (moving there)"
     )
 
 

@@ -120,4 +120,4 @@ def test_a_mistake_made_over_and_over_is_not_told_for_ever(text: str) -> None:
         read_fleet(text, name="fleet.toml")
     assert len(caught.value.problems) == PROBLEMS_MAX
     assert caught.value.message.endswith("\nand more: these are the first 50")
-    assert caught.value.hint == "mend the fleet file; nothing was changed"
+    assert caught.value.hint == "fix the fleet file; nothing was changed"

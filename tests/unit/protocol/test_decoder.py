@@ -106,15 +106,15 @@ def test_our_own_empty_document_is_read_without_a_word() -> None:
         (b"The metadata service is starting.", "is no JSON"),
         (b'{"DocumentIncarnation":2,"Events":[{"Eve', "is no JSON"),
         (b'{"Events":[]} {"Events":[]}', "is no JSON"),
-        (b"null", "null or missing and no object"),
-        (b"[]", "a list and no object"),
-        (b'"Events"', "a text and no object"),
+        (b"null", "null or missing, not an object"),
+        (b"[]", "a list, not an object"),
+        (b'"Events"', "a text, not an object"),
         (b'{"DocumentIncarnation":2}', "no member Events"),
         (b'{"error":"Not found"}', "it says 'Not found'"),
-        (b'{"Events":{}}', "an object and no list"),
+        (b'{"Events":{}}', "an object, not a list"),
         (b'{"DocumentIncarnation":3,"Events":null}', "Events is null"),
-        (b'{"Events":"none"}', "a text and no list"),
-        (b'{"Events":false}', "true or false and no list"),
+        (b'{"Events":"none"}', "a text, not a list"),
+        (b'{"Events":false}', "true or false, not a list"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"Events":' + b"[" * 100_000, "nested too deeply"),
         (b" " * (DOCUMENT_BYTES_MAX + 1), "more than 1048576 bytes"),
@@ -331,14 +331,17 @@ def test_what_nothing_carries_is_replaced() -> None:
         ({"NotBefore": True}, f"NotBefore of event {ID} is true or false"),
         ({"NotBefore": None}, f"event {ID} is Scheduled and has no NotBefore"),
         ({"NotBefore": " "}, f"event {ID} is Scheduled and has no NotBefore"),
-        ({"NotBefore": "x" * 40}, f"NotBefore of event {ID} is no time: '{'x' * 40}'"),
+        (
+            {"NotBefore": "x" * 40},
+            f"NotBefore of event {ID} is not a time: '{'x' * 40}'",
+        ),
         (
             {"NotBefore": "x" * 41},
-            f"NotBefore of event {ID} is no time: '{'x' * 40}\\u2026'",
+            f"NotBefore of event {ID} is not a time: '{'x' * 40}\\u2026'",
         ),
         (
             {"DurationInSeconds": 1.5},
-            f"DurationInSeconds of event {ID} is no whole number",
+            f"DurationInSeconds of event {ID} is not a whole number",
         ),
         ({"DurationInSeconds": "9"}, f"DurationInSeconds of event {ID} is a text"),
         (
@@ -351,8 +354,8 @@ def test_what_nothing_carries_is_replaced() -> None:
         ),
         ({"DurationInSeconds": []}, f"DurationInSeconds of event {ID} is a list"),
         ({"DurationInSeconds": {}}, f"DurationInSeconds of event {ID} is an object"),
-        ({"Resources": "vm_0"}, f"Resources of event {ID} is a text and no list"),
-        ({"Resources": 7}, f"Resources of event {ID} is a number and no list"),
+        ({"Resources": "vm_0"}, f"Resources of event {ID} is a text, not a list"),
+        ({"Resources": 7}, f"Resources of event {ID} is a number, not a list"),
         ({"EventType": []}, f"EventType of event {ID} is a list"),
     ],
 )
@@ -364,8 +367,8 @@ def test_what_is_odd_is_said_in_a_sentence(
 
 def test_an_entry_that_is_no_event_is_said_by_its_place() -> None:
     assert decode(document(EVENT, 7, {"EventId": ""})).oddities == (
-        "Events[1] is a number and no event",
-        "Events[2] has no EventId that is one",
+        "Events[1] is a number, not an event",
+        "Events[2] has no valid EventId",
     )
 
 

@@ -176,8 +176,8 @@ def test_all_problems_are_reported_at_once(capsys: pytest.CaptureFixture[str]) -
     assert said.out == ""
     told = [line for line in said.err.splitlines() if line.startswith("forewarn.toml:")]
     assert len(told) == 8
-    assert "tokens:1: 'policy' cannot be a token's name" in said.err
-    assert "tokens:2: 'vm-1' cannot be a token's name" in said.err
+    assert "tokens:1: 'policy' is a reserved name" in said.err
+    assert "tokens:2: 'vm-1' is a reserved name" in said.err
     assert "tokens:4: this token can be guessed" in said.err
     assert "`forewarn serve` would not start" in said.err
     assert "s3cret" not in said.err

@@ -91,7 +91,7 @@ async def test_a_large_file_is_counted_planned_and_applied(tmp_path: Path) -> No
         counts = await service.gateway.count_fleet(of(NEW))
         assert counts == {"tenants": 1, "scopes": 3, "hosts": 2, "vms": 3}
         planned = await service.gateway.merge_fleet(of(NEW), who=None)
-        assert list(planned.lines()) == ["+ vm web_2 on h2 (a scope of its own)"]
+        assert list(planned.lines()) == ["+ vm web_2 on h2 (its own scope)"]
         assert "web_2" not in await vms_of(service)
         done = await service.gateway.merge_fleet(of(NEW), who=OPERATOR)
         assert list(done.lines()) == list(planned.lines())

@@ -1,10 +1,9 @@
-"""Driver calls as rows: the next call of an operation, and the places that it needs.
+"""Driver calls as rows: the next call of an operation, and its destinations.
 
-A call is named by (operation id, generation); raising the generation makes every
-earlier call's report void. The call itself is made after the commit. The VMs of a
-moving operation keep their places from Started until the move is over;
-`destinations` finds them, and a place that is no longer fit is planned again before
-a later call.
+A call is identified by (operation ID, generation). Raising the generation makes the
+reports of all earlier calls void. The call is made after the commit. The VMs of a moving
+operation keep their reserved destinations from Started until the move ends.
+`destinations` finds them; an unsuitable one is replaced before a later call.
 """
 
 from collections.abc import Collection
@@ -30,11 +29,11 @@ from forewarn.store.audit import AuditKind, Facts
 def keep_places(
     work: Work, operation: Operation, places: destinations.Destinations
 ) -> Operation:
-    """Keep the places that were found, in the operation and its VMs."""
+    """Reserve the destinations, in the operation and its VMs."""
     for name, host in places.hosts.items():
         vm = work.vm(name)
         work.save_vm(vm, replace(vm, moving_to=host))
-        # Room is a rule over several rows: its host row makes writers meet.
+        # Capacity depends on several rows: writing the host row makes writers conflict.
         keeper = work.host(host)
         work.tx.replace(keeper, keeper)
     return _save(work, operation, places.hosts)
@@ -43,10 +42,10 @@ def keep_places(
 def renew_places(
     work: Work, operation: Operation, vms: Collection[str]
 ) -> tuple[Operation, tuple[AnyBlocker, ...]]:
-    """Plan again where a destination of these VMs is no longer fit.
+    """Replace destinations of these VMs that are no longer suitable.
 
-    Return the operation, and why a VM has no place. Then no place that was found is
-    kept, and the VMs without one keep none. The history is told once.
+    Return the operation, and why a VM has no destination. In that case no new destination
+    is reserved. The history gets one entry.
     """
     lost = destinations.unfit(work.tx, operation, vms)
     if lost:
@@ -85,16 +84,16 @@ def _save(work: Work, operation: Operation, hosts: dict[str, str]) -> Operation:
 
 
 def current_moves(operation: Operation) -> tuple[Move, ...]:
-    """Return the moves of the call under way: all, or one at a time.
+    """Return the moves of the current call: all, or one for a live migration.
 
-    The VMs of a live migration move in turn (clause 6.3).
+    The VMs of a live migration move one after the other (clause 6.3).
     """
     todo = tuple(move for move in operation.moves if not move.done)
     return todo[:1] if operation.action is Action.LIVE_MIGRATE else todo
 
 
 def call_of(operation: Operation) -> Call:
-    """Return the driver call that the operation's generation names."""
+    """Return the driver call of the generation of the operation."""
     return Call(
         operation_id=operation.operation_id,
         generation=operation.generation,
@@ -109,15 +108,15 @@ def call_of(operation: Operation) -> Call:
 
 
 def issue_first(work: Work, operation: Operation) -> None:
-    """Make the first driver call durable: its places were chosen just now."""
+    """Make the first driver call durable; its destinations were just chosen."""
     _issue(work, operation, attempts=1)
 
 
 def issue(work: Work, operation: Operation, *, attempts: int) -> bool:
     """Make the next driver call durable; it is made after the commit.
 
-    Destinations that are no longer fit are planned again before. Without a place the
-    call waits as one that failed does, and False is returned.
+    Unsuitable destinations are replaced first. If a VM has no destination, the call waits
+    like a failed one, and the result is False.
     """
     if operation.action in MOVING_ACTIONS:
         vms = {move.vm for move in current_moves(operation)}
@@ -158,7 +157,7 @@ def _issue(work: Work, operation: Operation, *, attempts: int) -> None:
 
 
 def _forgetful(move: Move) -> Move:
-    """Return the move without what is known of the call before."""
+    """Return the move without the results of the previous call."""
     if not move.has_failed:
         return move
     return changed(move, has_failed=False, is_down=False)

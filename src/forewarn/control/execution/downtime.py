@@ -1,16 +1,15 @@
-"""When VMs were there and when they did not run, written as it happens.
+"""Record the existence and the interruptions of VMs as spans.
 
-A span is written in the transaction that changes the VM, so a crash leaves both or
-neither. Each VM of the fleet has one open existence. At most one interruption of it
-is open, and one is whenever it is down or a call that stops it is under way:
+A span is stored in the transaction that changes the VM, so a crash leaves both or
+neither. Each VM of the fleet has one open existence. A VM has one open interruption while
+it is down or a call that stops it is running:
 
-* An impact counts from the driver's call until its report; after a call that failed
-  and left the VM down, until a later one, or its failure, has ended.
-* A freeze or a migration counts as long as the driver says that it lasted, where it
-  says so; a migration that nobody measured is no longer than its call, and noted
-  as such.
-* A failure counts from its report until the VM runs again. What befalls a VM that
-  is down already is part of that.
+* An impact counts from the driver call until its report. If the call failed and left the
+  VM down, it counts until a later call, or the failure, ends.
+* A freeze or a migration has the length that the driver reports. Without a report of the
+  length, a migration counts as its whole call, marked as an upper bound.
+* A failure counts from its report until the VM runs again. Anything that happens to a VM
+  while it is down is part of the same interruption.
 """
 
 from forewarn.control.transactions.work import Work
@@ -28,22 +27,22 @@ _KINDS = {
     Action.REDEPLOY: SpanKind.REDEPLOY,
     Action.REIMAGE: SpanKind.REIMAGE,
 }
-"""What an action is to its VMs; a deletion ends them, and is no interruption."""
+"""Interruption by action. A deletion is not an interruption."""
 
 
 def appear(work: Work, vm: Vm) -> None:
-    """Note that a VM is in the fleet, in its scope, from now on."""
+    """Record that a VM is in the fleet, in its scope, from now on."""
     _open(work, vm, SpanKind.EXISTENCE)
 
 
 def vanish(work: Work, name: str) -> None:
-    """Note that a VM is no more."""
+    """Record that a VM has left the fleet."""
     for span in _open_spans(work, name):
         _close(work, span)
 
 
 def change_scope(work: Work, vm: Vm) -> None:
-    """Note that a VM is in another scope, or its scope another tenant's."""
+    """Record that a VM has another scope or tenant."""
     vanish(work, vm.name)
     appear(work, vm)
     if vm.state is VmState.DOWN:
@@ -51,7 +50,7 @@ def change_scope(work: Work, vm: Vm) -> None:
 
 
 def impact_begins(work: Work, operation: Operation, vms: tuple[str, ...]) -> None:
-    """Note that a call stops these VMs, unless something has stopped them before."""
+    """Record that a call stops these VMs, unless they are already stopped."""
     kind = _KINDS.get(operation.action)
     if kind is None:
         return
@@ -60,7 +59,7 @@ def impact_begins(work: Work, operation: Operation, vms: tuple[str, ...]) -> Non
         if vm is None or vm.state is VmState.DELETED:
             continue
         if _is_untouched(operation, vm) or not _outage(work, vm):
-            # How long a migration's pause is, only its driver can tell.
+            # Only the driver can measure the pause of a migration.
             _open(
                 work,
                 vm,
@@ -71,9 +70,9 @@ def impact_begins(work: Work, operation: Operation, vms: tuple[str, ...]) -> Non
 
 
 def _is_untouched(operation: Operation, vm: Vm) -> bool:
-    """Tell whether nothing can have stopped a VM before the operation's first call.
+    """Return whether no earlier work can have stopped a VM before the first call.
 
-    A VM that runs is interrupted only by an operation that has started on it.
+    A running VM is interrupted only by an operation that has started on it.
     """
     return (
         vm.state is VmState.RUNNING
@@ -83,9 +82,9 @@ def _is_untouched(operation: Operation, vm: Vm) -> bool:
 
 
 def impact_over(work: Work, vm: Vm, *, paused: Micros | None) -> None:
-    """Note that a call has let go of a VM that runs.
+    """Record that a call has ended for a VM that runs.
 
-    `paused` is how long it stood still, where the driver measured it.
+    `paused` is the length of its pause, if the driver measured it.
     """
     outage = _outage(work, vm)
     if outage is None or vm.state is not VmState.RUNNING:
@@ -97,7 +96,7 @@ def impact_over(work: Work, vm: Vm, *, paused: Micros | None) -> None:
 
 
 def taken_off(work: Work, operation: Operation, vm: Vm) -> None:
-    """Note that an operation, or a call of it that failed, has let go of a VM."""
+    """Record that an operation, or a failed call of it, has ended for a VM."""
     outage = _outage(work, vm)
     if (
         outage is not None
@@ -108,7 +107,7 @@ def taken_off(work: Work, operation: Operation, vm: Vm) -> None:
 
 
 def left_down(work: Work, operation: Operation) -> tuple[str, ...]:
-    """Return the VMs that the last call of an operation failed for and left down."""
+    """Return the VMs that the last failed call of an operation left down."""
     vms = (work.tx.get(Vm, name) for name in operation.vms)
     return tuple(
         vm.name
@@ -120,7 +119,7 @@ def left_down(work: Work, operation: Operation) -> tuple[str, ...]:
 
 
 def failed(work: Work, operation: Operation) -> None:
-    """Note that the VMs of a failure are down; those that were, go on to be."""
+    """Record that the VMs of a failure are down; an open failure continues."""
     for name in operation.vms:
         vm = work.vm(name)
         outage = _outage(work, vm)
@@ -132,22 +131,22 @@ def failed(work: Work, operation: Operation) -> None:
 
 
 def runs_again(work: Work, vm: Vm) -> None:
-    """Note that a VM that was down runs."""
+    """Record that a VM runs again."""
     outage = _outage(work, vm)
     if outage is not None:
         _close(work, outage)
 
 
 def forget(work: Work, span: Span) -> None:
-    """Delete a time that is over: what was before its end is unknown from now on.
+    """Delete an ended span. The time up to its end becomes unknown.
 
-    Otherwise a VM would seem never to have been down while it is not known.
+    Otherwise the VM would seem to have been up in the deleted time.
     """
     work.tx.remove(span)
     if not span.is_outage:
         return
     for life in every(work.tx, kinds.SPANS_OF_VM, span.vm):
-        # An existence keeps its id, and so stands before all its interruptions.
+        # An existence keeps its ID, so it sorts before all its interruptions.
         has_it = life.began <= span.began and (life.is_open or span.ended <= life.ended)
         if has_it and not life.is_outage:
             work.tx.replace(life, changed(life, began=span.ended, is_exact=False))
@@ -173,7 +172,7 @@ def _open(
 
 
 def _close(work: Work, span: Span) -> None:
-    # A step of the wall clock back makes it short, never shorter than nothing.
+    # After a clock step back, the length is at least zero.
     work.tx.replace(span, changed(span, ended=max(span.began, work.now)))
 
 

@@ -1,7 +1,7 @@
-"""How operations end, and what their end sets free.
+"""End operations, and wake operations that waited for them.
 
-An end removes the operation's events, lets go of its VMs, closes its request when
-it was the last, and has whoever waits in its scopes looked at again.
+The end of an operation removes its events, frees its VMs, closes its request if it was
+the last one, and lets waiting operations in its scopes be checked again.
 """
 
 from forewarn.control.execution import downtime
@@ -34,12 +34,12 @@ def impact_over(
     work.save_operation(
         recovering, changed(recovering, due_at=work.now + work.policy.recovery)
     )
-    # Its VMs are no longer in the driver's hands, and others may wait for that.
+    # The driver no longer works on its VMs; other operations can wait for that.
     work.free(operation.scopes, operation.vms)
 
 
 def recovered(work: Work, operation_id: str) -> None:
-    """End an operation whose recovery is over, if it still recovers."""
+    """End an operation whose recovery time has passed, if it is still Recovering."""
     operation = work.operation(operation_id)
     if operation.state is OperationState.RECOVERING:
         work.lock_scopes(operation.scopes)
@@ -47,15 +47,15 @@ def recovered(work: Work, operation_id: str) -> None:
 
 
 def finish(work: Work, operation: Operation, *, note: AnyNote | None = None) -> None:
-    """End a started operation well: its events go, and others may start."""
+    """End a started operation as Done."""
     _end(work, operation, OperationInput.FINISH, Outcome.COMPLETED, note)
 
 
 def fail(work: Work, operation: Operation, *, note: AnyNote) -> None:
-    """End a started operation badly; a rollout stops with it.
+    """End a started operation as Failed; its rollout stops.
 
-    VMs that the failure left down are the caller's business: they get an event
-    of their own, since this one is removed (clause 4.3).
+    The caller must record failures of VMs that are left down: they need their own events,
+    because the events of this operation are removed (clause 4.3).
     """
     request = work.request(operation.request)
     work.step_request(request, RequestInput.OPERATION_FAILED)
@@ -69,14 +69,14 @@ def fail(work: Work, operation: Operation, *, note: AnyNote) -> None:
                 sibling,
                 note=RolloutStopped(failed=operation.operation_id),
             )
-        # Hosts whose turn had not come are cancelled in steps: there may be many.
+        # Planned hosts are cancelled in steps, because there can be many.
         work.take_turn(operation.request)
 
 
 def cancel(
     work: Work, operation: Operation, *, note: AnyNote, by: Actor | None = None
 ) -> None:
-    """End a waiting operation without impact (clause 4.1); `by` ordered it."""
+    """Cancel a waiting operation without impact (clause 4.1); `by` requested it."""
     if by is not None:
         operation = work.save_operation(operation, changed(operation, cancelled_by=by))
     _end(work, operation, OperationInput.CANCEL, Outcome.CANCELLED, note)
@@ -107,7 +107,7 @@ def _end(
 
 
 def take_off(work: Work, operation: Operation, name: str) -> None:
-    """Take a started operation off one of its VMs, with the place it had kept."""
+    """Remove a started operation from one of its VMs, with the reserved capacity."""
     vm = work.tx.get(Vm, name)
     if vm is not None and operation.operation_id in vm.started:
         started = tuple(
@@ -134,17 +134,17 @@ def replace_call(work: Work, operation: Operation, state: CallState) -> Operatio
 
 def _close_request(work: Work, operation: Operation) -> None:
     request = work.request(operation.request)
-    # One sibling is enough: in a large request each end would read all others.
+    # One sibling is enough: reading all would be slow in a large request.
     left = work.tx.select(kinds.OPEN_OPERATIONS_OF_REQUEST, operation.request, limit=1)
     if not left and not request.unplanned:
         work.step_request(request, RequestInput.ALL_ENDED)
     elif request.together:
-        # Its companions may have waited for nothing but its approval (3.6). They are
-        # all let go with the first of them.
+        # The other operations may have waited only for its approval (3.6). They all
+        # start with the first of them.
         for sibling in left:
             work.revisit(sibling.operation_id)
 
 
 def is_failure(operation: Operation) -> bool:
-    """Tell whether the operation is a failure that lasts until restored."""
+    """Return whether the operation is a failure."""
     return operation.verb is Verb.FAIL

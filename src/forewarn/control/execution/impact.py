@@ -1,15 +1,15 @@
-"""The impact: from Started until the operation has ended.
+"""The impact: from Started until the operation ends.
 
-Order of effects, with what a crash leaves behind:
+Order of effects, and the state after a crash:
 
-1. `start` makes Started durable, with the call that will be made (its
-   generation). A crash before leaves a Ready operation, which starts later.
-2. The endpoint serves Started; then the driver is called. A crash before the
-   call leaves call state `issued`: the next start of the service probes the
-   driver and makes the call if it was not made.
-3. The driver's report is made durable. A crash before leaves the call `issued`:
-   the probe says what became of it.
-4. Recovery is a timer in the row; overdue ones fire at the next start.
+1. `start` makes Started durable, with the generation of the driver call. A crash before
+   it leaves a Ready operation, which starts later.
+2. The endpoint serves Started; then the driver is called. A crash before the call leaves
+   the call state `issued`. The next start of the service probes the driver and makes the
+   call if it was not made.
+3. The report of the driver is made durable. A crash before it leaves the call state
+   `issued`, and the probe returns the outcome.
+4. The recovery is a timer in the row; overdue timers fire at the next start.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,17 +34,17 @@ from forewarn.protocol.operations import (
 
 
 def start(work: Work, operation: Operation) -> None:
-    """Make a Ready operation Started, with its events and its driver call."""
+    """Start a Ready operation, with its events and its driver call."""
     if operation.action in MOVING_ACTIONS:
         places = destinations.find_places(work.tx, operation)
-        assert not places.blockers, "the caller asked why it should not start"
+        assert not places.blockers, "the caller must check for blockers first"
         operation = calls.keep_places(work, operation, places)
     for name in operation.vms:
         vm = work.vm(name)
         work.save_vm(vm, changed(vm, started=(*vm.started, operation.operation_id)))
     started = work.step(operation, OperationInput.START)
     for event in work.events_of(started):
-        # One whose VMs have all gone was removed before, and stays so (4.3).
+        # An event whose VMs all left was removed before and stays removed (4.3).
         if event.status is not EventStatus.REMOVED:
             work.step_event(event, EventInput.START)
     if started.action is Action.NONE:
@@ -58,10 +58,10 @@ def start(work: Work, operation: Operation) -> None:
 def call_done(
     work: Work, operation: Operation, *, paused: Mapping[str, Micros] | None = None
 ) -> None:
-    """Take over what a successful call has done; go on with what is left.
+    """Record the success of a call, and continue with the remaining VMs.
 
-    `paused` is how long VMs stood still, where the driver measured it. The caller
-    holds the safety rows of the operation's scopes.
+    `paused` has the length of the pause of VMs, if the driver measured it. The caller
+    holds the safety rows of the scopes of the operation.
     """
     moves = calls.current_moves(operation)
     operation = take_done(work, operation, moves, paused=paused)
@@ -82,9 +82,9 @@ def take_done(
     *,
     paused: Mapping[str, Micros] | None = None,
 ) -> Operation:
-    """Take over what a call has done to these of its VMs.
+    """Record the success of a call for some of its VMs.
 
-    The others of the call are left as they are: the next attempt is for them alone.
+    The other VMs are unchanged: the next attempt is only for them.
     """
     arrived = _arrivals(work, operation, moves)
     if arrived:
@@ -116,7 +116,7 @@ def take_done(
 def _arrivals(
     work: Work, operation: Operation, moves: Iterable[Move]
 ) -> list[tuple[Vm, Host]]:
-    """Return the VMs that a call has moved, and the host of each."""
+    """Return the VMs that a call moved, with their new hosts."""
     if operation.action not in MOVING_ACTIONS:
         return []
     found: list[tuple[Vm, Host]] = []
@@ -139,7 +139,7 @@ def _vm_done(work: Work, operation: Operation, move: Move) -> None:
     if (
         vm.state is VmState.DOWN
         and operation.action not in KEEPING_ACTIONS
-        # A host may have failed while the VM was on its way there.
+        # The host can have failed during the move of the VM.
         and (host is None or host.state is HostState.UP)
     ):
         leaving.vm_runs_again(work, vm)

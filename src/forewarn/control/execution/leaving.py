@@ -1,9 +1,9 @@
-"""VMs that leave: a host, an operation, the fleet.
+"""VMs that leave a host, an operation or the fleet.
 
-A VM that leaves an operation is taken out of its events' `Resources`; an event
-that names nobody any more is removed, and an operation without VMs ends. A VM
-that leaves a host leaves what is bound to that host. These are the only places
-where `Resources` changes after an event was published.
+A VM that leaves an operation is removed from the `Resources` of its events. An event
+without VMs is removed, and an operation without VMs ends. A VM that leaves a host leaves
+the operations that are bound to that host. Only this module changes the `Resources` of
+published events.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from forewarn.store.port import every
 
 
 def move_vm(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
-    """Put a VM on another host; it leaves what is bound to the old one.
+    """Move a VM to another host; it leaves operations that are bound to the old host.
 
     `besides` is the operation that moves it, which it does not leave.
     """
@@ -38,10 +38,10 @@ def move_vm(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
 def note_moves(
     work: Work, moves: Sequence[tuple[Vm, str]], *, besides: str = ""
 ) -> None:
-    """Note that VMs move from where they are to hosts, by name: one entry for all.
+    """Store one history entry for the moves of several VMs.
 
-    The VMs of a call have one entry, so that a host's maintenance does not write a
-    line for each of its VMs.
+    The VMs of a call share one entry, so that the maintenance of a host does not write an
+    entry per VM.
     """
     subjects = [
         each
@@ -67,7 +67,7 @@ def note_moves(
 
 
 def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
-    """Put a VM on another host, after its move was noted; see `move_vm`."""
+    """Move a VM to another host, after its history entry; see `move_vm`."""
     old_host = vm.host
     moved = work.save_vm(vm, replace(vm, host=host.name, moving_to=""))
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
@@ -87,7 +87,7 @@ def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
     work.free([vm.scope], [vm.name])
     work.free_room(host.name)
     if vm.moving_to not in {"", host.name}:
-        # It came to another host than the one that kept a place for it.
+        # It moved to another host than the one that reserved capacity for it.
         work.free_host(vm.moving_to)
     seated = view_assignment.seat(
         work,
@@ -101,7 +101,7 @@ def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
 
 
 def vm_runs_again(work: Work, vm: Vm, *, note: AnyNote | None = None) -> Vm:
-    """Note that a VM that was down runs; its failure events let go of it (5.5)."""
+    """Record that a VM runs again; it leaves its failure events (5.5)."""
     note = note or vm_changed(Change.RUNS_AGAIN, vm.name)
     running = work.save_vm(vm, replace(vm, state=VmState.RUNNING))
     downtime.runs_again(work, running)
@@ -114,7 +114,7 @@ def vm_runs_again(work: Work, vm: Vm, *, note: AnyNote | None = None) -> Vm:
 
 
 def delete_vm(work: Work, vm: Vm, *, besides: str = "") -> None:
-    """Make a VM a tombstone: it is served nothing and leaves all operations."""
+    """Mark a VM as deleted: it leaves all operations and gets no more documents."""
     leave_all(work, vm, besides=besides, note=vm_changed(Change.DELETED, vm.name))
     current = work.vm(vm.name)
     work.save_vm(current, replace(current, state=VmState.DELETED, moving_to=""))
@@ -136,14 +136,14 @@ def delete_vm(work: Work, vm: Vm, *, besides: str = "") -> None:
 
 
 def leave_all(work: Work, vm: Vm, *, besides: str = "", note: AnyNote) -> None:
-    """Take a VM out of every open operation, `besides` excepted."""
+    """Remove a VM from all open operations except `besides`."""
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
         if operation.operation_id != besides:
             leave(work, operation, vm.name, note=note)
 
 
 def leave(work: Work, operation: Operation, vm: str, *, note: AnyNote) -> None:
-    """Take one VM out of an operation and its events."""
+    """Remove a VM from an operation and its events."""
     for event in work.events_of(operation):
         if event.names(vm):
             _shrink_event(work, event, vm)
@@ -164,7 +164,7 @@ def leave(work: Work, operation: Operation, vm: str, *, note: AnyNote) -> None:
         and operation.action is Action.LIVE_MIGRATE
         and operation.call_state is not CallState.NONE
     ):
-        # Its VMs move in turn, and the one whose turn it is has gone.
+        # Its VMs move one after the other, and the current one has left.
         work.abort(shrunk)
         if calls.current_moves(shrunk):
             calls.issue(work, shrunk, attempts=1)
@@ -175,7 +175,7 @@ def leave(work: Work, operation: Operation, vm: str, *, note: AnyNote) -> None:
 
 
 def _shrink_event(work: Work, event: Event, vm: str) -> None:
-    """Take a VM out of an event, or remove the event if it names nobody else."""
+    """Remove a VM from an event; remove the event if it has no other VM."""
     rest = tuple(resource for resource in event.resources if resource.vm != vm)
     if rest:
         work.save_event(event, replace(event, resources=rest))
@@ -192,7 +192,7 @@ def _shrink_event(work: Work, event: Event, vm: str) -> None:
 
 
 def scopes_of_vm(work: Work, vm: Vm) -> set[str]:
-    """Return the scopes that a change of the VM concerns, for their safety."""
+    """Return the scopes whose safety rows a change of the VM must lock."""
     scopes = {vm.scope}
     for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
         scopes.update(operation.scopes)

@@ -1,8 +1,7 @@
-"""Letting go: from Announced over Ready to Impacting, as far as the rules allow.
+"""Release operations: from Announced over Ready to Impacting, as far as allowed.
 
-Called for each thing that may have been waited for: an approval, NotBefore, the
-end of something else in a scope. The caller holds the safety rows of the
-operation's scopes.
+Called after each event that an operation can wait for: an approval, NotBefore, the end of
+other work in a scope. The caller holds the safety rows of the scopes of the operation.
 """
 
 from collections import defaultdict
@@ -23,23 +22,23 @@ from forewarn.store.audit import AuditKind, Facts
 from forewarn.store.port import every
 
 LOOK_AGAIN_AFTER: Micros = MINUTE
-"""How long at least a held operation sleeps when nothing wakes it, before
-`speed` divides it."""
+"""Time to the first check of a held operation that nothing wakes, before the division by
+`speed`."""
 
 LOOK_AGAIN_PART = 4
-"""What has been held for long is looked at less often: after a quarter of that time.
-What an operation waits for wakes it, so this timer only catches what was missed; with
-a thousand that wait it must not be all that the service does."""
+"""Divisor for the time to the next check: an operation that has been held for long is
+checked less often, after a quarter of that time. Wake-ups find held operations, so this
+timer is only for missed ones; with a thousand of them it must not occupy the service."""
 
 LOOK_AGAIN_AT_MOST: Micros = HOUR
-"""How long at most a held operation sleeps, before `speed` divides it."""
+"""Maximum time to the next check of a held operation, before the division by `speed`."""
 
 LOOK_AGAIN_AT_LEAST: Micros = 100 * MILLISECOND
-"""Also where `speed` divides much: looks must leave time for everything else."""
+"""Minimum time to the next check for any `speed`: checks must leave time for other work."""
 
 
 def start_if_ready(work: Work, operation_id: str) -> None:
-    """Take the operation, and those that go with it, as far as allowed now."""
+    """Take the operation, and those that start with it, as far as allowed now."""
     operation = work.operation(operation_id)
     if operation.state is OperationState.ANNOUNCED:
         events = obstacles.counting_events(work.tx, operation)
@@ -47,7 +46,7 @@ def start_if_ready(work: Work, operation_id: str) -> None:
         now = min(work.now, operation.not_before - left) if left else work.now
         if not consent.is_released(operation, events, now=now):
             if left and operation.due_at <= work.now:
-                # NotBefore has come by a step of the clock, and the notice goes on.
+                # NotBefore has come because of a clock step, and the notice continues.
                 due_at = max(operation.not_before, work.now + left)
                 work.save_operation(operation, changed(operation, due_at=due_at))
             return
@@ -64,9 +63,9 @@ def start_if_ready(work: Work, operation_id: str) -> None:
 
 
 def _is_early_again(work: Work, operation: Operation) -> bool:
-    """Tell whether NotBefore let a held operation go, and is still to come (2.7).
+    """Return whether NotBefore of a held operation is in the future again (2.7).
 
-    The clock was set back meanwhile.
+    This happens if the clock was set back.
     """
     return work.now < operation.not_before and not consent.is_released(
         operation, obstacles.counting_events(work.tx, operation), now=work.now
@@ -74,20 +73,20 @@ def _is_early_again(work: Work, operation: Operation) -> bool:
 
 
 def recheck(work: Work, operation_id: str) -> None:
-    """Let an operation go that something may have set free, if it still waits."""
+    """Check an operation that may be released or unblocked now."""
     work.lock_scopes(scopes_of(work, operation_id))
     start_if_ready(work, operation_id)
 
 
 def scopes_of(work: Work, operation_id: str) -> set[str]:
-    """Return the scopes whose safety letting the operation go concerns."""
+    """Return the scopes whose safety rows a release of the operation must lock."""
     operation = work.operation(operation_id)
     companions = _companions(work, operation)
     return {scope for each in (operation, *companions) for scope in each.scopes}
 
 
 def _companions(work: Work, operation: Operation) -> list[Operation]:
-    """Return the operations that are let go together, this one among them."""
+    """Return the operations that start together, including this one."""
     request = work.request(operation.request)
     if not request.together:
         return [operation]
@@ -96,7 +95,7 @@ def _companions(work: Work, operation: Operation) -> list[Operation]:
 
 
 def start_if_allowed(work: Work, operation_id: str) -> None:
-    """Start a Ready operation, or note when to look at it again."""
+    """Start a Ready operation, or set the time of its next check."""
     operation = work.operation(operation_id)
     if blockers := bounded(obstacles.why_not_start(work.tx, operation)):
         names = waits.names_for(blockers, obstacles.own_domains(work.tx, operation))
@@ -118,7 +117,7 @@ def start_if_allowed(work: Work, operation_id: str) -> None:
 
 
 def next_look(work: Work, operation: Operation) -> Micros:
-    """Return when a held operation is looked at again if nothing wakes it."""
+    """Return the time of the next check of a held operation that nothing wakes."""
     sped_up = work.policy.sped_up
     held = (work.now - operation.not_before) // LOOK_AGAIN_PART
     asleep = min(max(sped_up(LOOK_AGAIN_AFTER), held), sped_up(LOOK_AGAIN_AT_MOST))
@@ -128,18 +127,18 @@ def next_look(work: Work, operation: Operation) -> Micros:
 
 
 def look_again_at_most(policy: Policy) -> Micros:
-    """Return how long at most a held operation sleeps if nothing wakes it."""
+    """Return the maximum time to the next check of a held operation."""
     return max(policy.sped_up(LOOK_AGAIN_AT_MOST), LOOK_AGAIN_AT_LEAST)
 
 
 def _note_held(
     work: Work, operation: Operation, blockers: tuple[AnyBlocker, ...]
 ) -> None:
-    """Write an audit entry about what holds the operation now.
+    """Store an audit entry about the current reasons that hold the operation.
 
-    The entry names the tenants whose redacted reasons differ from those before, and
-    is shown to no other tenant. Its cost does not depend on the length of the history:
-    the reasons before stand in the operation.
+    The entry names the tenants whose redacted reasons have changed; other tenants do not
+    see it. The cost does not depend on the length of the history, because the previous
+    reasons are stored in the operation.
     """
     scopes: defaultdict[str, set[str]] = defaultdict(set)
     vms: defaultdict[str, set[str]] = defaultdict(set)
@@ -165,5 +164,5 @@ def _note_held(
 
 
 def hold_ends(operation: Operation, policy: Policy) -> Micros:
-    """Return when a held routine operation is cancelled and announced again."""
+    """Return the time at which a held routine operation is announced again."""
     return operation.not_before + policy.hold_max

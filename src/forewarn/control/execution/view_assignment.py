@@ -1,10 +1,10 @@
-"""Which view each VM is served: kept true when VMs come, go, move and change.
+"""Assign each VM to its view, and update the assignment when the fleet changes.
 
-`fleet.views` says which view a VM belongs to; this module makes the rows follow.
-A view inherits from the views that its VMs come from: that somebody listens, the
-epoch, and an incarnation with which no client sees a lower number, or another content
-under the same number (clause 2.10). A VM remembers the views that it has left, so that
-what it was shown there stays approvable (3.2).
+`fleet.views` computes the view of a VM; this module updates the rows. A view inherits
+from the earlier views of its VMs: whether Scheduled Events are enabled, the epoch, and an
+incarnation. The incarnation is such that no client sees a lower number, or another
+content with the same number (clause 2.10). A VM remembers the views that it has left, so
+that it can still approve the events that it saw there (3.2).
 """
 
 from dataclasses import replace
@@ -25,17 +25,17 @@ from forewarn.store import kinds
 from forewarn.store.port import every
 
 LEFT_VIEWS_MAX = 8
-"""Maximum views that a VM remembers to have left. It changes its view when an author
-edits the fleet file; an approval comes within the length of a notice."""
+"""Maximum views that a VM remembers. Its view changes when the fleet file changes; an
+approval comes within the length of a notice."""
 
 
 def is_alone(view_id: str) -> bool:
-    """Tell whether a view is for one VM only; names contain no slash (6.2)."""
+    """Return whether a view is for one VM only; names contain no slash (6.2)."""
     return "/" in view_id
 
 
 def seat(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> Vm:
-    """Give the VM the view that it belongs to; return it as stored."""
+    """Assign the VM to its view; return the stored VM."""
     host = work.tx.get(Host, vm.host)
     assert host is not None, f"{vm.name} is on a host that is not stored"
     wanted = fleet_views.view_for(
@@ -56,11 +56,10 @@ def seat(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> Vm:
 
 
 def _inherit(work: Work, view: View, old: View) -> None:
-    """Make a view fit for a VM that comes from another one.
+    """Prepare a view for a VM that comes from another view.
 
-    Whoever has listened goes on listening (7.2): the new view is enabled if the old
-    one was. Its epoch and incarnation are such that the VM sees neither a lower
-    number nor one number with two contents (2.10).
+    If the old view was enabled, the new one is enabled (7.2). Its epoch and incarnation are
+    such that the VM sees neither a lower number nor one number with two contents (2.10).
     """
     if not old.is_enabled:
         if not view.is_enabled and old.epoch > view.epoch:
@@ -71,7 +70,7 @@ def _inherit(work: Work, view: View, old: View) -> None:
             if not each.is_enabled:
                 enable_view(work, each, like=old)
     elif old.shows_events and not view.shows_events:
-        # A delay must not hide what the VM has seen.
+        # A delay must not hide events that the VM has seen.
         view = work.tx.replace(view, end_delays(view, until=END_OF_TIME))
         work.tell_view(view)
         work.render(view)
@@ -83,7 +82,7 @@ def _inherit(work: Work, view: View, old: View) -> None:
 
 
 def drop_empty_views(work: Work, scope: str) -> None:
-    """Delete the scope's views that no VM is served any more."""
+    """Delete the views of the scope that have no VM."""
     used = {vm.view for vm in every(work.tx, kinds.VMS_OF_SCOPE, scope)}
     for view in list(every(work.tx, kinds.VIEWS_OF_SCOPE, scope)):
         if view.view_id not in used:
@@ -91,7 +90,7 @@ def drop_empty_views(work: Work, scope: str) -> None:
 
 
 def _new_view(work: Work, wanted: View) -> View:
-    """Store a view; it is enabled if the views that it belongs to are (7.2)."""
+    """Store a view; enable it if the views of its enabling key are enabled (7.2)."""
     view = work.tx.add(wanted)
     together = any(
         other.is_enabled
@@ -104,10 +103,10 @@ def _new_view(work: Work, wanted: View) -> View:
 
 
 def enable_view(work: Work, view: View, *, like: View | None = None) -> View:
-    """Enable a view: a new epoch, and the events that are under way (7.1).
+    """Enable a view: start a new epoch with the current events (7.1).
 
-    `like` is the view of a VM that comes from there: what it has waited for the first
-    answer and the first events counts, and so does the time of its last request.
+    `like` is the previous view of a VM. Its delays and the time of its last request are
+    kept.
     """
     stepped = step_view(
         view,

@@ -1,1 +1,1 @@
-"""What a tenant may know: values in, values out, and a reader that shows no more."""
+"""What a tenant may see: redaction of values, and a filtered store reader."""

@@ -1,8 +1,8 @@
-"""Whose a scope was: the lines of the trail that end a tenant's time with it.
+"""The earlier owners of scopes, from the history.
 
-A scope that changes its tenant, or goes, leaves such a line, which is kept as long as
-what was told of the operations before it. With nothing open in it a scope cannot
-change its tenant, so each operation lies on one side of the line.
+When a scope changes its tenant or is removed, its history entry records the end of the
+ownership. The entry is kept as long as the operations before it. A scope can change its
+tenant only without open operations, so each operation is before or after the entry.
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from forewarn.store.audit import AuditEntry
 from forewarn.store.port import Reader, every
 
 _OF_SCOPE = "ownership-of:"
-"""How the line names the scope, so that its few lines are found among all others."""
+"""Prefix of the subject with the scope, to find its few entries."""
 
 _OF_TENANT = "ownership-by:"
-"""How the line names the tenant whose the scope was."""
+"""Prefix of the subject with the former tenant."""
 
 
 def ending(before: object, after: object) -> tuple[str, ...]:
-    """Return what the line of a fleet change is about, if it ends a tenure."""
+    """Return the subjects of a fleet change that ends an ownership; empty: it does not."""
     if not isinstance(before, Scope):
         return ()
     if isinstance(after, Scope) and after.tenant == before.tenant:
@@ -31,10 +31,10 @@ def ending(before: object, after: object) -> tuple[str, ...]:
 
 
 class Past:
-    """What was a tenant's, and when; remembered for the length of one read."""
+    """What belonged to a tenant, and when; cached for one read."""
 
     def __init__(self, reader: Reader, tenant: str) -> None:
-        """Look through `reader` for what was the tenant's."""
+        """Read the ownership of `tenant` from `reader`."""
         self._reader = reader
         self._tenant = tenant
         self._tenures: dict[str, list[tuple[Micros, str]]] = {}
@@ -42,13 +42,13 @@ class Past:
 
     @cached_property
     def scopes(self) -> frozenset[str]:
-        """Return the scopes that were the tenant's; some may be so again."""
+        """Return the scopes that the tenant once owned; it can own some of them again."""
         by = f"{_OF_TENANT}{self._tenant}"
         lines = every(self._reader, kinds.AUDIT_OF_SUBJECT, by)
         return frozenset(name for line in lines for name in _named(line, _OF_SCOPE))
 
     def had_scope_at(self, scope: str, at: Micros) -> bool:
-        """Tell whether the scope was the tenant's at an instant."""
+        """Return whether the scope belonged to the tenant at a time."""
         if scope not in self._tenures:
             lines = every(self._reader, kinds.AUDIT_OF_SUBJECT, f"{_OF_SCOPE}{scope}")
             self._tenures[scope] = [
@@ -61,11 +61,11 @@ class Past:
         return now is not None and now.tenant == self._tenant
 
     def had_vm(self, vm: str) -> bool:
-        """Tell whether a VM of this name is, or was, the tenant's."""
+        """Return whether a VM of this name belongs or belonged to the tenant."""
         return bool(self._lives_of(vm))
 
     def had_vm_at(self, vm: str, at: Micros) -> bool:
-        """Tell whether the VM of this name was the tenant's at an instant."""
+        """Return whether the VM of this name belonged to the tenant at a time."""
         return any(
             (span.began <= at or not span.is_exact)
             and (span.is_open or at <= span.ended)

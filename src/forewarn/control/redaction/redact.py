@@ -1,7 +1,7 @@
-"""Redaction of actors and blockers for a tenant: values in, values out.
+"""Redact actors and blockers for a tenant: values in, values out.
 
-A blocker about the tenant's own scopes and VMs stays as it is, if it names nothing
-else. Every other blocker becomes one of a few values without names and numbers. Pure.
+A blocker that names only scopes and VMs of the tenant is unchanged. Every other blocker
+becomes one of a few values without names and numbers. Pure.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -36,22 +36,22 @@ from forewarn.protocol.blockers import (
 def for_tenant(
     blockers: Iterable[AnyBlocker], *, scopes: Collection[str], vms: Collection[str]
 ) -> tuple[AnyBlocker, ...]:
-    """Return the reasons as the owner of `scopes` and `vms` may know them."""
+    """Return the blockers, redacted for the owner of `scopes` and `vms`."""
     told = [_one(blocker, scopes, vms) for blocker in blockers]
-    # Its own first, and each once: how many others there are is nobody's business.
+    # The tenant's own come first. Duplicates are removed, to hide the number of others.
     told.sort(key=_rank)
     return tuple(dict.fromkeys(told))
 
 
 _PUBLIC = frozenset({ActorKind.CLOCK, ActorKind.DRIVER, ActorKind.POLICY})
-"""Kinds of actors that every tenant is told of: they name nobody."""
+"""Kinds of actors that every tenant may see: they name no person."""
 
 
 def actor_for(actor: Actor, tenant: str, *, had_vm: Callable[[str], bool]) -> Actor:
-    """Return the actor as the tenant may know it.
+    """Return the actor, redacted for the tenant.
 
-    `had_vm` tells whether a VM is, or was, the tenant's. The address and the id of a
-    token are for operators: a tenant does not learn one holder's from another.
+    `had_vm` returns whether a VM belongs or belonged to the tenant. Addresses and token
+    IDs are only for operators, so that a tenant cannot compare holders.
     """
     if actor.kind is ActorKind.VM and (not actor.name or had_vm(actor.name)):
         return vm_actor(actor.name)
@@ -64,7 +64,7 @@ _ORDER = tuple(Redacted)
 
 
 def _rank(blocker: AnyBlocker) -> int:
-    """Return where a reason stands among all: those that name the tenant's first."""
+    """Return the sort key of a blocker: those that name the tenant's objects first."""
     if not isinstance(blocker, ByPlatform):
         return -1
     return 0 if blocker.name else _ORDER.index(blocker.what)

@@ -1,11 +1,11 @@
-"""A tenant's share of each record: what it may see of it, or that it is not there.
+"""The tenant filter: what a tenant may see of each record.
 
-What several tenants share (operations, requests, lines of the trail) is cut down to
-the tenant's part, without hosts, without what an operator wrote, and without counters
-that grow as others act. Ids of operations and requests become the tenant's aliases, and
-instants are cut to whole seconds, so that two tenants find nothing equal to the
-microsecond. A kind that is not known here does not exist for a tenant. Who
-asks what, and which records are found, is `sight`'s.
+Records that several tenants share (operations, requests, history entries) are reduced to
+the part of the tenant. This part has no hosts, no text of operators, and no counters that
+grow when others act. IDs of operations and requests become aliases. Times are cut to
+whole seconds, so that two tenants cannot match records by microsecond. A kind of record
+that is not listed here does not exist for a tenant. `tenant_reader` decides which queries
+a tenant can use.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -40,24 +40,24 @@ _SHARED: Mapping[str, type[Record]] = {
     "operation": Operation,
     "request": Request,
 }
-"""Kinds of subjects that the tenant sees as far as it sees the record."""
+"""Kinds of subjects that a tenant sees if it sees the record."""
 
 INSTANT_DIGITS = 17
-"""Of a line's id: its instant, which sorts."""
+"""Digits at the start of the ID of a history entry: its time, for sorting."""
 
 
 class TenantFilter:
-    """What of the records is one tenant's; remembered for the length of one read."""
+    """Filters records for one tenant; caches results for one read."""
 
     def __init__(self, reader: Reader, tenant: str) -> None:
-        """Look through `reader`, which shows all, for what is `tenant`'s."""
+        """Filter for `tenant`; `reader` is unfiltered."""
         self._reader = reader
         self.tenant = tenant
         self.past = ownership_history.Past(reader, tenant)
         self.aliases = aliases_of(reader, tenant)
         self._tenants: dict[str, str] = {}
         self._cuts: dict[str, Any] = {}
-        """By id, operations and requests as the tenant may see them."""
+        """By ID, operations and requests as the tenant may see them."""
         self._see: dict[type, Callable[[Any], Any]] = {
             Tenant: self._tenant,
             Scope: self._scope,
@@ -69,10 +69,10 @@ class TenantFilter:
             Request: self._request,
             AuditEntry: self._line,
         }
-        """How each kind is shown; what is not here does not exist for a tenant."""
+        """The filter of each kind. Other kinds do not exist for a tenant."""
 
     def of(self, record: R) -> R | None:
-        """Return the record as the tenant may see it; None: it is not there."""
+        """Return the record as the tenant may see it; None: it may not see it."""
         see = self._see.get(type(record))
         return None if see is None else see(record)
 
@@ -85,18 +85,18 @@ class TenantFilter:
             for each in told
         )
 
-    # Whose things are
+    # Ownership
 
     def had_scope(self, name: str) -> bool:
-        """Tell whether a scope is the tenant's, or was."""
+        """Return whether a scope belongs or belonged to the tenant."""
         return self.is_own_scope(name) or name in self.past.scopes
 
     def had_vm(self, name: str) -> bool:
-        """Tell whether a VM is the tenant's, or was."""
+        """Return whether a VM belongs or belonged to the tenant."""
         return self._is_own_vm(name) or self.past.had_vm(name)
 
     def is_own_scope(self, name: str) -> bool:
-        """Tell whether a scope is the tenant's now."""
+        """Return whether a scope belongs to the tenant now."""
         if name not in self._tenants:
             scope = self._reader.get(Scope, name)
             self._tenants[name] = scope.tenant if scope else ""
@@ -107,7 +107,7 @@ class TenantFilter:
         return vm is not None and vm.tenant == self.tenant
 
     def is_own_subject(self, subject: str, at: Micros | None = None) -> bool:
-        """Tell whether what a line is about is the tenant's, or was at an instant."""
+        """Return whether a subject belongs to the tenant, or belonged to it at a time."""
         kind, _, name = subject.partition(":")
         match kind:
             case "vm":
@@ -139,7 +139,7 @@ class TenantFilter:
     def _vm(self, vm: Vm) -> Vm | None:
         if vm.tenant != self.tenant:
             return None
-        # Where it runs, and where its listener is, are the operator's.
+        # Its host and listener are for the operator only.
         return replace(
             vm,
             host="",
@@ -189,7 +189,7 @@ class TenantFilter:
     def _cut(self, operation: Operation) -> Operation | None:
         events = list(every(self._reader, kinds.EVENTS_OF_OPERATION, operation.key))
         own = [event for event in events if event.tenant == self.tenant]
-        # Whose a past operation is, its events know, and not who has the scope now.
+        # The events know the owner of a past operation; the scope can have a new owner.
         told = {event.scope: event.tenant for event in events}
         scopes = tuple(
             name
@@ -264,7 +264,7 @@ class TenantFilter:
         own = [seen for each in operations if (seen := self._operation(each))]
         if not own:
             return None
-        # As far as it is the tenant's: that others still wait is theirs.
+        # Only the part of the tenant counts; other operations can still be open.
         is_over = all(operation.state in ENDED_STATES for operation in own)
         return self._named(
             request,
@@ -278,7 +278,7 @@ class TenantFilter:
             request,
             request_id=self.aliases.of(request.request_id),
             created=cut_to_second(request.created),
-            # How many hosts it has, and which, are the operator's.
+            # The number and names of hosts are for the operator only.
             at_once=0,
             in_flight=0,
             hosts=0,
@@ -292,12 +292,12 @@ class TenantFilter:
             each for each in entry.subjects if self.is_own_subject(each, entry.at)
         )
         about = {each.partition(":")[0] for each in subjects}
-        # What is only about something shared may be another's step in it.
+        # An entry about shared objects only can be a step of another tenant.
         if not about & {"vm", "scope", "tenant", "event"} and not is_ours:
             return None
         is_held = entry.kind is AuditKind.OPERATION_HELD
         if is_held and f"tenant:{self.tenant}" not in subjects:
-            # Of the reasons that held it, none that the tenant is told changed.
+            # None of the reasons that the tenant may see has changed.
             return None
         at = cut_to_second(entry.at)
         digest = self.aliases.of_entry(entry.entry_id)
@@ -337,8 +337,8 @@ class TenantFilter:
 
 
 def aliases_of(reader: Reader, tenant: str) -> Aliases:
-    """Return the aliases of a tenant, by the secret of the store."""
-    # Without one nothing was written yet, so there is nothing to name.
+    """Return the aliases of a tenant, from the secret of the store."""
+    # Without a secret, the store is empty, so there are no IDs.
     leader = reader.get(Leader, NAME)
     return Aliases("" if leader is None else leader.secret, tenant)
 
@@ -346,14 +346,14 @@ def aliases_of(reader: Reader, tenant: str) -> Aliases:
 def span_cursor(key: str) -> str:
     """Return the key of a span, or a cursor of a tenant, cut to its second.
 
-    It sorts behind the keys of all spans of the VM that began in this second.
+    It sorts after the keys of all spans of the VM that began in this second.
     """
     vm, _, rest = key.partition("/")
     digits = rest[:INSTANT_DIGITS]
     if not (len(digits) == INSTANT_DIGITS and digits.isascii() and digits.isdecimal()):
         return f"{vm}/" if vm else ""
     last = cut_to_second(int(digits)) + SECOND - 1
-    # A slash sorts behind the point that follows the instant in the key.
+    # A slash sorts after the dot that follows the time in the key.
     return f"{vm}/{last:0{INSTANT_DIGITS}d}/"
 
 
@@ -363,7 +363,7 @@ _SHOWN: Mapping[AuditKind, str] = {
     AuditKind.OPERATION_HELD: "blockers",
     AuditKind.WEBHOOK_GAVE_UP: "given up",
 }
-"""Which facts of an entry a tenant is shown, redacted; of other kinds none."""
+"""Facts of an entry that a tenant sees, redacted. Other kinds show none."""
 
 
 def _names(subjects: Iterable[str], kind: str) -> set[str]:

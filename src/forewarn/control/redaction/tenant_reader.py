@@ -1,11 +1,10 @@
-"""What a tenant may see of the store: a reader that shows nothing else.
+"""A store reader that shows only what one tenant may see.
 
-Everything that a tenant is shown is read through a `TenantReader`, so a report cannot
-tell what it was never given. A record of another tenant is not there, as if it did
-not exist; of what several tenants share it has the tenant's part (`share`). Operations and requests
-have the tenant's aliases: a question names them so, and never by their real ids. A kind
-or a question that is not known shows nothing, so what is added later is closed until
-somebody opens it.
+Everything that a tenant sees is read through a `TenantReader`, so a report cannot reveal
+anything else. Records of other tenants do not exist in it. Records that several tenants
+share are reduced to the tenant's part (`tenant_filter`). Operations and requests have the
+tenant's aliases, and queries use these aliases, never real IDs. A kind or a query that is
+not listed shows nothing, so new ones are closed until they are opened here.
 """
 
 import heapq
@@ -34,15 +33,15 @@ from forewarn.store.port import PAGE_ROWS, Reader, every
 R = TypeVar("R", bound=Record)
 
 MERGED_ROWS = 50
-"""Rows that are read ahead of each scope of a tenant that has many."""
+"""Rows per read and scope of a tenant with many scopes."""
 
 
 def blockers(
     reader: Reader, operation: Operation, *, now: Micros
 ) -> tuple[AnyBlocker, ...]:
-    """Return every reason that holds the operation, as the reader's owner may know.
+    """Return all reasons why the operation waits, redacted for a tenant reader.
 
-    Those that somebody can end come first.
+    Reasons that an operator or tenant can resolve come first.
     """
     if isinstance(reader, TenantReader):
         found = reader.why_waiting(operation.operation_id, now=now)
@@ -52,9 +51,9 @@ def blockers(
 
 
 def operations_among(reader: Reader, ids: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the real ids whose operations the reader's owner may see.
+    """Return the operations that the reader may see, out of these real IDs.
 
-    They are named as the owner names them.
+    A tenant reader returns aliases.
     """
     if isinstance(reader, TenantReader):
         return reader.operations_among(ids)
@@ -62,10 +61,10 @@ def operations_among(reader: Reader, ids: Iterable[str]) -> tuple[str, ...]:
 
 
 def real_id(reader: Reader, name: str) -> str:
-    """Return the id of the operation or request that an operator names.
+    """Return the real ID of the operation or request that an operator names.
 
-    An operator may name it by the alias that a tenant has quoted. Whatever else is
-    named comes back as it is.
+    An operator can use the alias that a tenant quotes. Other names are returned
+    unchanged.
     """
     if isinstance(reader, TenantReader) or not aliases.is_id(name):
         return name
@@ -83,10 +82,10 @@ def real_id(reader: Reader, name: str) -> str:
 
 
 class TenantReader:
-    """A reader for one tenant, for the length of one read."""
+    """A store reader for one tenant, for one read."""
 
     def __init__(self, reader: Reader, tenant: str) -> None:
-        """Show what `tenant` may see of `reader`."""
+        """Show the part of `reader` that `tenant` may see."""
         self._reader = reader
         self.tenant = tenant
         self._share = TenantFilter(reader, tenant)
@@ -108,9 +107,9 @@ class TenantReader:
         after: str = "",
         limit: int = PAGE_ROWS,
     ) -> list[R]:
-        """Return a page of what the tenant may see; Span pages may be longer.
+        """Return a page of records that the tenant may see; pages of spans can be longer.
 
-        Their keys are cut to the instant, so times that began together stay so.
+        Keys of spans are cut to the second, so spans that began together stay together.
         """
         if query.name in _OF_ALIASES:
             value = self.real(value)
@@ -124,16 +123,16 @@ class TenantReader:
         return found
 
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
-        """Return nothing: no tenant waits for timers."""
+        """Return no records: timers are not for tenants."""
         del over, until, limit
         return []
 
     def earliest(self, over: Range[R]) -> Micros | None:
-        """Return None: no tenant waits for timers."""
+        """Return None: timers are not for tenants."""
         del over
 
     def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
-        """Return bounds in the form of the ids that a tenant is shown."""
+        """Return bounds in the form of the IDs that a tenant sees."""
         del end
         return f"{first:0{INSTANT_DIGITS}d}", ""
 
@@ -145,12 +144,12 @@ class TenantReader:
         limit: int = PAGE_ROWS,
         lowest: bool = False,
     ) -> list[R]:
-        """Return nothing: what is ranked serves decisions."""
+        """Return no records: rankings are only for decisions."""
         del ranking, value, limit, lowest
         return []
 
     def why_waiting(self, operation_id: str, *, now: Micros) -> tuple[AnyBlocker, ...]:
-        """Return every reason that holds an operation, without others' names."""
+        """Return all reasons why an operation waits, redacted."""
         seen = self.get(Operation, operation_id)
         whole = self._reader.get(Operation, self.real(operation_id))
         if seen is None or whole is None:
@@ -165,10 +164,10 @@ class TenantReader:
         return self._share.blockers(told)
 
     def _part_of_request(self, alias: str) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the tenant's VMs in a request, and their scopes.
+        """Return the VMs of the tenant in a request, and their scopes.
 
-        They are gathered once for the read: a list of the operations of a rollout
-        asks for those of the same thousand hosts with each of them.
+        They are cached: a list of the operations of a rollout needs the VMs of the same
+        thousand hosts for each operation.
         """
         if alias not in self._parts:
             vms = frozenset(
@@ -185,19 +184,19 @@ class TenantReader:
     # Names
 
     def real(self, name: str) -> str:
-        """Return the real id that an alias of the tenant stands for."""
+        """Return the real ID of an alias of the tenant."""
         return self._share.aliases.real(name)
 
     def operations_among(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """Return the aliases of those operations that the tenant may see."""
+        """Return the aliases of the operations that the tenant may see."""
         found = (self._reader.get(Operation, each) for each in ids)
         seen = (self._share.of(each) for each in found if each is not None)
         return tuple(each.operation_id for each in seen if each is not None)
 
     def _behind(self, query: Query[Any], after: str) -> str:
-        """Return the key behind which a page begins; the end for no cursor of ours.
+        """Return the key after which a page starts; the end for an invalid cursor.
 
-        What was not made here must not be compared with what the store has.
+        A text that is not a cursor of this module must not be compared with keys.
         """
         if not after:
             return ""
@@ -207,7 +206,7 @@ class TenantReader:
             return self.real(after) if aliases.is_id(after) else END_OF_KEYS
         return after
 
-    # Questions
+    # Queries
 
     def _found(self, query: Query[R], value: str, after: str) -> Iterator[R]:
         if query.kind is AuditEntry:
@@ -227,7 +226,7 @@ class TenantReader:
         )
         last = ""
         for row in rows:
-            # What concerns several scopes is found under each.
+            # A record of several scopes is found under each.
             is_other = query is kinds.OPERATIONS_IN_STATE and row.state.value != value
             if row.key == last or is_other:
                 continue
@@ -247,10 +246,10 @@ class TenantReader:
             after = page[-1].key
 
     def _sources(self, query: Query[Any], value: str) -> list[tuple[Query[Any], str]]:
-        """Return the questions that find what the tenant asks for, and little else."""
+        """Return queries that find the requested records of the tenant, and few others."""
         narrower = _BY_SCOPE.get(query.name)
         if narrower is not None:
-            # What is open, or there, is in no scope that has left.
+            # Open operations and current objects are only in current scopes.
             has_past = narrower is kinds.OPERATIONS_OF_SCOPE
             scopes = self._scopes_ever() if has_past else self._scopes()
             return [(narrower, scope) for scope in scopes]
@@ -270,17 +269,17 @@ class TenantReader:
         ]
 
     def _scopes_ever(self) -> list[str]:
-        """Return the tenant's scopes, and those that once were."""
+        """Return the current and earlier scopes of the tenant."""
         return sorted({*self._scopes(), *self._share.past.scopes})
 
     def _scope_of(self, vm: str) -> Scope | None:
         found = self.get(Vm, vm)
         return None if found is None else self.get(Scope, found.scope)
 
-    # The trail
+    # The history
 
     def _lines(self, name: str, value: str, after: str) -> Iterator[AuditEntry]:
-        """Yield lines behind the id `after`, which is one of those shown before."""
+        """Yield entries after the ID `after`, which an earlier page showed."""
         if name not in {kinds.ALL_AUDIT.name, kinds.AUDIT_OF_SUBJECT.name}:
             return
         if name == kinds.ALL_AUDIT.name:
@@ -294,7 +293,8 @@ class TenantReader:
                 return
             subjects = [value]
         start, end = self._place(after)
-        # Each page gathers the keys of all operations anew: few subjects, long pages.
+        # Each page collects the keys of all operations again, so pages are long if there
+        # are few subjects.
         ahead = max(MERGED_ROWS, PAGE_ROWS // len(subjects))
         rows = heapq.merge(
             *(
@@ -319,34 +319,34 @@ class TenantReader:
                 is_behind = True
 
     def _place(self, after: str) -> tuple[str, str]:
-        """Return the keys between which the entry is that a tenant was shown last.
+        """Return the keys around the last entry that the tenant saw.
 
-        Its id tells a tenant nothing but its instant. An empty second key: begin
-        behind the first.
+        The ID that a tenant sees has only the time. If the second key is empty, start
+        after the first.
         """
         if not after:
             return "", ""
-        # Whatever a tenant gives is cut to a second, so that it cannot find out more.
+        # The time from a tenant is cut to a second, so that it reveals nothing more.
         at = cut_to_second(_instant_of(after))
         exact = self._reader.audit_keys(at, at + SECOND)
         if exact is not None and len(after) > INSTANT_DIGITS:
             return exact
-        # It was deleted meanwhile, or only an instant is given.
+        # The entry was deleted meanwhile, or only a time is given.
         later = self._reader.audit_keys(at, END_OF_TIME)
         return (END_OF_KEYS if later is None else later[0]), ""
 
 
 def _instant_of(shown: str) -> Micros:
-    """Return the instant in an id that a tenant gives; 0 where it has none."""
+    """Return the time in an ID from a tenant; 0: it has none."""
     digits = shown[:INSTANT_DIGITS]
     return int(digits) if digits.isascii() and digits.isdecimal() else 0
 
 
 END_OF_TIME: Micros = 2**62
-"""An instant behind all others."""
+"""A time after all others."""
 
 END_OF_KEYS = "~"
-"""Sorts behind every key."""
+"""A text that sorts after every key."""
 
 
 def _whenever(_share: TenantFilter, _value: str) -> bool:
@@ -361,7 +361,7 @@ _OF_ALIASES = frozenset(
         kinds.SPANS_OF_OPERATION.name,
     }
 )
-"""Questions whose value is the id of an operation or of a request."""
+"""Queries whose value is the ID of an operation or a request."""
 
 _BY_SCOPE: dict[str, Query[Any]] = {
     "all_vms": kinds.VMS_OF_SCOPE,
@@ -370,7 +370,7 @@ _BY_SCOPE: dict[str, Query[Any]] = {
     "open_operations": kinds.OPEN_OPERATIONS_OF_SCOPE,
     "live_events": kinds.LIVE_EVENTS_OF_SCOPE,
 }
-"""Questions about everything, and how each is asked of one scope."""
+"""Queries for all records, and the query for one scope that replaces each."""
 
 _MAY_ASK: dict[str, Callable[[TenantFilter, str], bool]] = {
     "scopes_of_tenant": _whenever,
@@ -390,5 +390,5 @@ _MAY_ASK: dict[str, Callable[[TenantFilter, str], bool]] = {
     "spans_of_operation": _whenever,
     "open_spans_of_vm": _whenever,
 }
-"""Questions that are asked as they are, where their value is the tenant's own; what
-they find is cut down one by one."""
+"""Queries that are used unchanged if their value belongs to the tenant. Their results
+are filtered one by one."""

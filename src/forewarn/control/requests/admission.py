@@ -1,8 +1,9 @@
-"""From an order to operations and events: the first step of every verb.
+"""Admission: create the request, operations and events of a verb.
 
-A verb describes each operation as a `Draft`; this module makes the request, the
-operations and one event for each scope, publishes them, and lets go at once what
-nobody has to wait for (clauses 4.1, 5.3, 7.4). All in the caller's transaction.
+A verb describes each operation as a `Draft`. This module creates the request, the
+operations and one event per scope, publishes them, and starts operations that need not
+wait (clauses 4.1, 5.3, 7.4). It also announces operations again that were held for too
+long. Everything runs in the transaction of the caller.
 """
 
 from collections import Counter
@@ -50,12 +51,12 @@ from forewarn.store import sequence
 from forewarn.store.audit import AuditKind
 
 USER_VERBS = frozenset({Verb.REBOOT, Verb.REDEPLOY, Verb.TERMINATE})
-"""What a user starts, so that it goes at once where nobody listens (7.4)."""
+"""Verbs of users. They start at once if Scheduled Events are not enabled (7.4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What an order does to each VM, and what table 5.9 says about it."""
+    """The effect of a verb on each VM, as in table 5.9."""
 
     action: Action
     event_type: EventType
@@ -63,7 +64,7 @@ class Change:
     description: str = ""
     duration_seconds: int = DURATION_UNKNOWN
     routine: bool = False
-    """The guard applies, and one order is one rollout (6.3)."""
+    """Whether the guard applies, and one request is one rollout (6.3)."""
 
 
 _FREEZE = Change(
@@ -97,16 +98,16 @@ MAINTENANCE: Mapping[Action, Change] = {
         duration_seconds=DURATION_UNKNOWN,
     ),
 }
-"""What maintenance of a host is, by the impact that it can have."""
+"""Maintenance of a host, by impact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An operation as a verb wants it, and its event."""
+    """An operation to create, and its event."""
 
     operation: Operation
-    """Without an id. Its NotBefore is the end of the notice: it is rounded up to its
-    whole second when the operation is made."""
+    """The operation without an ID. Its NotBefore is the end of the notice; it is rounded
+    up to a whole second when the operation is created."""
     vms: tuple[Vm, ...]
     event_type: EventType
     source: EventSource
@@ -123,7 +124,7 @@ def draft(
     not_before: Micros,
     is_timed: bool = False,
 ) -> Draft:
-    """Return the draft of an operation; `is_timed`: `not_before` was given by hand."""
+    """Return the draft of an operation; `is_timed`: the caller gave `not_before`."""
     operation = Operation(
         operation_id="",
         request="",
@@ -158,7 +159,7 @@ def draft_like(
     source: EventSource,
     not_before: Micros,
 ) -> Draft:
-    """Return the draft of an operation that does what another one does, to `vms`."""
+    """Return the draft of an operation that does the same as another one, to `vms`."""
     change = Change(
         action=operation.action,
         event_type=event_type,
@@ -188,9 +189,9 @@ def open_request(
     at_once: int = 0,
     hosts: int = 0,
 ) -> Request:
-    """Store a new request; what it causes is found by its id."""
+    """Store a new request."""
     prefix = "ro" if is_rollout else "rq"
-    # Among all requests: what it makes sorts by it.
+    # The place orders it among all requests; its operations sort by it.
     place = place_of(*sequence.parts_of(work.next_key()))
     request = Request(
         request_id=work.ids.short(prefix, place=place),
@@ -209,14 +210,14 @@ def open_request(
 
 
 def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operation]:
-    """Make the operations of a request, publish their events, let go what may.
+    """Create the operations of a request, publish their events, and start what may start.
 
-    Operations that go together (3.6) are all made before any is let go.
+    Operations that start together (3.6) are all created before any starts.
     """
     check_actions(work, [draft.operation.action for draft in drafts])
     work.lock_scopes(vm.scope for draft in drafts for vm in draft.vms)
-    # What is due at the same time is done in the order of the ids: of requests as they
-    # were made, and of one request as its operations were named.
+    # Work that is due at the same time is done in the order of the IDs: requests in the
+    # order of their creation, operations of a request in the order of their targets.
     operation_ids = work.ids.shorts(
         "op", len(drafts), place=place_in(request.request_id)
     )
@@ -233,10 +234,10 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
 
 
 def _event_ids(work: Work, drafts: Sequence[Draft]) -> dict[str, Iterator[str]]:
-    """Return the EventIds of an order, by tenant.
+    """Return the EventIds of a request, by tenant.
 
-    They begin alike within a tenant only: from equal digits, two tenants could tell
-    that they share a host.
+    They start with the same digits within a tenant only. From equal digits, two tenants
+    could see that they share a host.
     """
     tenants = Counter(
         tenant
@@ -247,19 +248,19 @@ def _event_ids(work: Work, drafts: Sequence[Draft]) -> dict[str, Iterator[str]]:
 
 
 def check_actions(work: Work, actions: Iterable[Action]) -> None:
-    """Refuse what the driver cannot do."""
+    """Refuse actions that the driver does not support."""
     for action in dict.fromkeys(actions):
         if action not in {Action.NONE, *work.actions}:
             raise RefusedError(
-                f"the driver of this service cannot {action.value}",
-                hint="choose another impact, or configure the driver for it",
+                f"the driver of this service does not support {action.value}",
+                hint="Use another impact, or configure the driver for it.",
             )
 
 
 def announce(work: Work, planned: Operation, draft: Draft) -> None:
-    """Tell those whom a Planned operation concerns; let it go if nobody is waited for.
+    """Announce a Planned operation, and start it if it need not wait.
 
-    The caller holds the safety rows of the VMs' scopes.
+    The caller holds the safety rows of the scopes of the VMs.
     """
     wanted = draft.operation
     operation = work.save_operation(
@@ -303,7 +304,7 @@ def _notice(
     draft: Draft,
     event_ids: Mapping[str, Iterator[str]],
 ) -> Operation:
-    """Take a Planned operation to Announced, with an event for each scope."""
+    """Take a Planned operation to Announced, with one event per scope."""
     work.count_in_flight(planned.request, 1)
     noticed = work.step(planned, OperationInput.NOTICE)
     operation = work.save_operation(
@@ -329,7 +330,7 @@ def _event(
     vms: Sequence[Vm],
     event_id: str,
 ) -> Event:
-    # A time that was given by hand holds also where nobody is asked.
+    # A time from the caller applies even if no approval is needed.
     verb = operation.verb
     approver = None if operation.is_timed else _approved_already(work, verb, scope, vms)
     return Event(
@@ -355,7 +356,7 @@ def _event(
 
 
 def is_announced(verb: Verb, scope: Scope, vm: Vm) -> bool:
-    """Tell whether what a verb does to the VM is an event (4.7, 5.7, 5.8)."""
+    """Return whether a verb creates an event for the VM (4.7, 5.7, 5.8)."""
     if verb is Verb.TERMINATE:
         return scope.terminate_notice is not None and not vm.spot
     if verb in {Verb.UPGRADE_OS, Verb.REIMAGE}:
@@ -366,7 +367,7 @@ def is_announced(verb: Verb, scope: Scope, vm: Vm) -> bool:
 def _approved_already(
     work: Work, verb: Verb, scope: Scope, vms: Sequence[Vm]
 ) -> Actor | None:
-    """Return the rule that approves in place of a VM, or None."""
+    """Return the policy that approves instead of a VM, or None."""
     if verb is Verb.FAIL:
         return NO_NOTICE
     if verb not in USER_VERBS:
@@ -383,22 +384,24 @@ def _approved_already(
 
 
 def is_listening(work: Work, vm: Vm) -> bool:
-    """Tell whether the VM's view is enabled."""
+    """Return whether the view of the VM is enabled."""
     view = work.tx.get(View, vm.view)
     return view is not None and view.is_enabled
 
 
 def _publish(work: Work, operation: Operation) -> None:
-    """Publish the events that the operation's start has not published yet."""
+    """Publish the events of the operation that its start has not published."""
     for event in work.events_of(operation):
         if event.status is EventStatus.NEW:
             work.step_event(event, EventInput.PUBLISH)
 
 
 def announce_again(work: Work, operation: Operation) -> Operation | None:
-    """Replace a held operation by a new one; None if nobody was told of it.
+    """Replace a held operation by a new one; None: it has no live event.
 
-    The new one is made before the old one ends, so that the request stays open.
+    A NotBefore long in the past is no longer a notice, so the tenants get a new event with
+    the minimum notice from now. The new operation is created before the old one ends, so
+    that the request stays open.
     """
     events = [event for event in work.events_of(operation) if event.is_live]
     if not events:
@@ -438,7 +441,7 @@ def _notice_again(work: Work, operation: Operation, events: list[Event]) -> Micr
 
 
 def ready_or_again(work: Work, operation_id: str) -> None:
-    """Start a held operation at the last moment, or tell the tenants again."""
+    """Start a held operation if possible, or announce it again."""
     release.recheck(work, operation_id)
     operation = work.operation(operation_id)
     if (

@@ -1,4 +1,4 @@
-"""Approvals: from VMs all or nothing, from operators one at a time (section 3)."""
+"""Approvals: all or nothing from VMs, one event at a time from operators (section 3)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from forewarn.store.port import Reader
 
 
 class Approval(NamedTuple):
-    """What one POST asks for: all of its events, or nothing."""
+    """The approval of one POST: all of its events, or none."""
 
     vm: str
     event_ids: tuple[str, ...]
@@ -28,8 +28,8 @@ def approve_together(
 ) -> tuple[str | None, ...]:
     """Apply the POSTs of several VMs in one transaction.
 
-    Return for each None, or why it was refused; a refused one changes nothing
-    and does not touch its neighbours (clause 3.3).
+    Return for each POST None or the reason of the refusal. A refused POST changes nothing
+    and does not affect the others (clause 3.3).
     """
     verdicts: list[str | None] = []
     waiting: list[tuple[Actor, Event]] = []
@@ -46,7 +46,7 @@ def approve_together(
 
 
 def approve_for(work: Work, event_id: str, *, as_vm: str = "") -> Event:
-    """Approve one event on an operator's word, or in the place of a VM.
+    """Approve one event as an operator, or on behalf of a VM.
 
     Raises NotFoundError or RefusedError.
     """
@@ -54,21 +54,21 @@ def approve_for(work: Work, event_id: str, *, as_vm: str = "") -> Event:
     if as_vm:
         refusal = _events_for(work.tx, Approval(vm=as_vm, event_ids=(event.event_id,)))
         if isinstance(refusal, str):
-            raise RefusedError(f"vm {as_vm} may not approve it: {refusal}")
+            raise RefusedError(f"VM {as_vm} cannot approve it: {refusal}")
     if event.awaits_approval:
         _apply(work, [(_approver(work.who.actor, as_vm), event)])
     return need(work.tx, Event, event.event_id)
 
 
 def _approver(actor: Actor, as_vm: str) -> Actor:
-    """Return who approves: the caller, or a VM, with the token of who spoke for it."""
+    """Return the approver: the caller, or a VM with the token of the caller."""
     if not as_vm:
         return actor
     return replace(vm_actor(as_vm), token=actor.token, peer=actor.peer)
 
 
 def _apply(work: Work, waiting: Sequence[tuple[Actor, Event]]) -> None:
-    """Approve the events, and let go the operations that waited for them."""
+    """Approve the events, and start the operations that waited for them."""
     operations = {event.operation: None for _, event in waiting}
     work.lock_scopes(
         scope
@@ -85,8 +85,8 @@ def _apply(work: Work, waiting: Sequence[tuple[Actor, Event]]) -> None:
         work.who = speaker if by == speaker.actor else Who(actor=by)
         work.step_event(event, EventInput.APPROVE, by=by)
         last[event.operation] = work.who
-    # Two last approvals cannot miss each other: who decides about an operation
-    # holds the safety rows of all its scopes, and of those that go with it.
+    # Two last approvals cannot miss each other: a decision about an operation locks the
+    # safety rows of all its scopes, and of the operations that start with it.
     for operation_id in sorted(operations):
         work.who = last[operation_id]
         release.start_if_ready(work, operation_id)
@@ -94,9 +94,9 @@ def _apply(work: Work, waiting: Sequence[tuple[Actor, Event]]) -> None:
 
 
 def _events_for(reader: Reader, approval: Approval) -> list[Event] | str:
-    """Return the events for which the approval counts, or why it is refused (3.3).
+    """Return the events for which the approval counts, or the reason to refuse it (3.3).
 
-    The reason never says whether a foreign event exists.
+    The reason never reveals whether an event of another tenant exists.
     """
     vm = reader.get(Vm, approval.vm)
     if vm is None or vm.state is VmState.DELETED:
@@ -109,8 +109,8 @@ def _events_for(reader: Reader, approval: Approval) -> list[Event] | str:
         was_shown = bool(event) and was_shown_before(event, vm.left_views)
         if event is None or not (is_shown or was_shown or _has_gone(event, view)):
             return f"EventId {event_id} is not in this VM's document"
-        # What the document shows, or showed until the VM's view changed, counts (3.2,
-        # 3.4). A VM that went to another scope has no say in the old one.
+        # An event counts if the document shows it, or showed it until the view of the VM
+        # changed (3.2, 3.4). A VM that moved to another scope cannot approve in the old.
         counts = is_shown or (was_shown and event.scope == vm.scope)
         if counts and event.awaits_approval:
             events.append(event)
@@ -118,15 +118,15 @@ def _events_for(reader: Reader, approval: Approval) -> list[Event] | str:
 
 
 def _is_shown(event: Event, view: View) -> bool:
-    """Tell whether the view's document shows the event now."""
+    """Return whether the document of the view shows the event now."""
     return event.is_live and view.shows_events and sees(view, event)
 
 
 def _has_gone(event: Event, view: View) -> bool:
-    """Tell whether the view's document has shown the event and no longer does (3.2).
+    """Return whether the document of the view showed the event earlier (3.2).
 
-    Whether the VM was there at that time is not known: an approval of what has gone
-    does no harm.
+    It is unknown whether the VM was in the view at that time. An approval of a removed
+    event has no effect.
     """
     if not view.epoch or not has_mark(event, view):
         return False

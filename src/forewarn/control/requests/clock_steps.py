@@ -1,10 +1,10 @@
-"""Steps of the wall clock, while the service runs and across a restart.
+"""Handle steps of the wall clock, while the service runs and across a restart.
 
-NotBefore, expiry and retention are wall-clock times. Everything else that waits is a
-duration, although its end is stored as an instant. When the wall clock is stepped,
-this module moves those ends by the same amount, and `NoticeClock` remembers when the
-notices under way end on the monotonic clock. A restart cannot know how long a
-duration has run; it only bounds what is left.
+NotBefore, expiry and retention are wall-clock times. All other timers are durations,
+although their ends are stored as times. After a step of the wall clock, this module moves
+these ends by the same amount, and `NoticeClock` remembers when the current notices end on
+the monotonic clock. A restart cannot know how much of a duration has passed; it only
+limits the rest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,28 +21,28 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
 STEP_MIN: Micros = 250 * MILLISECOND
-"""Smallest difference between the two clocks that counts as a step. A thread can be
-interrupted between two readings for some milliseconds; NotBefore has whole seconds."""
+"""Minimum change of the difference between the clocks that counts as a step. A thread can
+be interrupted between two readings for some milliseconds; NotBefore has whole seconds."""
 
 
 class NoticeClock:
-    """Monotonic ends of the notices that were under way at a step of the clock.
+    """Ends, on the monotonic clock, of the notices that were running at a clock step.
 
-    It is in memory only: after a restart the wall clock rules.
+    It is in memory only: after a restart, only the wall clock counts.
     """
 
     def __init__(self) -> None:
-        """Know no reading and no step yet."""
+        """Start without a reading."""
         self._monotonic: Micros = 0
         self._skew: Micros | None = None
         """Wall clock minus monotonic clock, at the first reading or the last step."""
         self._ends: Mapping[str, tuple[Micros, Micros]] = {}
-        """NotBefore, and the end on the monotonic clock, by operation."""
+        """By operation, NotBefore and the end on the monotonic clock."""
 
     def read(self, *, now: Micros, monotonic: float) -> Micros:
-        """Take a reading of both clocks; return the size of a step, 0 for none.
+        """Take a reading of both clocks; return the size of a step, or 0.
 
-        The step is returned again until `take_step` has taken it.
+        The step is returned again until `take_step` is called.
         """
         self._monotonic = round(monotonic * SECOND)
         skew = now - self._monotonic
@@ -52,7 +52,7 @@ class NoticeClock:
         return step if abs(step) >= STEP_MIN else 0
 
     def take_step(self, step: Micros, noticed: Mapping[str, Micros]) -> None:
-        """Take a step over; `noticed` has NotBefore of each notice under way."""
+        """Process a step; `noticed` has the NotBefore of each running notice."""
         assert self._skew is not None, "a step is between two readings"
         skew, known = self._skew, self._ends
         ends: dict[str, tuple[Micros, Micros]] = {}
@@ -64,9 +64,9 @@ class NoticeClock:
         self._skew = skew + step
 
     def left(self, operation: Operation) -> Micros:
-        """Return how much of the notice must still pass on the monotonic clock.
+        """Return the rest of the notice on the monotonic clock.
 
-        It is 0 where no step has happened since the notice: the wall clock decides.
+        It is 0 if no step happened since the announcement: then the wall clock decides.
         """
         not_before, end = self._ends.get(operation.operation_id, (0, 0))
         if not_before != operation.not_before:
@@ -75,7 +75,7 @@ class NoticeClock:
 
 
 def noticed(reader: Reader) -> dict[str, Micros]:
-    """Return NotBefore of each operation whose notice is under way."""
+    """Return the NotBefore of each operation whose notice is running."""
     state = OperationState.ANNOUNCED.value
     return {
         operation.operation_id: operation.not_before
@@ -86,10 +86,10 @@ def noticed(reader: Reader) -> dict[str, Micros]:
 def move_timers(work: Work, step: Micros) -> None:
     """Move the timers of all open operations by a step of the wall clock.
 
-    The end of a recovery, a time-out, the pause before another attempt and the next
-    look are durations that a step must neither lengthen nor cut short. The timer of a
-    notice stays at NotBefore, which is a wall-clock time. Where it is later, it is the
-    end of the notice on the monotonic clock, and moves.
+    A recovery, a timeout, the pause before another attempt and the time to the next check
+    are durations, which a step must not change. The timer of a notice stays at NotBefore,
+    which is a wall-clock time. If the timer is later than NotBefore, it is the end of the
+    notice on the monotonic clock, and moves.
     """
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS)):
         is_noticed = operation.state is OperationState.ANNOUNCED
@@ -100,9 +100,9 @@ def move_timers(work: Work, step: Micros) -> None:
 
 
 def too_far(reader: Reader, policy: Policy, *, now: Micros) -> list[str]:
-    """Return the operations whose timers are further away than they were ever set.
+    """Return the operations whose timers are further away than their maximum.
 
-    The clock was set back while the service was down.
+    This happens if the clock was set back while the service was down.
     """
     return [
         operation.operation_id
@@ -112,7 +112,7 @@ def too_far(reader: Reader, policy: Policy, *, now: Micros) -> list[str]:
 
 
 def bound(work: Work, operation_ids: Sequence[str]) -> None:
-    """Bring the timers of these operations back to the latest possible instant."""
+    """Set the timers of these operations back to their latest possible time."""
     for operation_id in operation_ids:
         operation = work.operation(operation_id)
         latest = _latest(operation, work.policy, now=work.now)
@@ -121,7 +121,7 @@ def bound(work: Work, operation_ids: Sequence[str]) -> None:
 
 
 def _latest(operation: Operation, policy: Policy, *, now: Micros) -> Micros:
-    """Return the latest instant for which the operation's timer can have been set."""
+    """Return the latest possible time of the timer of the operation."""
     match operation.state:
         case OperationState.READY:
             return now + release.look_again_at_most(policy)

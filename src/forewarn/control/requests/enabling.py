@@ -1,8 +1,8 @@
-"""Enabling and disabling: who listens (section 7).
+"""Enable and disable Scheduled Events for views (section 7).
 
-The first valid GET of any VM enables its scope, or its zone of a zonal scale
-set; a day without a request disables it. Sightings come from the endpoint now
-and then, merged: only the enabling itself is written at once.
+The first valid GET of any VM enables its scope, or its zone of a zonal scale set. A day
+without a request disables it. The endpoint reports last-seen times occasionally, merged;
+only the enabling is stored at once.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ from forewarn.store.port import PAGE_ROWS, every
 
 
 def enable(work: Work, vm: str) -> None:
-    """Enable the views that belong together with this VM's (7.1, 7.2).
+    """Enable the view of this VM and the views of the same enabling key (7.1, 7.2).
 
-    Nothing happens if they are enabled already.
+    If they are already enabled, nothing happens.
     """
     asked = need(work.tx, View, work.vm(vm).view)
     if asked.is_enabled:
@@ -39,24 +39,24 @@ def enable(work: Work, vm: str) -> None:
 
 
 def note_last_seen(work: Work, seen: Mapping[str, Micros]) -> None:
-    """Take over when views were last asked for."""
+    """Store when views were last requested."""
     for view_id, instant in seen.items():
         view = work.tx.get(View, view_id)
         if view is None or not view.is_enabled:
             continue
         if view.last_seen > work.now:
-            # The clock was set back: silence would count from an instant to come.
+            # The clock was set back: the stored time is in the future.
             view = work.tx.replace(view, replace(view, last_seen=instant))
         if instant > view.last_seen:
             work.tx.replace(view, step_view(view, ViewInput.ASKED, now=instant))
 
 
 def disable_if_silent(work: Work, enabling: str, *, silent_since: Micros) -> bool:
-    """Disable views that belong together if none was asked since (7.3)."""
+    """Disable the views of an enabling key if none was requested since (7.3)."""
     views = list(every(work.tx, kinds.VIEWS_OF_ENABLING, enabling))
     last_seen = max((view.last_seen for view in views), default=0)
     if last_seen > silent_since:
-        # One of them is alive: all are, and need not be looked at until later.
+        # One of them is in use, so all stay enabled and are checked again later.
         for view in views:
             if view.is_enabled and view.last_seen < last_seen:
                 work.tx.replace(view, replace(view, last_seen=last_seen))
@@ -75,10 +75,10 @@ def disable_if_silent(work: Work, enabling: str, *, silent_since: Micros) -> boo
 
 
 def end_delays(work: Work, view_id: str, *, until: Micros) -> None:
-    """End the delays of a view that end at `until` or before, and render it (7.1).
+    """End the delays of a view up to `until`, and render its document (7.1).
 
-    The document is published even if it shows nothing new: whoever waits for the
-    first answer may have it now.
+    The document is published even if it is unchanged: requests that wait for the first
+    answer can get it now.
     """
     view = need(work.tx, View, view_id)
     ended = end_delays_of(view, until=until)
@@ -89,11 +89,11 @@ def end_delays(work: Work, view_id: str, *, until: Micros) -> None:
 
 
 def end_all_delays(work: Work) -> int:
-    """End the delays of a page of views; return how many views had one.
+    """End the delays of a page of views; return the number of these views.
 
-    A delay is a duration, and its end is kept as an instant. After a step of the
-    clock, or while the service was down, nobody can tell how much of it has passed.
-    7.1 bounds a delay from above only, so it ends at once.
+    A delay is a duration, but its end is stored as a time. After a clock step, or a time in
+    which the service was down, it is unknown how much of the delay has passed. Clause 7.1
+    has only a maximum for a delay, so it ends at once.
     """
     late = work.tx.due(kinds.VIEWS_DUE, END_OF_TIME, limit=PAGE_ROWS)
     for view in late:

@@ -1,8 +1,7 @@
-"""Failures and what ends them: nobody is asked, everybody is told (clause 5.5).
+"""Failures and restores: no approval, but events for all affected VMs (clause 5.5).
 
-A failure is an operation whose impact has already happened: it starts in the
-transaction that reports it, is held by nothing, holds others, and lasts until
-its VMs run again.
+A failure is an operation whose impact has already happened. It starts in the transaction
+that reports it, is never held, holds other operations, and lasts until its VMs run again.
 """
 
 from collections.abc import Sequence
@@ -31,21 +30,21 @@ from forewarn.store.port import every
 
 DESCRIPTION = "Virtual machine has encountered a failure."
 
-_STATES_HINT = "`forewarn fleet show --all` has the state of each host and VM"
+_STATES_HINT = "Run `forewarn fleet show --all` to see the state of each host and VM."
 
 
 def fail_host(work: Work, name: str, request: Request | None = None) -> Operation:
-    """Note that a host is down: table 5.9, `fail`.
+    """Record the failure of a host (table 5.9, `fail`).
 
-    In the same step its scheduled operations are cancelled, except deletions,
-    and what was started there fails. The operation belongs to `request`, or to a new
-    one. Raises RefusedError if the host is down already.
+    In the same transaction, its scheduled operations are cancelled, except deletions, and
+    its started operations fail. The new operation belongs to `request` or to a new
+    request. Raises RefusedError if the host is already down.
     """
     host = work.host(name)
     if host.state is HostState.DOWN:
         raise RefusedError(
-            f"host {name} is down already",
-            hint=f"`forewarn restore {name}` says that it is up again",
+            f"host {name} is already down",
+            hint=f"Run `forewarn restore {name}` when it is up again.",
         )
     host_lists.complete(work, [name])
     vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
@@ -57,7 +56,7 @@ def fail_host(work: Work, name: str, request: Request | None = None) -> Operatio
     work.rooms.change_host(name)
     work.note(AuditKind.HOST_FAILED, (f"host:{name}",))
     here = {vm.name for vm in vms}
-    # What failed by itself stays its own failure, which outlives the host's.
+    # A VM with its own failure keeps it; that failure can outlast the host's.
     vms = [vm for vm in vms if not _own_failure(work, vm)]
     for operation in operations:
         if ending.is_failure(operation) and operation.target_kind is TargetKind.VM:
@@ -67,18 +66,18 @@ def fail_host(work: Work, name: str, request: Request | None = None) -> Operatio
 
 
 def fail_vm(work: Work, name: str, request: Request | None = None) -> Operation:
-    """Note that one VM is down; raises RefusedError if it is down already."""
+    """Record the failure of one VM; raises RefusedError if it is already down."""
     vm = work.vm(name)
     if vm.state is VmState.DOWN:
         raise RefusedError(
-            f"vm {name} is down already",
-            hint=f"`forewarn restore {name}` says that it is up again",
+            f"VM {name} is already down",
+            hint=f"Run `forewarn restore {name}` when it runs again.",
         )
     operations = [
         operation
         for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, name)
         if operation.target_kind is TargetKind.VM
-        # Its host will fail all the same: what is predicted stays announced.
+        # The predicted failure of its host stays announced: the host will still fail.
         and not (operation.is_host_bound and operation.state in WAITING_STATES)
     ]
     work.lock_scopes(leaving.scopes_of_vm(work, vm))
@@ -88,9 +87,9 @@ def fail_vm(work: Work, name: str, request: Request | None = None) -> Operation:
 
 
 def fail_after_call(work: Work, vms: Sequence[str]) -> None:
-    """Give VMs that a failed driver call left down an event of their own.
+    """Record failures of VMs that a failed driver call left down.
 
-    Also to one that was down before: it may have left the failure of its host.
+    This includes VMs that were down before: they can have left the failure of their host.
     """
     for name in vms:
         vm = work.tx.get(Vm, name)
@@ -102,11 +101,10 @@ def fail_after_call(work: Work, vms: Sequence[str]) -> None:
 
 
 def restore_host(work: Work, name: str) -> Host:
-    """Note that a host is up again, and with it the VMs that its failure took down.
+    """Record that a host is up again, and the VMs that its failure took down.
 
-    A VM that has a failure of its own stays down: it may have failed before its host.
-
-    Raises RefusedError if it is not down.
+    A VM with its own failure stays down, because it can have failed before its host.
+    Raises RefusedError if the host is not down.
     """
     host = work.host(name)
     if host.state is HostState.UP:
@@ -130,22 +128,22 @@ def restore_host(work: Work, name: str) -> Host:
 
 
 def restore_vm(work: Work, name: str) -> Vm:
-    """Note that a VM runs again; raises RefusedError if that cannot be."""
+    """Record that a VM runs again; raises RefusedError if that is impossible."""
     vm = work.vm(name)
     if vm.state is VmState.RUNNING:
-        raise RefusedError(f"vm {name} is not down", hint=_STATES_HINT)
+        raise RefusedError(f"VM {name} is not down", hint=_STATES_HINT)
     if work.host(vm.host).state is HostState.DOWN:
         raise RefusedError(
-            f"vm {name} cannot run: its host {vm.host} is down",
-            hint=f"`forewarn restore {vm.host}`, or `forewarn redeploy {name}` "
-            "to move it elsewhere",
+            f"VM {name} cannot run: its host {vm.host} is down",
+            hint=f"Run `forewarn restore {vm.host}`, or run `forewarn redeploy {name}` "
+            "to move the VM to another host.",
         )
     work.lock_scopes(leaving.scopes_of_vm(work, vm))
     return leaving.vm_runs_again(work, vm)
 
 
 def _own_failure(work: Work, vm: Vm) -> bool:
-    """Tell whether the VM has a failure that is not its host's."""
+    """Return whether the VM has its own failure, apart from that of its host."""
     return any(
         ending.is_failure(operation) and operation.target_kind is TargetKind.VM
         for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)
@@ -153,7 +151,7 @@ def _own_failure(work: Work, vm: Vm) -> bool:
 
 
 def _overtake(work: Work, operation_id: str, vms: set[str], note: AnyNote) -> None:
-    """End an operation that a failure has overtaken; deletions go on."""
+    """End an operation because of a failure; deletions continue."""
     operation = work.operation(operation_id)
     if operation.state in UNSTARTED_STATES:
         if operation.action is not Action.DELETE:
@@ -202,6 +200,6 @@ def _begin(
     )
     failure = admission.admit(work, request, [draft])[0]
     downtime.failed(work, failure)
-    # What is held in these scopes has a reason more, and its trail is to say so.
+    # Held operations in these scopes have a new reason, which the history must show.
     work.free(failure.scopes)
     return failure

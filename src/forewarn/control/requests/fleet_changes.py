@@ -1,14 +1,14 @@
-"""Applying a fleet file to a running service: one transaction, all or nothing.
+"""Apply a fleet file to a running service, in one transaction.
 
-`fleet.merge` says what changes; this module carries it out under live events:
+`fleet.merge` plans the changes; this module carries them out during live events:
 
-* A VM that is removed leaves every operation: its name goes from `Resources`,
-  and an event or operation that then names nobody ends.
-* A VM that its author moves leaves what is bound to the old host.
-* A VM is never put on a host that is down or under, or before, an operation: it
-  would meet an impact without notice. That is refused.
-* While an operation is open, a VM keeps its scope and wire name, and a scope
-  its tenant: events have been published under them.
+* A removed VM leaves every operation and the `Resources` of every event. An event or
+  operation without VMs ends.
+* A VM that the file moves leaves the operations that are bound to the old host.
+* A VM is never placed on a host that is down or has an announced or running operation: it
+  would be affected without notice. Such a file is refused.
+* While an operation is open, a VM keeps its scope and wire name, and a scope keeps its
+  tenant, because events with these names are published.
 """
 
 from collections import Counter
@@ -49,17 +49,17 @@ from forewarn.store.port import Reader, Record, every
 R = TypeVar("R", bound=Record)
 
 SUMMARY_LINES = 50
-"""Lines of a plan that are kept with the key of its request: a screen."""
+"""Maximum lines of a plan that are stored with an idempotency key: one screen."""
 
 FLEET_SUBJECT = "fleet"
-"""What the trail's line about an application as a whole is found by."""
+"""Subject of the history entry about the whole application."""
 
 
 def plan(reader: Reader, wanted: WantedFleet) -> MergePlan:
-    """Return what applying the file would change.
+    """Return the changes that applying the file would make.
 
-    Raises FleetFileError, and RefusedError for a file without anything in it that
-    would remove a fleet: mostly it was cut short on its way.
+    Raises FleetFileError. Raises RefusedError for an empty file that would remove a
+    fleet, because it is probably truncated.
     """
     planned = merge.plan(
         wanted,
@@ -74,9 +74,9 @@ def plan(reader: Reader, wanted: WantedFleet) -> MergePlan:
 
 
 def preview(reader: Reader, wanted: WantedFleet) -> MergePlan:
-    """Return what applying the file would change, if it can be applied now.
+    """Return the changes that applying the file would make, if it can be applied now.
 
-    Raises what `apply` would raise, as far as reading tells.
+    Raises the errors of `apply`, as far as reading can find them.
     """
     planned = plan(reader, wanted)
     fleet_conflicts.check(reader, planned)
@@ -88,7 +88,7 @@ def _check_removes_nothing(planned: MergePlan) -> None:
         change.kind
         for change in planned.changes
         if change.action is Action.REMOVE
-        # A scope that its author did not write is none to who reads this.
+        # Implied scopes are not in the file, so they are not counted.
         and not (isinstance(change.before, Scope) and change.before.implied)
     )
     if gone:
@@ -98,8 +98,9 @@ def _check_removes_nothing(planned: MergePlan) -> None:
             if gone[kind]
         )
         raise RefusedError(
-            f"the fleet file is empty: it would remove everything ({counts})",
-            hint="was it cut short? `fleet apply --allow-empty` does it all the same",
+            f"the fleet file is empty; applying it would remove everything ({counts})",
+            hint="Check that the file is not truncated. To remove everything, use "
+            "`fleet apply --allow-empty`.",
         )
 
 
@@ -110,11 +111,11 @@ def apply(
     digest: str = "",
     once: Once | None = None,
 ) -> MergePlan:
-    """Apply the file, or do what was planned for it; return what was changed.
+    """Apply the file, or a plan for it; return the changes.
 
-    `digest` is that of its text, to be remembered. A plan may have been made on an
-    earlier moment, if nothing was written since that `concerns_plans`. Raises
-    FleetFileError, RefusedError, or RepeatedError, and then nothing is changed.
+    `digest` is the digest of its text, to be stored. A plan can be older if no write since
+    then `concerns_plans`. If it raises FleetFileError, RefusedError or RepeatedError,
+    nothing is changed.
     """
 
     def decide(work: Work) -> MergePlan:
@@ -125,10 +126,10 @@ def apply(
 
 
 def _summary(merged: MergePlan) -> dict[str, Any]:
-    """Return what a repeated request is answered: a plan of any size, in short."""
+    """Return a short form of the plan, as the response to a repeated request."""
     lines = list(islice(merged.lines(), SUMMARY_LINES + 1))
     if len(lines) > SUMMARY_LINES:
-        lines[-1] = "… the first answer had more lines"
+        lines[-1] = "… the first response had more lines"
     return {"is_empty": merged.is_empty, "lines": lines}
 
 
@@ -155,20 +156,20 @@ def _carry_out(work: Work, merged: MergePlan, digest: str) -> MergePlan:
 
 
 def has_fleet(reader: Reader) -> bool:
-    """Tell whether a fleet is stored, so that there is something to serve."""
+    """Return whether a fleet is stored."""
     return bool(
         reader.select(kinds.ALL_HOSTS, limit=1) or reader.select(kinds.ALL_VMS, limit=1)
     )
 
 
 def is_applied(reader: Reader, text: FleetText) -> bool:
-    """Tell whether this very file was applied last, so that nothing is to be done."""
+    """Return whether the last applied file is identical to this one."""
     applied = reader.get(AppliedFile, FLEET_SUBJECT)
     return applied is not None and applied.digest == text.digest()
 
 
 def _remember(work: Work, digest: str) -> None:
-    """Remember which file was applied; values without a file are none."""
+    """Store the digest of the applied file; empty: values without a file."""
     before = work.tx.get(AppliedFile, FLEET_SUBJECT)
     after = AppliedFile(name=FLEET_SUBJECT, digest=digest)
     if before is None and digest:
@@ -178,9 +179,9 @@ def _remember(work: Work, digest: str) -> None:
 
 
 def concerns_plans(before: Record | None, after: Record | None) -> bool:
-    """Tell whether a plan that was made before this write may be wrong after it.
+    """Return whether an older plan can be wrong after this write.
 
-    What runs, and what has started on it, is not the file's to say.
+    States of VMs, and operations that have started on them, do not affect plans.
     """
     kind = type(before or after)
     if kind not in {Tenant, Scope, Host, Vm}:
@@ -193,7 +194,7 @@ def concerns_plans(before: Record | None, after: Record | None) -> bool:
 
 
 def _as_planned_on(record: Record) -> Record:
-    """Return the record without what no plan depends on."""
+    """Return the record without the fields that no plan depends on."""
     if isinstance(record, Host):
         return replace(record, revision=0, state=HostState.UP)
     if isinstance(record, Vm):
@@ -209,7 +210,7 @@ def _as_planned_on(record: Record) -> Record:
 
 
 def _brought_up_to_date(work: Work, change: Change) -> Change:
-    """Return the change with what has happened beside the plan."""
+    """Return the change with the current runtime state of the record."""
     before, after = change.before, change.after
     if before is None:
         return change
@@ -226,7 +227,7 @@ def _brought_up_to_date(work: Work, change: Change) -> Change:
 
 
 def _scopes(work: Work, writes: list[Change]) -> Iterator[str]:
-    """Yield the scopes whose safety the application concerns."""
+    """Yield the scopes whose safety rows must be locked."""
     for change in writes:
         for record in (change.before, change.after):
             if isinstance(record, Scope):
@@ -267,7 +268,7 @@ def _remove(work: Work, change: Change) -> None:
 
 
 def _close_host(work: Work, host: Host) -> None:
-    """End what is open on a host that goes: nobody is on it any more."""
+    """End the open operations of a removed host. It has no VMs left."""
     fleet_conflicts.check_removal(work.tx, host)
     host_lists.complete(work, [host.name])
     note = host_changed(Happened.REMOVED, host.name)
@@ -279,7 +280,7 @@ def _close_host(work: Work, host: Host) -> None:
 
 
 def _apply_vm(work: Work, change: Change) -> set[str]:
-    """Carry out one VM's change; return the scopes that it may have emptied."""
+    """Carry out the change of one VM; return scopes with possibly empty views."""
     before, after = change.before, change.after
     assert before is None or isinstance(before, Vm), change
     assert after is None or isinstance(after, Vm), change
@@ -313,7 +314,7 @@ def _change_vm(work: Work, before: Vm, after: Vm) -> None:
         fleet_conflicts.check_destination(work.tx, after, host)
         before = leaving.move_vm(work, before, host)
         if before.state is VmState.DOWN:
-            # Moved elsewhere is one of the two ends of a failure (5.5).
+            # A move to another host is one of the two ends of a failure (5.5).
             before = leaving.vm_runs_again(work, before)
     fleet_conflicts.check_names(work.tx, before, after)
     current = work.vm(before.name)
@@ -372,5 +373,5 @@ def _note(work: Work, change: Change) -> None:
 
 def _current(work: Work, kind: type[R], name: str) -> R:
     record = work.tx.get(kind, name)
-    assert record is not None, f"the plan removes {name}, which is not stored"
+    assert record is not None, f"the plan names {name}, which is not stored"
     return record

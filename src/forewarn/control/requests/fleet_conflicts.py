@@ -1,8 +1,8 @@
-"""What work under way forbids of a fleet file's changes: asked before, and as they are made.
+"""Check the changes of a fleet file against running work.
 
-A plan says what a file changes; whether it can be done now depends on the operations
-and hosts of the moment. So that a dry run refuses what an application would refuse,
-both ask here. Reads, and writes nothing.
+Whether a plan can be applied now depends on the current operations and hosts. A dry run
+and an application both use these checks, so that they refuse the same files. This module
+only reads.
 """
 
 from forewarn.control.transactions.work import way_out
@@ -19,12 +19,12 @@ from forewarn.store.port import Reader, every
 
 
 def check(reader: Reader, merged: MergePlan) -> None:
-    """Raise RefusedError, of the first change that cannot be made now.
+    """Raise RefusedError for the first change that cannot be made now.
 
     Hosts and VMs that the file adds are in no operation yet.
     """
     good: set[str] = set()
-    """Hosts to which VMs can come: most changes of a file are to few hosts."""
+    """Hosts that passed the check. Most changes of a file are about few hosts."""
     for change in merged.writes():
         before, after = change.before, change.after
         if isinstance(before, Scope) and isinstance(after, Scope):
@@ -53,31 +53,32 @@ def _check_vm(reader: Reader, change: Change, good: set[str]) -> None:
 
 
 def check_destination(reader: Reader, vm: Vm, host: Host) -> None:
-    """Raise RefusedError if the VM cannot be put on a host now."""
+    """Raise RefusedError if the VM cannot be placed on a host now."""
     if host.state is HostState.DOWN:
         raise RefusedError(
-            f"vm {vm.name} cannot be put on host {host.name}, which is down",
-            hint=f"`forewarn restore {host.name}` first, or choose another host",
+            f"cannot put VM {vm.name} on host {host.name}: the host is down",
+            hint=f"Run `forewarn restore {host.name}` first, or use another host.",
         )
     for operation in every(reader, kinds.OPEN_OPERATIONS_OF_HOST, host.name):
-        # A host whose turn has not come reads its VMs when it is announced.
+        # The VMs of a Planned host are read when it is announced.
         if operation.is_host_bound and operation.state is not OperationState.PLANNED:
             raise RefusedError(
-                f"vm {vm.name} cannot be put on host {host.name}, which has "
-                f"{operation.operation_id} under way: it would get no notice",
-                hint=f"{way_out(operation)}, or choose another host",
+                f"cannot put VM {vm.name} on host {host.name}: operation "
+                f"{operation.operation_id} is under way there, and the VM would get no "
+                "notice",
+                hint=f"{way_out(operation)} Or use another host.",
             )
 
 
 def check_not_in_hand(reader: Reader, vm: Vm) -> None:
-    """Raise RefusedError if a driver call has the VM in hand."""
+    """Raise RefusedError if a driver call works on the VM."""
     for operation in every(reader, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
         is_impacting = operation.state is OperationState.IMPACTING
         if is_impacting and operation.call_state is not CallState.NONE:
             raise RefusedError(
-                f"vm {vm.name} cannot be moved: {operation.operation_id} has it in "
-                "hand",
-                hint="apply again when it has finished",
+                f"cannot move VM {vm.name}: operation {operation.operation_id} is running "
+                "on it",
+                hint="Apply the file again after the operation ends.",
             )
 
 
@@ -87,7 +88,7 @@ def check_names(reader: Reader, before: Vm, after: Vm) -> None:
         return
     for operation in every(reader, kinds.OPEN_OPERATIONS_OF_VM, before.name):
         raise RefusedError(
-            f"vm {before.name} cannot change its scope or wire name while "
+            f"cannot change the scope or wire name of VM {before.name} while operation "
             f"{operation.operation_id} is open",
             hint=way_out(operation),
         )
@@ -99,20 +100,20 @@ def check_scope(reader: Reader, before: Scope, after: Scope) -> None:
         return
     for operation in every(reader, kinds.OPEN_OPERATIONS_OF_SCOPE, before.name):
         raise RefusedError(
-            f"scope {before.name} cannot change its tenant while "
+            f"cannot change the tenant of scope {before.name} while operation "
             f"{operation.operation_id} is open",
             hint=way_out(operation),
         )
 
 
 def check_removal(reader: Reader, host: Host) -> None:
-    """Raise RefusedError if a driver call has VMs of a host in hand that goes."""
+    """Raise RefusedError if a driver call works on VMs of a removed host."""
     for operation in every(reader, kinds.OPEN_OPERATIONS_OF_HOST, host.name):
         if operation.state is OperationState.IMPACTING and (
             operation.verb is not Verb.FAIL
         ):
             raise RefusedError(
-                f"host {host.name} cannot be removed: {operation.operation_id} "
-                "has its VMs in hand",
-                hint="apply again when it has finished",
+                f"cannot remove host {host.name}: operation {operation.operation_id} is "
+                "running on its VMs",
+                hint="Apply the file again after the operation ends.",
             )

@@ -1,8 +1,9 @@
-"""What follows from committed transactions, in steps of one transaction each.
+"""Follow-ups of committed transactions, in steps of one transaction each.
 
-Operations are looked at again, the waiters of what became free are woken, lists of
-hosts become operations, and rollouts announce their next hosts. What is not done yet is in memory only: the next
-start of the service finds it again in the store, a page at a time.
+Operations are checked again, operations that wait for something that became free are
+woken, lists of hosts become operations, and rollouts announce their next hosts. Pending
+steps are in memory only: the next start of the service finds them again in the store,
+page by page.
 """
 
 from collections import deque
@@ -28,14 +29,14 @@ LEFT_OVER = (
     OperationState.READY,
     OperationState.PLANNED,
 )
-"""States whose operations are looked through at a start, in this order."""
+"""States whose operations are read at a start, in this order."""
 
 
 class FollowUps:
-    """Steps that are owed. Each is taken once, however often it was asked for."""
+    """Pending steps. Each is taken once, even if it was added several times."""
 
     def __init__(self, store: Store, run: Callable[[Decide, Micros], object]) -> None:
-        """Owe nothing. `run` runs a decision in a transaction, and takes its effects."""
+        """Start without steps. `run` runs a decision in a transaction with its effects."""
         self._store = store
         self._run = run
         self._revisits: deque[str] = deque()
@@ -44,32 +45,32 @@ class FollowUps:
         self._pages: dict[str, None] = {}
 
     def __bool__(self) -> bool:
-        """Tell whether something is owed."""
+        """Return whether steps are pending."""
         return bool(self._revisits or self._freed or self._turns or self._pages)
 
     @property
     def unplanned(self) -> frozenset[str]:
-        """Return the rollouts with hosts whose operations are not made yet."""
+        """Return the rollouts with hosts whose operations are not created yet."""
         return frozenset(self._pages)
 
     def take(self, effects: Effects) -> None:
-        """Take over what a transaction that was committed owes."""
+        """Add the steps of a committed transaction."""
         self._revisits.extend(effects.revisits)
         self._turns.update(effects.turns)
         self._pages.update(effects.pages)
         self._free(effects.freed)
 
     def _free(self, names: Iterable[str]) -> None:
-        # A name that is owed already keeps its place: else those behind it starve.
+        # A pending name keeps its place, so that the names after it do not starve.
         self._freed.update({name: Freed(name=name) for name in names})
 
     def take_unplanned(self) -> None:
-        """Owe the lists of hosts that the last process left unfinished."""
+        """Add the lists of hosts that the last process left unfinished."""
         left = self._store.read(lambda r: list(every(r, kinds.REQUESTS_UNPLANNED)))
         self._pages.update(dict.fromkeys(request.request_id for request in left))
 
     def take_left_over(self, left: Sequence[Operation], now: Micros) -> None:
-        """Owe what the last process may not have done about these operations."""
+        """Add the steps for these operations that the last process may have left."""
         for operation in left:
             if operation.state is OperationState.ANNOUNCED:
                 if self._store.read(lambda r, o=operation: _is_unwoken(r, o, now)):
@@ -80,15 +81,15 @@ class FollowUps:
             elif operation.waits_for:
                 self._free(operation.waits_for[:1])
             else:
-                # It was let go, or held by a program that kept no names.
+                # It was released, or held by a version that stored no names.
                 self._revisits.append(operation.operation_id)
 
     def take_one(self, now: Micros) -> bool:
-        """Take a step; tell whether it needed a transaction.
+        """Take a step; return whether it needed a transaction.
 
-        A step that fails, as while another program holds the store, stays owed.
+        A step that fails, for example because the store is locked, stays pending.
         """
-        # Who ordered waits until the list is whole.
+        # The caller waits until the list is complete.
         if self._pages:
             request_id = next(iter(self._pages))
             del self._pages[request_id]
@@ -110,20 +111,20 @@ class FollowUps:
             return self._take_turn(request_id, now)
 
     def _take_turn(self, request_id: str, now: Micros) -> bool:
-        """Have a rollout announce its next host; tell whether it may have one."""
+        """Let a rollout announce its next host; return whether it may have one."""
         if not self._store.read(lambda reader: rollouts.is_due(reader, request_id)):
             return False
         self._run(lambda work: rollouts.go_on(work, request_id), now)
         return True
 
     def recheck(self, operation_id: str, now: Micros) -> None:
-        """Let an operation start if nothing is in its way now."""
+        """Start an operation if nothing blocks it now."""
         self._run(lambda work: release.recheck(work, operation_id), now)
 
     def _wake(self, freed: Freed, now: Micros) -> bool:
-        """Look at one who waits for what has become free.
+        """Check one operation that waits for something that became free.
 
-        The next one follows in a later step, if there may be one who can go on.
+        If another one may continue, it follows in a later step.
         """
         is_turn = waits.is_turn(freed.name)
         operation_id = self._store.read(lambda reader: next_waiter(reader, freed))
@@ -143,9 +144,9 @@ class FollowUps:
 
 
 def _is_unwoken(reader: Reader, operation: Operation, now: Micros) -> bool:
-    """Tell whether it was let go, and not looked at before the process ended.
+    """Return whether it is released but was not checked before the process ended.
 
-    What is due besides has a timer.
+    Operations that are due have a timer.
     """
     return now < operation.not_before and consent.is_released(
         operation, obstacles.counting_events(reader, operation), now=now
@@ -154,10 +155,10 @@ def _is_unwoken(reader: Reader, operation: Operation, now: Micros) -> bool:
 
 @contextmanager
 def _on_failure(put_back: Callable[[], object]) -> Generator[None]:
-    """Have what was taken be owed again if it could not be done.
+    """Put a step back if it fails.
 
-    The store may be held by another program for a while. A step that is forgotten then
-    would be found at the next start of the service only.
+    Another program can lock the store for a while. A lost step would be found only at the
+    next start of the service.
     """
     try:
         yield

@@ -1,13 +1,13 @@
-"""The list of hosts of a rollout, which becomes Planned operations a page at a time.
+"""Turn the list of hosts of a rollout into Planned operations, page by page.
 
-The order checks all hosts and stores the whole list, with the ids that the operations
-will have; it makes those of the first page. Each further page is a transaction of its
-own, and no host is announced before the last of them. So no transaction grows with the
-list. A crash between two pages loses nothing: the next start of the service finds the
-rest in the request.
+The request checks all hosts and stores the whole list, with the IDs of the future
+operations. It creates the operations of the first page. Each further page is a separate
+transaction, and no host is announced before the last page. No transaction therefore grows
+with the list. A crash between two pages loses nothing: the next start of the service
+finds the rest in the request.
 
-Who must know all open operations of a host calls `complete` first. So a host whose
-operation is not made yet meets the same as one that is Planned.
+Code that must know all open operations of a host calls `complete` first. A host whose
+operation is not created yet is therefore treated like a Planned one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,20 +25,20 @@ from forewarn.store.audit import AuditKind, Facts
 from forewarn.store.port import every
 
 PAGE = 25
-"""Hosts of one transaction. To make and store the operation of one takes about 0.1 ms,
-so that approvals and orders of others wait for some 3 ms."""
+"""Maximum hosts per transaction. Creating and storing one operation takes about 0.1 ms, so
+other approvals and requests wait for about 3 ms."""
 
 
 def plan(
     work: Work, request: Request, hosts: Sequence[str], pattern: Operation
 ) -> None:
-    """Store the list of hosts, and make the first page of it Planned operations.
+    """Store the list of hosts, and create the Planned operations of its first page.
 
-    Nobody is told of any. `pattern` is what the operations have in common.
+    None is announced. `pattern` has the common fields of the operations.
     """
     admission.check_actions(work, [pattern.action])
     ids = work.ids.shorts("op", len(hosts), place=place_in(request.request_id))
-    # One entry for all of them: a thousand hosts must not write a thousand.
+    # One history entry for all: a thousand hosts must not write a thousand entries.
     work.note(
         AuditKind.HOSTS_PLANNED,
         (
@@ -54,9 +54,9 @@ def plan(
 
 
 def plan_page(work: Work, request_id: str) -> None:
-    """Make the next page of a list Planned operations.
+    """Create the Planned operations of the next page of a list.
 
-    What is left of a rollout that was cancelled is cancelled after that.
+    If the rollout was cancelled, they are cancelled afterwards.
     """
     request = work.request(request_id)
     if request.unplanned:
@@ -64,9 +64,9 @@ def plan_page(work: Work, request_id: str) -> None:
 
 
 def complete(work: Work, hosts: Iterable[str]) -> None:
-    """Have the operations of these hosts be there, if a list has any of the hosts.
+    """Create the operations of these hosts, if a list contains any of them.
 
-    It makes all up to the last of them: a list stays in order.
+    All operations up to the last of these hosts are created, so a list stays in order.
     """
     names = frozenset(hosts)
     for request in list(every(work.tx, kinds.REQUESTS_UNPLANNED)):
@@ -83,9 +83,9 @@ def complete(work: Work, hosts: Iterable[str]) -> None:
 
 
 def _like_the_first(work: Work, request: Request) -> Operation:
-    """Return what the operations of a list have in common, as its first one says.
+    """Return the common fields of the operations of a list, from its first one.
 
-    The first one was not announced, since a list has hosts left. It may have ended.
+    The first one was not announced, because the list is not complete. It can have ended.
     """
     (first,) = work.tx.select(kinds.OPERATIONS_OF_REQUEST, request.request_id, limit=1)
     like = admission.draft_like(

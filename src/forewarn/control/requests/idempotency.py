@@ -1,9 +1,9 @@
-"""Orders under an `Idempotency-Key`: carried out once, whoever repeats them.
+"""Requests with an `Idempotency-Key`: each is carried out once, even if it is repeated.
 
-The key is stored in the transaction that carries the order out. A crash before the
-commit leaves neither, and the repeated order is carried out. A crash after it leaves
-both, and the repeated order gets the first result. An order that was refused stores
-no key, because it changed nothing: repeating it asks again.
+The key is stored in the transaction that carries out the request. A crash before the
+commit leaves neither, and the repeated request is carried out. A crash after the commit
+leaves both, and the repeated request gets the first result. A refused request stores no
+key, because it changed nothing: a repeated one is decided again.
 """
 
 import hashlib
@@ -20,26 +20,26 @@ from forewarn.store.order_key import OrderKey
 T = TypeVar("T")
 
 KEPT_FOR = DAY
-"""How long a key names its order: a client that retries longer has been stopped and
-started again, and looks first. A shorter retention ends keys sooner."""
+"""Time for which a key is stored. A client that retries for longer must check the state
+first. A shorter retention ends keys sooner."""
 
 
 class KeyReusedError(RefusedError):
-    """The caller has used this key for another request."""
+    """The caller used this key for another request."""
 
 
 class RepeatedError(ForewarnError):
-    """The order was carried out before, and `result` says what it made."""
+    """The request was carried out before; `result` has its result."""
 
     def __init__(self, result: "Result") -> None:
         """Keep the first result."""
-        super().__init__("this order was carried out before")
+        super().__init__("this request was carried out before")
         self.result = result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Once:
-    """An order that may come again: who gives it, its key, and what it says."""
+    """A request that can be repeated: its caller, key and digest."""
 
     caller: str
     key: str
@@ -56,19 +56,19 @@ class Once:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What an order made."""
+    """The result of a request."""
 
     value: Any
     """JSON."""
     is_repeated: bool = False
-    """An earlier order with the same key made it; this one changed nothing."""
+    """Whether it is from an earlier request with the same key; this one changed nothing."""
 
 
 def carry_out(work: Work, once: Once | None, decide: Callable[[Work], Any]) -> Result:
-    """Run `decide`, unless it ran under this key before; return its JSON value.
+    """Run `decide`, unless it ran with this key before; return its JSON value.
 
-    Raises KeyReusedError where the key belongs to another request, and what `decide`
-    raises.
+    Raises KeyReusedError if the key belongs to another request, and the errors of
+    `decide`.
     """
     if once is None:
         return Result(value=decide(work))
@@ -104,9 +104,9 @@ def first_time(
     *,
     describe: Callable[[T], Any],
 ) -> T:
-    """Return what `decide` returns; keep the JSON value that `describe` makes of it.
+    """Return the result of `decide`; store the JSON value that `describe` returns for it.
 
-    Raises RepeatedError where `decide` ran under this key before.
+    Raises RepeatedError if `decide` ran with this key before.
     """
     made: list[T] = []
 

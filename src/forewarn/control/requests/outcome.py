@@ -1,10 +1,10 @@
-"""What the driver's word does to an operation.
+"""Process the outcome of driver calls.
 
-A report counts only for the generation that is under way; older and repeated
-ones are void. Control believes no success that an observation contradicts. A
-failed call is made again, a bounded number of times; then the operation fails,
-and VMs that are down get a failure event of their own. What nobody knows waits
-for an operator: it is never done again by itself.
+A report counts only for the current generation; older and repeated reports are ignored. A
+reported success that contradicts an observation is not accepted. A failed call is made
+again, up to a maximum number of attempts. Then the operation fails, and VMs that are down
+get their own failure event. An unknown outcome waits for an operator; such a call is never
+repeated automatically.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -46,16 +46,16 @@ from forewarn.store.audit import AuditKind, Facts
 _AWAITED = frozenset(
     {CallState.ISSUED, CallState.PROBING, CallState.OVERDUE, CallState.UNKNOWN}
 )
-"""States of a call whose end has not been taken over."""
+"""States of a call whose end has not been processed."""
 
 NAMED_MAX = 3
-"""VMs that are named with what became of them, where a call did not do all."""
+"""Maximum VMs that are named in the end of a partly successful call."""
 
 
 def take_report(
     work: Work, report: Report, observed: Mapping[str, Observation]
 ) -> None:
-    """Take over a driver's report, unless it is void."""
+    """Process a report of the driver, unless it is outdated."""
     operation = _current(work, report.operation_id, report.generation)
     if operation is None:
         return
@@ -77,7 +77,7 @@ def take_report(
         failures.fail_after_call(work, _on_down_hosts(work, done))
         return
     if done:
-        # What was done stays done, whatever becomes of the rest.
+        # Completed VMs stay completed, whatever happens to the others.
         operation = impact.take_done(work, operation, done, paused=paused)
         failures.fail_after_call(work, _on_down_hosts(work, done))
         operation = work.operation(operation.operation_id)
@@ -93,7 +93,7 @@ def take_report(
 def _keep_failed(
     work: Work, operation: Operation, names: Collection[str], down: Sequence[str]
 ) -> None:
-    """Keep for which VMs a call has failed, until an operator says what others did."""
+    """Store the VMs for which a call failed, until an operator resolves the others."""
     moves = tuple(
         changed(
             move,
@@ -113,7 +113,7 @@ def _end_of(
     result: VmResult,
     observed: Mapping[str, Observation],
 ) -> VmEnd | None:
-    """Return what became of a VM; None: it is done, and nothing was seen to deny it."""
+    """Return the end for a VM; None: success without a contradicting observation."""
     if result.verdict is not VmVerdict.DONE:
         return VmEnd(
             vm=move.vm,
@@ -127,7 +127,7 @@ def _end_of(
 def _call_end(
     report: Report, left: Mapping[str, VmEnd], *, of: int, is_partial: bool
 ) -> CallEnd:
-    """Return why a call has not succeeded as a whole."""
+    """Return why a call did not succeed as a whole."""
     if not is_partial and not report.results:
         if report.verdict is Verdict.DONE:
             wrong = tuple(each for end in left.values() for each in end.wrong)
@@ -142,7 +142,7 @@ def _call_end(
 
 
 def call_not_made(work: Work, operation_id: str, generation: int, end: CallEnd) -> None:
-    """Note that the driver could not even be asked."""
+    """Process a call that the driver did not accept."""
     operation = _current(work, operation_id, generation)
     if operation is not None:
         work.lock_scopes(operation.scopes)
@@ -150,10 +150,10 @@ def call_not_made(work: Work, operation_id: str, generation: int, end: CallEnd) 
 
 
 def ask_after(work: Work, operation_id: str, generation: int, *, is_late: bool) -> None:
-    """Have the driver asked what became of a call, beside everything else.
+    """Ask the driver for the outcome of a call, in parallel with other work.
 
-    A call that is not late keeps the instant at which it times out, so that restarts
-    neither lengthen nor begin again the time that it has.
+    A call that is not late keeps the time of its timeout, so that restarts do not change
+    it.
     """
     operation = _current(work, operation_id, generation)
     if operation is None or operation.call_state is CallState.UNKNOWN:
@@ -179,9 +179,9 @@ def ask_after(work: Work, operation_id: str, generation: int, *, is_late: bool) 
 
 
 def go_on(work: Work, question: ProbeQuestion, *, is_begun: bool) -> None:
-    """Wait for the report of a call that is under way; make one that was not made.
+    """Wait for the report of a running call, or make a call that was not made.
 
-    A call that has timed out before the answer came is asked about at once again.
+    If the call timed out before the answer came, the driver is asked again at once.
     """
     operation = _current(work, question.operation_id, question.generation)
     if operation is None or operation.call_state not in ASKED_STATES:
@@ -197,14 +197,14 @@ def go_on(work: Work, question: ProbeQuestion, *, is_begun: bool) -> None:
     if is_begun:
         return
     if destinations.unfit(work.tx, issued, vms):
-        # Nothing was begun, so this attempt is made with other places.
+        # The call was not started, so this attempt uses other destinations.
         calls.issue(work, issued, attempts=issued.attempts)
     else:
         work.call(calls.call_of(issued))
 
 
 def mark_unknown(work: Work, operation_id: str, generation: int, end: CallEnd) -> None:
-    """Note that nobody knows what became of a call: an operator must say."""
+    """Record that the outcome of a call is unknown, so that an operator must set it."""
     operation = _current(work, operation_id, generation)
     if operation is not None and operation.call_state is not CallState.UNKNOWN:
         work.note_operation(
@@ -222,7 +222,7 @@ def mark_unknown(work: Work, operation_id: str, generation: int, end: CallEnd) -
 
 
 def call_again(work: Work, operation_id: str) -> None:
-    """Make the next attempt of a call that failed, or had no place for a VM."""
+    """Make the next attempt of a call that failed or lacked a destination."""
     operation = work.operation(operation_id)
     if operation.call_state is not CallState.RETRY:
         return
@@ -231,9 +231,9 @@ def call_again(work: Work, operation_id: str) -> None:
     is_last = attempts >= work.policy.driver_attempts
     if calls.issue(work, operation, attempts=attempts) or not is_last:
         return
-    # The last call that was made has left these down.
+    # The last call left these VMs down.
     current = work.operation(operation_id)
-    assert current.note is not None, "it says what is in the way"
+    assert current.note is not None, "the note has the reason"
     down = downtime.left_down(work, current)
     _give_up(work, current, current.note, down)
 
@@ -241,27 +241,29 @@ def call_again(work: Work, operation_id: str) -> None:
 def resolve(
     work: Work, operation_id: str, *, done: bool, down: tuple[str, ...] = ()
 ) -> Operation:
-    """Settle an operation whose outcome nobody knows, on an operator's word.
+    """Set the unknown outcome of an operation for an operator.
 
-    `down` names the VMs that do not run. What is known of single VMs stays: a VM for
-    which the call has failed is tried again, as after any failed call. Raises
-    RefusedError if the outcome is not unknown, or a VM is none of the operation's.
+    `down` names the VMs that do not run. Known results of single VMs are kept: a VM for
+    which the call failed gets another attempt, as after any failed call. Raises
+    RefusedError if the outcome is not unknown or a VM is not part of the operation.
     """
     operation = work.operation(operation_id)
     if operation.call_state is not CallState.UNKNOWN:
         raise RefusedError(
-            f"the outcome of {operation_id} is not unknown: it is "
-            f"{operation.state.value}",
-            hint=f"`forewarn explain {operation_id}` says where it stands",
+            f"cannot resolve {operation_id}: its outcome is not unknown (state "
+            f"{operation.state.value})",
+            hint=f"Run `forewarn explain {operation_id}` to see its status.",
         )
     strangers = sorted(set(down) - set(operation.vms))
     if strangers:
         raise RefusedError(
-            f"vm {strangers[0]} is not part of {operation_id}",
-            hint=f"it concerns {listed(operation.vms) or 'no VM'}",
+            f"VM {strangers[0]} is not part of {operation_id}",
+            hint=f"Use its VMs: {listed(operation.vms) or 'it has none'}.",
         )
     if done and down:
-        raise RefusedError("what is done leaves no VM down: say failed")
+        raise RefusedError(
+            "outcome `done` cannot be combined with VMs that are down; use `failed`"
+        )
     work.lock_scopes(operation.scopes)
     said = Facts(is_done=done)
     work.note_operation(AuditKind.OPERATION_RESOLVED, operation, said)
@@ -277,7 +279,7 @@ def resolve(
 def _resolved_as_done(
     work: Work, operation: Operation, known_down: tuple[str, ...]
 ) -> None:
-    """Take over that a call did its work, except where it is known to have failed."""
+    """Record the success of a call, except for VMs with a known failure."""
     moves = calls.current_moves(operation)
     failed = tuple(move.vm for move in moves if move.has_failed)
     done = tuple(move for move in moves if not move.has_failed)
@@ -285,7 +287,7 @@ def _resolved_as_done(
         impact.take_done(work, operation, done)
     else:
         impact.call_done(work, operation)
-    # A host that VMs went to may have failed meanwhile, and they with it.
+    # A destination host can have failed meanwhile, together with its VMs.
     failures.fail_after_call(work, _on_down_hosts(work, done))
     if failed:
         current = work.operation(operation.operation_id)
@@ -293,7 +295,7 @@ def _resolved_as_done(
 
 
 def _current(work: Work, operation_id: str, generation: int) -> Operation | None:
-    """Return the operation if this generation's call is the one under way."""
+    """Return the operation if the call of this generation is running."""
     operation = work.tx.get(Operation, operation_id)
     if (
         operation is None
@@ -312,12 +314,12 @@ def _contradictions(
     result: VmResult,
     observed: Mapping[str, Observation],
 ) -> tuple[Contradiction, ...]:
-    """Return what was seen, or is reported, that a success cannot leave behind."""
+    """Return the observations and reports that contradict a success."""
     wrong: list[Contradiction] = []
     seen = observed.get(move.vm, Observation())
     host = seen.host or result.host or None
     gone = operation.action is Action.DELETE
-    # Nothing runs on a host that failed meanwhile, and yet the VM went there.
+    # If the destination failed meanwhile, the VM is there but does not run.
     is_stranded = move.to_host != "" and _is_down(work, move.to_host)
     if (
         seen.running is gone
@@ -333,7 +335,7 @@ def _contradictions(
 
 
 def _was_down(work: Work, operation: Operation, move: Move) -> bool:
-    """Tell whether the VM was known to be down, and the action leaves it so."""
+    """Return whether the VM was known to be down and the action keeps its state."""
     vm = work.tx.get(Vm, move.vm)
     return (
         vm is not None
@@ -345,7 +347,7 @@ def _was_down(work: Work, operation: Operation, move: Move) -> bool:
 def _down(
     operation: Operation, report: Report, observed: Mapping[str, Observation]
 ) -> tuple[str, ...]:
-    """Return the VMs of the call that do not run, by report or by sight."""
+    """Return the VMs of the call that do not run, by report or observation."""
     if operation.action is Action.DELETE:
         return ()
     return tuple(
@@ -391,9 +393,9 @@ def _call_failed(
 def _is_seen_stranded(
     work: Work, operation: Operation, observed: Mapping[str, Observation]
 ) -> bool:
-    """Tell whether a VM was seen at its destination, which has gone down meanwhile.
+    """Return whether a VM was observed on its destination, which is down now.
 
-    Such a VM is recorded there. Others are planned again at the next call.
+    Such a VM is recorded there. Others get a new destination at the next call.
     """
     return any(
         move.to_host
@@ -404,7 +406,7 @@ def _is_seen_stranded(
 
 
 def _on_down_hosts(work: Work, moves: Sequence[Move]) -> tuple[str, ...]:
-    """Return the VMs that ended up where nothing runs."""
+    """Return the VMs that are on hosts that are down."""
     vms = (work.tx.get(Vm, move.vm) for move in moves)
     return tuple(vm.name for vm in vms if vm is not None and _is_down(work, vm.host))
 
@@ -417,7 +419,7 @@ def _is_down(work: Work, name: str) -> bool:
 def _settle_where_seen(
     work: Work, operation: Operation, move: Move, observed: Mapping[str, Observation]
 ) -> None:
-    """Take over the place of a VM that moved although its call failed."""
+    """Record the host of a VM that moved although its call failed."""
     vm = work.tx.get(Vm, move.vm)
     seen = observed.get(move.vm, Observation())
     if vm is None or vm.state is VmState.DELETED or seen.host in {None, vm.host}:

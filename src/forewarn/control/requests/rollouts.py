@@ -1,11 +1,11 @@
-"""Rollouts: hosts that are announced one after the other, each when its turn comes.
+"""Rollouts: announce hosts one after the other.
 
-The order makes one Planned operation for each host (`host_lists`); nobody is told of
-it. A host is announced in a transaction of its own, with a full notice from then on: its VMs and
-scopes are those of that moment. `rolling` decides whose turn it is.
+A request creates one Planned operation per host (`host_lists`), which is not announced.
+Each host is announced in its own transaction, with a full notice from then on and with
+the VMs and scopes of that time. `rolling` decides which host is next.
 
-A crash leaves nothing half done. Before a commit, the host still waits. After it, the
-host is announced, and the next start of the service looks at all rollouts again.
+A crash leaves nothing incomplete. Before a commit, the host still waits. After the commit,
+the host is announced, and the next start of the service checks all rollouts again.
 """
 
 from dataclasses import replace
@@ -29,18 +29,18 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader
 
 LOOKED_AT_MAX = 8
-"""Waiting hosts of one transaction: those that cannot be announced are passed over,
-and found again by what they wait for."""
+"""Maximum waiting hosts per transaction. Hosts that cannot be announced are skipped and
+found again by the names of their waits."""
 
 CANCELLED_MAX = 50
-"""Planned operations that one transaction cancels, so that it stays short."""
+"""Maximum Planned operations that one transaction cancels, so that it stays short."""
 
 PATIENCE: Micros = HOUR
-"""How long the first host of a rollout is passed over before it reserves its scopes."""
+"""Time for which the first host of a rollout is skipped before it reserves its scopes."""
 
 
 def is_due(reader: Reader, request_id: str) -> bool:
-    """Tell whether `go_on` has something to do for a rollout."""
+    """Return whether `go_on` has work for a rollout."""
     request = reader.get(Request, request_id)
     if request is None or not request.at_once:
         return False
@@ -54,10 +54,10 @@ def is_due(reader: Reader, request_id: str) -> bool:
 
 
 def go_on(work: Work, request_id: str) -> bool:
-    """Announce the next host of a rollout; tell whether one was announced.
+    """Announce the next host of a rollout; return whether one was announced.
 
-    Hosts before it that cannot be announced are passed over. What is left of a
-    rollout that has stopped is cancelled.
+    Hosts that cannot be announced are skipped. If the rollout has stopped, its remaining
+    hosts are cancelled.
     """
     request = work.request(request_id)
     if request.state is not RequestState.OPEN:
@@ -67,7 +67,7 @@ def go_on(work: Work, request_id: str) -> bool:
     if not request.at_once or request.in_flight >= request.at_once:
         return False
     if request.unplanned:
-        # It goes on when its list is whole.
+        # It continues when its list is complete.
         return False
     found = work.tx.select(
         kinds.OPERATIONS_THAT_WAIT, waits.turn(request_id), limit=LOOKED_AT_MAX
@@ -94,7 +94,7 @@ def go_on(work: Work, request_id: str) -> bool:
                 operation,
                 waits_for=rolling.names_for(operation, waiting[operation_id], blocker),
                 held_by=(blocker,),
-                # Since it was passed over first, whatever was tried in between.
+                # Counts from the first time that it was skipped.
                 due_at=operation.due_at or work.now + work.policy.sped_up(PATIENCE),
             ),
         )
@@ -105,9 +105,9 @@ def go_on(work: Work, request_id: str) -> bool:
 
 
 def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
-    """Tell the VMs that are on the host now, with a full notice."""
+    """Announce a host to the VMs that are on it now, with a full notice."""
     event_type = admission.MAINTENANCE[operation.action].event_type
-    # Where there is no VM, nobody needs a notice: only a time given by hand is left.
+    # Without VMs no notice is needed; only a time from the caller applies.
     notice = work.policy.notice_for(event_type) if vms else 0
     draft = admission.draft_like(
         operation,
@@ -117,14 +117,14 @@ def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
         not_before=max(operation.not_before, work.now + notice),
     )
     admission.announce(work, operation, draft)
-    # Other hosts of the same fault domains may be announced beside it.
+    # Other hosts of the same fault domains can be announced in parallel.
     work.free_turns({vm.scope for vm in vms})
 
 
 def call_up(work: Work, operation_id: str) -> bool:
-    """Give a host that was passed over another chance; tell whether it was announced.
+    """Try to announce a skipped host again; return whether it was announced.
 
-    If its rollout has no slot left, the host is among the first when there is one.
+    If its rollout has no free slot, the host is among the first when one becomes free.
     """
     operation = work.operation(operation_id)
     if operation.state is not OperationState.PLANNED:
@@ -138,7 +138,7 @@ def call_up(work: Work, operation_id: str) -> bool:
             operation,
             waits_for=(waits.turn(operation.request), *kept),
             held_by=(),
-            # Without a slot it is not passed over, and needs no timer.
+            # Without a slot it is not skipped, and needs no timer.
             due_at=operation.due_at if has_slot else 0,
         ),
     )
@@ -146,10 +146,10 @@ def call_up(work: Work, operation_id: str) -> bool:
 
 
 def waited_long(work: Work, operation_id: str) -> None:
-    """Look again at a host that was passed over for long.
+    """Check a host again that was skipped for long.
 
-    The first of its rollout reserves its scopes: no host behind it is announced there
-    before it, in this rollout or another.
+    The first host of a rollout reserves its scopes: no later host is announced there
+    before it, in this or another rollout.
     """
     operation = work.operation(operation_id)
     names = operation.waits_for
@@ -160,7 +160,7 @@ def waited_long(work: Work, operation_id: str) -> None:
             *(name for name in names if not waits.is_reservation(name)),
             *map(waits.reserved, scopes),
         )
-    # It waits as long again if it is passed over now.
+    # If it is skipped now, it waits for the same time again.
     work.save_operation(operation, replace(operation, waits_for=names, due_at=0))
     call_up(work, operation_id)
 
@@ -168,7 +168,7 @@ def waited_long(work: Work, operation_id: str) -> None:
 def cancel_planned(
     work: Work, request: Request, *, note: AnyNote, by: Actor | None = None
 ) -> list[Operation]:
-    """Cancel some of the hosts whose turn has not come; the rest follows in steps."""
+    """Cancel some Planned hosts; the others follow in later steps."""
     found = work.tx.select(
         kinds.PLANNED_OF_REQUEST, request.request_id, limit=CANCELLED_MAX
     )

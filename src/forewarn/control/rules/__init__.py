@@ -1,1 +1,1 @@
-"""What must hold before an operation starts: decisions on values and what they read."""
+"""Rules for the start of operations: pure decisions, and the data that they read."""

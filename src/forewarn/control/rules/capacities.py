@@ -1,4 +1,4 @@
-"""Keeping count of the places of hosts, once for each host of a transaction."""
+"""Update the stored capacity of hosts, once per host and transaction."""
 
 from collections import Counter
 
@@ -9,10 +9,10 @@ from forewarn.store.port import Transaction
 
 
 class Capacities:
-    """What a transaction has changed about the places of hosts."""
+    """Changes of a transaction to the capacity of hosts."""
 
     def __init__(self) -> None:
-        """Begin with nothing changed."""
+        """Start without changes."""
         self._used: Counter[str] = Counter()
         self._works: Counter[str] = Counter()
         self._done_in: dict[str, str] = {}
@@ -44,7 +44,7 @@ class Capacities:
             self._done_in[new.host] = new.request
 
     def write(self, tx: Transaction) -> None:
-        """Store what has changed."""
+        """Store the changes."""
         names = {**self._used, **self._works, **self._done_in, **self._hosts}
         for name in sorted(names.keys() - {""}):
             self._write(tx, name)

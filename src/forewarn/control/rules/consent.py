@@ -1,8 +1,8 @@
-"""Whether an operation has been let go: approvals, NotBefore, and batches.
+"""Decide whether an operation is released: approvals, NotBefore, and batches.
 
-OR inside one event: any VM that sees it approves for all its resources. AND
-over the events of an operation: on a shared host it waits for all of them, or
-for NotBefore. Deletions of one request wait for each other. Pure.
+OR inside one event: any VM that sees it approves for all its resources. AND over the
+events of an operation: on a shared host, the operation waits for all of them, or for
+NotBefore. Deletions of one request wait for each other. Pure.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,18 +20,18 @@ from forewarn.protocol.operations import Operation
 
 
 def whole_second(_operation_id: str, ends: Micros) -> Micros:
-    """Return NotBefore of an operation whose notice ends at `ends` (2.7)."""
+    """Return the NotBefore for a notice that ends at `ends` (2.7)."""
     return round_up_to_second(ends)
 
 
 def is_released(
     operation: Operation, events: Collection[Event], *, now: Micros
 ) -> bool:
-    """Tell whether the operation alone may go (clauses 3.5 and 4.2).
+    """Return whether the operation is released (clauses 3.5 and 4.2).
 
-    `events` are those that count for it: its own, or those of the whole request
-    where its operations go together (3.6). Where nobody is asked, a time that was given
-    by hand is waited for.
+    `events` are the events that count: those of the operation, or of the whole request
+    if its operations start together (3.6). Without events, an operation whose time was
+    given by hand waits for NotBefore.
     """
     if now >= operation.not_before:
         return True
@@ -48,13 +48,13 @@ def waiting_for(
     listening: Mapping[str, bool],
     targets: Mapping[str, str],
 ) -> tuple[AnyBlocker, ...]:
-    """Return every approval that is missing, and the time left until NotBefore.
+    """Return all missing approvals, and the time until NotBefore.
 
-    `listening` says of each scope whether somebody has enabled it; `targets`
-    names the target of each operation of the request.
+    `listening` has the scopes with Scheduled Events enabled; `targets` has the target of
+    each operation of the request.
     """
-    # The timer is beyond NotBefore only while a notice goes on after a step of the
-    # clock: then NotBefore alone lets nothing go.
+    # The timer is later than NotBefore only if a notice continues after a clock step.
+    # Then NotBefore alone does not release the operation.
     is_stepped = operation.not_before <= now < operation.due_at
     decisive = operation.not_before - 1 if is_stepped else now
     if is_released(operation, events, now=decisive):

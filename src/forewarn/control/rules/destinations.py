@@ -1,9 +1,9 @@
-"""Where the VMs of a moving operation go: reads the fleet, asks `placement`.
+"""Find destinations for the VMs of a moving operation.
 
-A place is kept (`Vm.moving_to`) from Started until the move is over, and counts
-as taken. A bounded number of hosts is looked at for each VM: hosts that hold its own
-fault domain, and those with most free places. What is on a host is read once for all
-VMs of the operation.
+This module reads the fleet and lets `placement` choose. A destination is reserved
+(`Vm.moving_to`) from Started until the move ends, and counts as used capacity. For each
+VM, a bounded number of hosts is checked: hosts with VMs of the same fault domain, and
+hosts with most free capacity. The VMs of a host are read once per operation.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -18,35 +18,35 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
 SMALL_FLEET = 32
-"""Hosts of a fleet in which all are looked at, so that the reasons name each of them."""
+"""Maximum size of a fleet in which all hosts are checked, so that reasons name each."""
 
 CANDIDATES_MAX = 64
-"""Hosts with most free places that are looked at for a VM. Those with less room are
-not: each look reads the VMs of a host, and a turn of the service has to stay short."""
+"""Maximum hosts with most free capacity that are checked for a VM. Each check reads the
+VMs of a host, and an iteration of the control thread must stay short."""
 
 CANDIDATES_FIRST = 8
-"""Hosts with most free places that are looked at first: one of them nearly always
-does, and the others need not be read."""
+"""Number of hosts with most free capacity that are checked first: one of them is nearly
+always suitable, and the others need not be read."""
 
 NEAR_MAX = 16
-"""VMs of the same fault domain whose hosts are asked first."""
+"""Maximum VMs of the same fault domain whose hosts are checked first."""
 
 LAST_POSITION = 1_000_000_000
-"""Behind every position of a rollout."""
+"""A position after all positions of a rollout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destinations:
-    """A host for each VM that must move, or why there is none."""
+    """A host for each VM that must move, or the reasons why there is none."""
 
     hosts: dict[str, str] = field(default_factory=dict[str, str])
     blockers: tuple[AnyBlocker, ...] = ()
 
 
 def find_places(reader: Reader, operation: Operation) -> Destinations:
-    """Find a host for every VM of the operation that has none yet.
+    """Find a host for each VM of the operation that has none yet.
 
-    The VMs are placed one after the other, each counting for the next.
+    The VMs are placed one after the other; each counts as load for the next ones.
     """
     search = _Search(reader, operation.request, besides=operation.operation_id)
     return _place_all(
@@ -63,7 +63,7 @@ def find_places(reader: Reader, operation: Operation) -> Destinations:
 def find_in_time(
     reader: Reader, vms: Iterable[Vm], *, request: str
 ) -> tuple[AnyBlocker, ...]:
-    """Return why VMs have no place, even when nobody works on hosts any more."""
+    """Return why VMs have no destination even after all work on hosts has ended."""
     return _place_all(_Search(reader, request, in_time=True), vms).blockers
 
 
@@ -82,10 +82,10 @@ def _place_all(search: "_Search", vms: Iterable[Vm]) -> Destinations:
 def unfit(
     reader: Reader, operation: Operation, vms: Collection[str]
 ) -> tuple[str, ...]:
-    """Return those of these VMs whose destination cannot take them any more.
+    """Return the VMs whose destination can no longer take them.
 
-    Since the place was kept, its host may have gone down or have been removed, have
-    been given other VMs or less capacity, or have an operation of its own.
+    Since the reservation, the host can have failed, been removed, or got other VMs, less
+    capacity or an operation.
     """
     search = _Search(reader, operation.request, besides=operation.operation_id)
     return tuple(
@@ -99,7 +99,7 @@ def unfit(
 
 
 class _Search:
-    """One look for places: what it has read of a host, it does not read again."""
+    """A search for destinations that caches the hosts it has read."""
 
     def __init__(
         self, reader: Reader, request: str, *, besides: str = "", in_time: bool = False
@@ -113,12 +113,12 @@ class _Search:
 
     @cached_property
     def _all(self) -> list[Host] | None:
-        """All hosts of a small fleet; None: there are too many to look at each."""
+        """All hosts of a small fleet; None: there are too many to check each."""
         hosts = self._reader.select(kinds.ALL_HOSTS, limit=SMALL_FLEET + 1)
         return hosts if len(hosts) <= SMALL_FLEET else None
 
     def is_fit(self, name: str, to_host: str) -> bool:
-        """Tell whether a VM can be moved to a host."""
+        """Return whether a VM can be moved to a host."""
         vm, host = self._reader.get(Vm, name), self._reader.get(Host, to_host)
         if vm is None or host is None:
             return False
@@ -134,7 +134,7 @@ class _Search:
         return scope, origin
 
     def find(self, vm: Vm) -> str | NoCapacity:
-        """Return a host for a VM, which takes its place there, or why there is none."""
+        """Return a host for a VM and count the VM there, or return why there is none."""
         scope, origin = self._home_of(vm)
         seen: dict[str, Candidate] = {}
         for names in self._batches(vm, origin):
@@ -158,11 +158,11 @@ class _Search:
             zone=origin.zone,
             candidates=list(seen.values()),
         )
-        assert why is not None, f"there is a place for {vm.name}"
+        assert why is not None, f"there is a destination for {vm.name}"
         return NoCapacity(vm=vm.name, why=self._with_others(why))
 
     def _batches(self, vm: Vm, origin: Host) -> Iterator[list[str]]:
-        """Yield names of hosts to ask, the best first."""
+        """Yield names of hosts to check, best first."""
         near = self._reader.select(
             kinds.VMS_OF_DOMAIN,
             kinds.domain_value(vm.scope, vm.fault_domain),
@@ -189,7 +189,7 @@ class _Search:
         return [room.host for room in found]
 
     def _with_others(self, why: NoPlace) -> NoPlace:
-        """Add what is known of the hosts that were not looked at."""
+        """Add information about the hosts that were not checked."""
         if self._all is not None:
             return why
         found = self._reader.ranked(self._ranking, "", limit=CANDIDATES_MAX)
@@ -198,7 +198,7 @@ class _Search:
         return replace(why, looked_at_most=len(found))
 
     def _on(self, host: str) -> dict[str, Vm]:
-        """Return the VMs that are on a host, or will be, by name."""
+        """Return the VMs that are on a host or are moving to it, by name."""
         if host not in self._there:
             self._there[host] = {
                 vm.name: vm
@@ -208,7 +208,7 @@ class _Search:
         return self._there[host]
 
     def candidate(self, vm: Vm, host: Host) -> Candidate:
-        """Return a host with what is on it, as to a VM."""
+        """Return a host as a candidate for a VM."""
         there = [each for each in self._on(host.name).values() if each.name != vm.name]
         if host.name not in self._works:
             self._works[host.name] = self._look_at(host.name)
@@ -224,7 +224,7 @@ class _Search:
         )
 
     def _look_at(self, host: str) -> tuple[bool, int]:
-        """Return whether a host is worked on, and its turn in the operation's rollout."""
+        """Return whether a host is occupied, and its turn in the rollout."""
         room = self._reader.get(Capacity, host)
         done = room is not None and room.done_in == self._request
         busy, turn = False, DONE if done else 0

@@ -1,9 +1,9 @@
-"""The guard at Started: the one barrier that keeps fault domains apart (6.3).
+"""The guard at Started: the only barrier that keeps fault domains apart (6.3).
 
-Routine operations pass it or are held. User operations, evictions, deletions
-and failures are never held by it, but what they take down holds others. It is
-asked under the safety rows of all scopes concerned, in the transaction that
-makes Started durable. Pure.
+Routine operations pass it or are held. It never holds user operations, evictions,
+deletions and failures, but the VMs that these take down hold routine operations. The
+caller holds the safety rows of all affected scopes, in the transaction that makes
+Started durable. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from forewarn.protocol.operations import Action, Operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsteady:
-    """A VM that is down, or that something has started on."""
+    """A VM that is down or on which an operation has started."""
 
     vm: str
     fault_domain: int
@@ -34,10 +34,10 @@ def guard(
     own: Mapping[str, frozenset[int]],
     unsteady: Mapping[str, Sequence[Unsteady]],
 ) -> tuple[AnyBlocker, ...]:
-    """Return every reason why the operation must not start now.
+    """Return all reasons why the operation must not start now.
 
-    `own` are the fault domains that it would take down, by scope; `unsteady`
-    are the VMs of those scopes that are down or under an operation.
+    `own` has the fault domains that it would take down, by scope. `unsteady` has the VMs
+    of these scopes that are down or have a started operation.
     """
     if not operation.routine:
         return ()
@@ -60,7 +60,7 @@ def guard(
 
 
 def _others(operation: Operation, unsteady: Sequence[Unsteady]) -> list[Unsteady]:
-    """Return the unsteady VMs without what the operation itself does to them."""
+    """Return the unsteady VMs without the operation itself as a cause."""
     others: list[Unsteady] = []
     for vm in unsteady:
         causes = tuple(

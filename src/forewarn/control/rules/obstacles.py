@@ -1,7 +1,7 @@
-"""Every reason why an operation has not started, from what the store holds.
+"""Collect the reasons why an operation has not started, from the store.
 
-The same function serves the start itself and `explain`, so that what is said is
-what decides. It reads; it changes nothing.
+The start and `explain` use the same functions, so the explanation is always the reason
+for the decision. This module only reads.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,16 +37,16 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
 UNSTEADY_MAX = 100
-"""VMs of a scope that are read from each end of the order of fault domains. A sentence
-names few of them, and a large scope may have thousands."""
+"""Maximum VMs of a scope that are read from each end of the order of fault domains. A
+reason names few of them, and a large scope can have thousands."""
 
 
 def counting_events(reader: Reader, operation: Operation) -> list[Event]:
-    """Return the events whose approval lets the operation go.
+    """Return the events whose approval releases the operation.
 
-    They are its own, or those of its whole request where its operations go
-    together (clause 3.6). An event that was removed because its VMs have gone is
-    not waited for: nobody could approve it.
+    These are the events of the operation, or of the whole request if its operations
+    start together (clause 3.6). Events that were removed because their VMs left do not
+    count: no VM could approve them.
     """
     request = reader.get(Request, operation.request)
     if request is None or not request.together:
@@ -70,7 +70,7 @@ def _events_left(reader: Reader, operation: Operation) -> list[Event]:
 def why_waiting(
     reader: Reader, operation: Operation, *, now: Micros
 ) -> tuple[AnyBlocker, ...]:
-    """Return every reason that holds the operation now (`explain`)."""
+    """Return all reasons why the operation waits now (`explain`)."""
     if operation.state in WAITING_STATES:
         return _missing_consent(reader, operation, now=now) + why_not_start(
             reader, operation
@@ -97,7 +97,7 @@ def why_waiting(
 def _why_retry(
     reader: Reader, operation: Operation, *, now: Micros
 ) -> tuple[AnyBlocker, ...]:
-    """Return what a call that is to be made again waits for."""
+    """Return the reasons why a driver call waits for another attempt."""
     remaining = max(0, operation.due_at - now)
     is_moving = operation.action in MOVING_ACTIONS
     if is_moving and not all(move.to_host or move.done for move in operation.moves):
@@ -107,15 +107,15 @@ def _why_retry(
 
 
 def _end_of(operation: Operation) -> CallEnd:
-    """Return how the last call ended."""
+    """Return the end of the last call."""
     return operation.note if isinstance(operation.note, CallEnd) else CallEnd()
 
 
 def why_not_start(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
-    """Return what keeps an operation from starting that has been let go.
+    """Return why a released operation cannot start.
 
-    The caller that starts holds the safety rows of the operation's scopes. A
-    failure is kept by nothing: it has happened.
+    A caller that starts it holds the safety rows of its scopes. A failure is never held,
+    because it has already happened.
     """
     if operation.action is Action.NONE:
         return ()
@@ -148,7 +148,7 @@ def _domains_of(vms: Sequence[Vm]) -> dict[str, frozenset[int]]:
 def _missing_consent(
     reader: Reader, operation: Operation, *, now: Micros
 ) -> tuple[AnyBlocker, ...]:
-    # NotBefore may come again for a held operation: after a step of the clock back.
+    # After a clock step back, NotBefore of a held operation can be in the future again.
     is_ready = operation.state is OperationState.READY
     if operation.state is not OperationState.ANNOUNCED and not (
         is_ready and now < operation.not_before
@@ -197,10 +197,10 @@ def _unsteady(
 def _unsteady_vms(
     reader: Reader, operation: Operation, scope: str, domains: frozenset[int]
 ) -> Iterable[Vm]:
-    """Return the unsteady VMs of a scope that may hold the operation.
+    """Return the unsteady VMs of a scope that can hold the operation.
 
-    Where only its own fault domain is down, as in a rollout over many hosts, two looks
-    tell that nothing holds it. A live migration waits for others of its own domain too.
+    If only its own fault domain is down, as in a rollout over many hosts, two reads show
+    that no VM holds it. A live migration also waits for others in its own domain.
     """
     if operation.action is not Action.LIVE_MIGRATE and len(domains) == 1:
         ends = (
@@ -209,7 +209,7 @@ def _unsteady_vms(
         )
         if {vm.fault_domain for vm in ends} <= domains:
             return ()
-        # The ends of the order have other domains, if there are any.
+        # If there are other domains, the ends of the order include them.
         highest = reader.ranked(kinds.UNSTEADY_DOMAINS, scope, limit=UNSTEADY_MAX)
         lowest = reader.ranked(
             kinds.UNSTEADY_DOMAINS, scope, limit=UNSTEADY_MAX, lowest=True
@@ -221,7 +221,7 @@ def _unsteady_vms(
 
 def _cause(reader: Reader, operation_id: str) -> Cause:
     operation = reader.get(Operation, operation_id)
-    assert operation is not None, f"{operation_id} has started and is not stored"
+    assert operation is not None, f"{operation_id} has started but is not stored"
     return Cause(
         operation=operation_id,
         verb=operation.verb,
@@ -234,7 +234,7 @@ def _cause(reader: Reader, operation_id: str) -> Cause:
 def _busy(
     reader: Reader, operation: Operation, vms: list[Vm]
 ) -> tuple[AnyBlocker, ...]:
-    """Return who else works on the VMs: two driver calls never meet on one."""
+    """Return the operations that work on the VMs: a VM is in one driver call at a time."""
     blockers: list[AnyBlocker] = []
     for vm in vms:
         for other_id in vm.started:

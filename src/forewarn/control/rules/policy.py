@@ -1,7 +1,7 @@
 """The settings that decisions depend on, as one frozen value.
 
-Durations here have been divided by `speed` already where they are notices,
-impacts or recoveries; retention, disabling and driver time-outs never are.
+Notices, impacts and recoveries are already divided by `speed`. Retention, disabling and
+driver timeouts are never divided.
 """
 
 from dataclasses import dataclass
@@ -13,16 +13,19 @@ from forewarn.store.outbox import EventChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """A receiver, and what it may and wants to hear of."""
+    """A webhook receiver, and the changes that it gets.
+
+    Delivery and addresses are not known here.
+    """
 
     name: str
     tenant: str = ""
-    """Whose events it hears of; empty: everybody's."""
+    """Tenant whose events it gets; empty: the events of all tenants."""
     types: frozenset[EventType] = frozenset(EventType)
     changes: frozenset[EventChange] = frozenset(EventChange)
 
     def wants(self, event: Event, change: EventChange) -> bool:
-        """Tell whether a change of the event is told to it."""
+        """Return whether it gets a message about this change of the event."""
         return (
             (not self.tenant or event.tenant == self.tenant)
             and event.event_type in self.types
@@ -32,52 +35,52 @@ class Subscriber:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How much notice, how long a recovery: all that `speed` divides."""
+    """Notices, recovery time, and limits of waits."""
 
     speed: float = 1.0
-    """What notices and recoveries were divided by; scopes' own notices too."""
+    """Divisor of notices and recoveries, including the notices of scopes."""
     freeze_notice: Micros = 15 * MINUTE
     reboot_notice: Micros = 15 * MINUTE
     redeploy_notice: Micros = 10 * MINUTE
     preempt_notice: Micros = 30 * SECOND
     terminate_notice: Micros | None = None
-    """Instead of each scope's own, where terminate notification is on."""
+    """Replaces the notice of each scope with terminate notification; None: does not."""
     failure_notice: Micros = 7 * DAY
-    """How far ahead a predicted failure is dated (clause 5.4)."""
+    """Notice of a predicted failure (clause 5.4)."""
     failure_event: EventType = EventType.REBOOT
-    """What a failure shows: Reboot, or Redeploy as a newer page says (5.5)."""
+    """Event type of a failure: Reboot, or Redeploy as in newer documentation (5.5)."""
     recovery: Micros = 10 * MINUTE
-    """From the end of the impact until the event is removed (clause 4.6)."""
+    """Time from the end of the impact until the event is removed (clause 4.6)."""
     hold_max: Micros = 24 * HOUR
-    """How long after NotBefore the guard may hold a routine operation before it
-    is cancelled and announced again."""
+    """Maximum time after NotBefore for which the guard holds a routine operation. After
+    it, the operation is cancelled and announced again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Timing):
-    """How much notice, how long a recovery, and every bound of a wait."""
+    """Notices, recovery time, and all limits."""
 
     notice_floor: Micros = 0
-    """The shortest notice that `speed` makes of a longer one; 0: it divides them all."""
+    """Minimum of a notice after the division by `speed`; 0: no minimum."""
     hosts_at_once: int = 1
-    """How many hosts of one order are announced or worked on at once."""
+    """Maximum hosts of one request that are announced or running at once."""
     first_answer_delay: Micros = 0
     first_events_delay: Micros = 0
     disable_after: Micros = 24 * HOUR
     driver_timeout: Micros = 30 * MINUTE
-    """How long a driver call may take before it is probed and stopped."""
+    """Maximum time of a driver call before it is probed and stopped."""
     driver_attempts: int = 3
-    """How often a failing call is made before the operation fails."""
+    """Maximum attempts of a call before the operation fails."""
     retry_delay: Micros = 10 * SECOND
     retention: Micros = 30 * DAY
-    """How long ended operations, their events and their trail are kept."""
+    """Time for which ended operations, their events and their history are kept."""
     ended_max: int = 0
-    """How many ended operations are kept at most, each with what is as old; 0: all."""
+    """Maximum ended operations that are kept, with all data as old as they; 0: no limit."""
     subscribers: tuple[Subscriber, ...] = ()
-    """Who is told of changes of events; empty: nothing is written for anybody."""
+    """Webhook receivers; empty: no messages are stored."""
 
     def notice_for(self, event_type: EventType) -> Micros:
-        """Return the least notice of a type (clause 5.1); Terminate has its own."""
+        """Return the minimum notice of an event type (clause 5.1), except Terminate."""
         return {
             EventType.FREEZE: self.freeze_notice,
             EventType.REBOOT: self.reboot_notice,
@@ -86,23 +89,23 @@ class Policy(Timing):
         }[event_type]
 
     def terminate_notice_of(self, wanted: Micros) -> Micros:
-        """Return the notice of a scope whose fleet file wants `wanted` (5.7)."""
+        """Return the notice of a scope whose fleet file sets `wanted` (5.7)."""
         if self.terminate_notice is not None:
             return self.terminate_notice
         return self.notice_of(wanted)
 
     def notice_of(self, wanted: Micros) -> Micros:
-        """Return a notice from a fleet file or an order, divided by `speed`."""
+        """Return a notice from a fleet file or a request, divided by `speed`."""
         return divided(wanted, self.speed, floor=self.notice_floor)
 
     def sped_up(self, duration: Micros) -> Micros:
-        """Return a duration that is no notice, divided by `speed`."""
+        """Return a duration other than a notice, divided by `speed`."""
         return divided(duration, self.speed)
 
 
 def divided(duration: Micros, speed: float, *, floor: Micros = 0) -> Micros:
     """Return a duration divided by `speed`, but not below `floor`.
 
-    A duration that is shorter than the floor is not divided, and not lengthened.
+    A duration that is shorter than the floor is neither divided nor lengthened.
     """
     return max(round(duration / speed), min(duration, floor))

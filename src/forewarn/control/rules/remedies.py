@@ -1,7 +1,7 @@
-"""Who can end a reason for waiting, decided on values.
+"""Decide who can resolve a blocker.
 
-A list of reasons begins with those that an operator can end, then those that a tenant
-can end. What ends by itself follows, and what only the clock ends comes last. Pure.
+A list of blockers starts with those that an operator can resolve, followed by those that
+a tenant can resolve, those that end with other work, and those that only time ends. Pure.
 """
 
 import enum
@@ -26,7 +26,7 @@ from forewarn.protocol.verbs import Verb
 
 
 class Remedy(enum.Enum):
-    """Who can end a reason for waiting, in the order in which reasons are listed."""
+    """Who can resolve a blocker, in the order of lists."""
 
     OPERATOR = "operator"
     TENANT = "tenant"
@@ -39,12 +39,12 @@ _ORDER = tuple(Remedy)
 
 
 def remedy_of(blocker: AnyBlocker) -> Remedy:
-    """Return who can end the reason."""
+    """Return who can resolve the blocker."""
     match blocker:
         case OutcomeUnknown() | StillDown() | VmDown() | NoCapacity():
             return Remedy.OPERATOR
         case FaultDomainDown():
-            # A cause without an operation is a VM that is down by itself.
+            # A cause without an operation is a VM that is down without one.
             lasts = any(
                 not cause.operation or cause.verb is Verb.FAIL
                 for cause in blocker.causes
@@ -66,10 +66,10 @@ def remedy_of(blocker: AnyBlocker) -> Remedy:
 
 
 def actionable_first(blockers: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
-    """Return the reasons in the order of who can end them; equals keep their order."""
+    """Return the blockers, sorted by who can resolve them; the sort is stable."""
     return tuple(sorted(blockers, key=_rank))
 
 
 def _rank(blocker: AnyBlocker) -> tuple[bool, int]:
-    """Return the place of a reason; counts of unnamed ones come last."""
+    """Return the sort key of a blocker; counts of further ones come last."""
     return isinstance(blocker, More), _ORDER.index(remedy_of(blocker))

@@ -1,12 +1,12 @@
-"""Which of the waiting hosts may be announced now, and why not the others.
+"""Decide which waiting hosts of rollouts can be announced now, and why not the others.
 
-A rollout works through its hosts. A host takes a *slot* of its rollout from its
-announcement to the end of its operation. Of a scope, at most one fault domain is
-announced, in maintenance or down at a time, whichever rollout or failure is the cause. A
-host that cannot be announced is passed over. So that it is not passed over for ever,
-a host that has waited long *reserves* its scopes: no host behind it is announced there.
+A host uses a *slot* of its rollout from its announcement to the end of its operation. At
+most one fault domain of a scope is announced, in maintenance or down at a time, for any
+rollout or failure. A host that cannot be announced is skipped. A host that has waited for
+long *reserves* its scopes, so that it is not skipped indefinitely: no host after it is
+announced in these scopes.
 
-`admit` decides on values, as a pure function; what it needs to know is read below it.
+`admit` is a pure function of values. The functions after it read these values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,45 +34,44 @@ from forewarn.store.port import Reader, every
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A host whose turn may have come."""
+    """A host that waits for its announcement."""
 
     operation: str
-    """Its operation. The ids of a rollout are in the order of its list."""
+    """ID of its operation. The IDs of a rollout are in the order of its list."""
     domains: Mapping[str, frozenset[int]]
-    """The fault domains of the VMs on it, by scope."""
+    """Fault domains of the VMs on it, by scope."""
     obstacles: tuple[AnyBlocker, ...] = ()
-    """What was found in its way beside scopes: the host is in use, or there is no
-    place for its VMs."""
+    """Blockers other than scopes: the host is in use, or its VMs have no destination."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutState:
-    """What is under way in a scope."""
+    """Fault domains of a scope that are in use, and its reservation."""
 
     domains: Mapping[int, str] = field(default_factory=dict[int, str])
-    """The fault domains that are announced, in maintenance or down, each with an
-    operation that is the cause; the lowest and the highest of them are enough."""
+    """Fault domains that are announced, in maintenance or down, each with the operation
+    that is the cause. The lowest and the highest are sufficient."""
     reserved_by: str = ""
-    """The operation of a host that has waited long; empty: none."""
+    """Operation of the host that has reserved the scope; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What was decided about the waiting hosts, in their order."""
+    """Decision about the waiting hosts, in their order."""
 
     announced: tuple[str, ...] = ()
-    """Operations of hosts that are announced now."""
+    """Operations of the hosts to announce now."""
     passed_over: tuple[tuple[str, AnyBlocker], ...] = ()
-    """Operations of hosts that must wait, each with the first thing in its way."""
+    """Operations of the hosts that must wait, each with its first blocker."""
 
 
 def admit(
     waiting: Sequence[Waiting], *, slots: int, scopes: Mapping[str, RolloutState]
 ) -> Admission:
-    """Decide about the hosts in their order, until the slots are taken.
+    """Decide about the hosts in their order, until the slots are used.
 
-    Each host that is announced counts for those behind it. A host that is in neither
-    list was not looked at, since no slot was left.
+    Each announced host counts for the hosts after it. A host in neither list was not
+    checked, because no slot was left.
     """
     standings = dict(scopes)
     announced: list[str] = []
@@ -97,7 +96,7 @@ def _first_in_the_way(
 ) -> AnyBlocker | None:
     for scope in sorted(host.domains):
         standing = scopes.get(scope, RolloutState())
-        # A host with VMs of several fault domains goes where nothing else does.
+        # A host with VMs of several fault domains needs a scope without any other.
         own = host.domains[scope] if len(host.domains[scope]) == 1 else frozenset[int]()
         others = standing.domains.keys() - own
         if others:
@@ -111,12 +110,12 @@ def _first_in_the_way(
 
 
 def vms_of(reader: Reader, operation: Operation) -> tuple[Vm, ...]:
-    """Return the VMs that are on the host of a Planned operation now."""
+    """Return the VMs that are now on the host of a Planned operation."""
     return tuple(every(reader, kinds.VMS_ON_HOST, operation.host))
 
 
 def waiting_host(reader: Reader, operation: Operation, vms: Sequence[Vm]) -> Waiting:
-    """Return what decides whether the host of a Planned operation can be announced.
+    """Return the data that decides whether the host of a Planned operation is announced.
 
     `vms` are the VMs on the host.
     """
@@ -144,17 +143,16 @@ def _at_the_host(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]
             work = other.operation_id
             return (HostInUse(host=name, operation=work, verb=other.verb),)
     for vm in reader.select(kinds.VMS_MOVING_TO, name, limit=1):
-        # It would get no notice.
+        # The VM would get no notice.
         return (HostInUse(host=name, arriving=vm.name),)
     return ()
 
 
 def standing_of(reader: Reader, scope: str) -> RolloutState:
-    """Return what is announced, in maintenance or down in a scope.
+    """Return the fault domains of a scope that are announced, in maintenance or down.
 
-    Of the fault domains, only the lowest and the highest of each are read: whether a
-    host may be announced follows from them. So the cost does not depend on the number
-    of hosts that are announced.
+    Only the lowest and the highest of each are read, because they are sufficient for the
+    decision. The cost therefore does not depend on the number of announced hosts.
     """
     domains: dict[int, str] = {}
     for lowest in (True, False):
@@ -175,7 +173,7 @@ def standing_of(reader: Reader, scope: str) -> RolloutState:
 def names_for(
     operation: Operation, waiting: Waiting, blocker: AnyBlocker
 ) -> tuple[str, ...]:
-    """Return what a host that was passed over waits for, the reason first."""
+    """Return the names of the waits of a skipped host, its reason first."""
     match blocker:
         case ScopeInUse(scope=scope) | ScopeReserved(scope=scope):
             names = waits.TURNS.names(scope, waiting.domains[scope])
@@ -183,7 +181,7 @@ def names_for(
             names = (waits.for_host(host),)
         case _:
             names = (waits.TURN_ROOM,)
-    # Who has reserved its scopes keeps them until it is announced.
+    # A host keeps its reservations until it is announced.
     kept = (name for name in operation.waits_for if waits.is_reservation(name))
     return (*names, *kept)
 
@@ -191,11 +189,11 @@ def names_for(
 def why_planned(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
     """Return why the host of a Planned operation is not announced yet.
 
-    Where the rollout has a slot for it, what is in its way is the reason, not its turn.
+    If the rollout has a free slot, the reason is the blocker and not the order.
     """
     request = reader.get(Request, operation.request)
     assert request is not None, f"{operation.operation_id} has no request"
-    # What was found in its way may have changed, and it is not looked at yet.
+    # The stored blocker can be outdated until the next check.
     found = _in_its_way(reader, operation) if operation.held_by else ()
     if found and request.in_flight < request.at_once:
         return found
@@ -210,7 +208,7 @@ def why_planned(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
 
 
 def _in_its_way(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
-    """Return the first thing in the way of a Planned host now."""
+    """Return the current first blocker of a Planned host."""
     waiting = waiting_host(reader, operation, vms_of(reader, operation))
     decided = admit(
         [waiting],

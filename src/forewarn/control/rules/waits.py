@@ -1,8 +1,8 @@
-"""The names of what operations wait for, by which a wake-up finds them. Pure.
+"""Names of waits, by which a wake-up finds waiting operations. Pure.
 
-An operation waits for one reason at a time: the first that was found in its way. When
-the reason has gone, the operation is looked at again, and then it starts or waits for
-another reason. So a wake-up reads those who can have been set free, and no others.
+An operation waits for one reason at a time, its first blocker. When the reason ends, the
+operation is checked again; it then starts or waits for another reason. A wake-up
+therefore reads only operations that can have become free.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,26 +17,26 @@ from forewarn.protocol.blockers import (
 )
 
 ROOM = "room"
-"""Who waits for a place on any host."""
+"""Name of the wait for capacity on any host."""
 
 
 @dataclass(frozen=True, slots=True)
 class DomainWaits:
-    """The names of waits for other fault domains of a scope."""
+    """Names of waits for other fault domains of a scope."""
 
     prefix: str
-    """Of each name; none is the beginning of another."""
+    """Prefix of each name. No prefix starts another one."""
 
     def in_scope(self, scope: str) -> str:
         """Return the name of the wait for other fault domains of a scope."""
         return f"{self.prefix}{scope}"
 
     def in_domain(self, scope: str, fault_domain: int) -> str:
-        """Return the name of the wait of those who take down this domain alone."""
+        """Return the name of the wait of operations that take down only this domain."""
         return f"{self.prefix}{scope}/{fault_domain}"
 
     def names(self, scope: str, domains: frozenset[int]) -> tuple[str, ...]:
-        """Return the names of a wait of one who takes down these domains."""
+        """Return the names of the wait of an operation that takes down these domains."""
         found = (self.in_scope(scope),)
         if len(domains) == 1:
             (domain,) = domains
@@ -44,19 +44,19 @@ class DomainWaits:
         return found
 
     def scope_of(self, name: str) -> str:
-        """Return the scope of a name that `in_scope` made; of another, no text."""
+        """Return the scope of a name from `in_scope`; empty: another name."""
         return name.removeprefix(self.prefix) if self.is_one(name) else ""
 
     def is_one(self, name: str) -> bool:
-        """Tell whether a name is one of these waits."""
+        """Return whether a name is one of these waits."""
         return name.startswith(self.prefix)
 
 
 STARTS = DomainWaits("scope:")
-"""Ready operations wait for the guard under these names."""
+"""Waits of Ready operations for the guard."""
 
 TURNS = DomainWaits("turn-scope:")
-"""Planned hosts of rollouts wait for their announcement under these names."""
+"""Waits of Planned hosts for their announcement."""
 
 
 def for_migration(scope: str) -> str:
@@ -65,16 +65,16 @@ def for_migration(scope: str) -> str:
 
 
 def for_vm(vm: str) -> str:
-    """Return the name of the wait for a VM that is in other hands, or down."""
+    """Return the name of the wait for a VM that is busy or down."""
     return f"vm:{vm}"
 
 
 def names_for(
     blockers: Sequence[AnyBlocker], own: Mapping[str, frozenset[int]]
 ) -> tuple[str, ...]:
-    """Return what an operation waits for that is held by these blockers.
+    """Return the names of the waits of an operation with these blockers.
 
-    `own` are the fault domains that the operation takes down, by scope.
+    `own` has the fault domains that the operation takes down, by scope.
     """
     match blockers[0]:
         case FaultDomainDown(scope=scope):
@@ -87,10 +87,10 @@ def names_for(
             return (ROOM,)
 
 
-# What Planned hosts of rollouts wait for
+# Waits of Planned hosts
 
 TURN_ROOM = "turn-room"
-"""Hosts that wait until there are places for their VMs."""
+"""Name of the wait of hosts for destinations of their VMs."""
 
 
 def turn(request: str) -> str:
@@ -104,15 +104,15 @@ def for_host(host: str) -> str:
 
 
 def reserved(scope: str) -> str:
-    """Return the name by which a host that has waited long reserves a scope."""
+    """Return the name by which a host reserves a scope."""
     return f"reserved:{scope}"
 
 
 def is_reservation(name: str) -> bool:
-    """Tell whether a name was made by `reserved`."""
+    """Return whether a name comes from `reserved`."""
     return name.startswith("reserved:")
 
 
 def is_turn(name: str) -> bool:
-    """Tell whether Planned hosts wait under this name."""
+    """Return whether it is the name of a wait of Planned hosts."""
     return name == TURN_ROOM or TURNS.is_one(name) or name.startswith("host:")

@@ -1,8 +1,9 @@
-"""Who is looked at when something has become free: one operation at a time.
+"""Choose the waiting operation to check when something becomes free, one at a time.
 
-The cost of a wake-up does not depend on how many wait. Waiters are found by what they
-wait for, and only the first who can have been set free is looked at. The next one
-follows if the first is gone, and something is still free. Reading only.
+The cost of a wake-up does not depend on the number of waiting operations. Waiting
+operations are found by the names of their waits, and only the first one that can have
+become free is checked. The next one follows if the first no longer waits and something
+is still free. This module only reads.
 """
 
 from collections.abc import Iterator
@@ -14,26 +15,27 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader
 
 ROOM_LOOKS_MAX = 5
-"""Who is looked at when a place became free. A place that does not suit the first may
-suit the next; the others have a timer."""
+"""Maximum operations that are checked when capacity became free. Capacity that does not
+suit the first can suit the next; the others have a timer."""
 
 CALLS_MAX = 16
-"""Hosts of rollouts that are called up in vain when something became free: the rollout
-of one may have no slot, and that of the next may. The others have a timer."""
+"""Maximum hosts of rollouts that are checked without success when something became
+free: the rollout of one can lack a slot while that of the next has one. The others have a
+timer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freed:
-    """Something that has become free, and how far its waiters were looked at."""
+    """Something that became free, and the progress of its checks."""
 
     name: str
     after: str = ""
-    """The last operation that was looked at and still waits."""
+    """Last operation that was checked and still waits."""
     looks: int = 0
 
 
 def next_waiter(reader: Reader, freed: Freed) -> str:
-    """Return the operation to look at next; empty: nobody who waits can go on."""
+    """Return the operation to check next; empty: none can continue."""
     for name in _names(reader, freed):
         found = reader.select(
             kinds.OPERATIONS_THAT_WAIT, name, after=freed.after, limit=1
@@ -44,19 +46,19 @@ def next_waiter(reader: Reader, freed: Freed) -> str:
 
 
 def after_look(reader: Reader, freed: Freed, operation_id: str) -> Freed | None:
-    """Return how to go on after a look at an operation; None if nobody follows."""
+    """Return how to continue after the check of an operation; None: no more checks."""
     looks = freed.looks + 1
     operation = reader.get(Operation, operation_id)
     if operation is None or not _still_waits(operation, freed.name):
         return replace(freed, looks=looks)
     if freed.name == waits.ROOM and looks < ROOM_LOOKS_MAX:
         return replace(freed, looks=looks, after=operation_id)
-    # What holds the first of a scope holds all others that wait for the same.
+    # The blocker of the first operation blocks all others with the same wait.
     return None
 
 
 def after_call(reader: Reader, freed: Freed, operation_id: str) -> Freed | None:
-    """Return how to go on after a host that was called up and not announced."""
+    """Return how to continue after a host that could not be announced."""
     looks = freed.looks + 1
     if looks >= CALLS_MAX:
         return None
@@ -66,7 +68,7 @@ def after_call(reader: Reader, freed: Freed, operation_id: str) -> Freed | None:
         return replace(freed, looks=looks, after=operation_id)
     turns = {name.rpartition("/")[0] for name in names if waits.TURNS.is_one(name)}
     if freed.name in {*names, *turns}:
-        # What holds the first of a scope holds all others that wait for the same.
+        # The blocker of the first operation blocks all others with the same wait.
         return None
     return replace(freed, looks=looks)
 
@@ -81,7 +83,7 @@ def _still_waits(operation: Operation, name: str) -> bool:
 
 
 def _names(reader: Reader, freed: Freed) -> Iterator[str]:
-    """Yield under which names to look for waiters, the best first."""
+    """Yield the names of waits to search, best first."""
     if scope := waits.TURNS.scope_of(freed.name):
         domains = rolling.standing_of(reader, scope).domains
         if len(domains) <= 1:
@@ -103,7 +105,7 @@ def _names(reader: Reader, freed: Freed) -> Iterator[str]:
             yield waits.STARTS.in_domain(scope, domain)
         yield waits.for_migration(scope)
         if not freed.looks:
-            # It cannot start. The reasons that are stored have to follow the change.
+            # It cannot start, but its stored reasons must be updated.
             yield freed.name
         return
     yield waits.for_migration(scope)

@@ -1,1 +1,1 @@
-"""One transaction: its writes, what it publishes, and what follows its commit."""
+"""One transaction: its writes, its publication, and the effects after its commit."""

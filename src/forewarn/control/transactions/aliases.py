@@ -1,13 +1,13 @@
-"""The ids of operations and requests that a tenant sees: aliases of the real ids.
+"""Aliases: the IDs of operations and requests that a tenant sees.
 
-Several tenants can share an operation. If all of them saw its real id, two of them
-could compare ids and prove that their VMs share a host. So each tenant has a keyed
-permutation of the ids: it keeps an id's form, can be reversed with the key, and
-differs from tenant to tenant. The store keeps one secret, from which all keys are
-derived. Pure: values in, values out.
+Several tenants can share an operation. If all of them saw its real ID, two tenants could
+compare IDs and prove that their VMs share a host. Therefore each tenant has a keyed
+permutation of the IDs. It keeps the form of an ID, can be reversed with the key, and
+differs from tenant to tenant. All keys are derived from one secret in the store. Pure:
+values in, values out.
 
-The permutation is a Feistel network over the bits of an id, with keyed BLAKE2b as its
-round function. The prefix of the id is part of the key.
+The permutation is a Feistel network over the bits of an ID, with keyed BLAKE2b as its
+round function. The prefix of the ID is an input of the round function.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _VALUES: Final = {letter: value for value, letter in enumerate(ALPHABET)}
 _LETTERS: Final = "|".join(
     f"[{ALPHABET}]{{{length}}}" for length in (SHORT_LENGTH, *PLACED_LENGTHS)
 )
-"""The characters of an id. 0.1.0 made ids of the first length."""
+"""The characters of an ID. Version 0.1.0 created IDs of the first length."""
 
 _ID: Final = re.compile(rf"(op|rq|ro)-({_LETTERS})", re.ASCII)
 
@@ -31,37 +31,37 @@ ROUNDS: Final = 10
 encryption (FF1)."""
 
 LETTER_BITS: Final = 5
-"""Bits of a character. Ids have an even number of them, so that both halves of an id
-have equally many bits."""
+"""Bits per character. IDs have an even number of characters, so that both halves have
+the same number of bits."""
 
 ENTRY_DIGITS: Final = 16
-"""Hexadecimal digits in the id of a history entry: 64 bits tell apart the entries of
+"""Hexadecimal digits in the ID of a history entry: 64 bits distinguish the entries of
 one second."""
 
 
 class Aliases:
-    """The permutation of one tenant; it remembers what it was asked."""
+    """The permutation of one tenant, with a cache."""
 
     def __init__(self, secret: str, tenant: str) -> None:
-        """Derive the tenant's key from the store's secret."""
+        """Derive the key of the tenant from the secret of the store."""
         self._key = hmac.digest(
             secret.encode(), f"tenant aliases:{tenant}".encode(), "sha256"
         )
         self._known: dict[str, str] = {}
 
     def of(self, name: str) -> str:
-        """Return the tenant's alias of a real id; another text as it is."""
+        """Return the alias of a real ID; return other text unchanged."""
         found = self._known.get(name)
         if found is None:
             found = self._known[name] = self._permuted(name, range(ROUNDS))
         return found
 
     def real(self, alias: str) -> str:
-        """Return the real id of the tenant's alias; another text as it is."""
+        """Return the real ID of an alias; return other text unchanged."""
         return self._permuted(alias, range(ROUNDS - 1, -1, -1))
 
     def of_entry(self, entry_id: str) -> str:
-        """Return a digest of a history entry's id that is this tenant's only."""
+        """Return a digest of the ID of a history entry that is unique to this tenant."""
         digest = hmac.digest(self._key, f"entry:{entry_id}".encode(), "sha256")
         return digest.hex()[:ENTRY_DIGITS]
 
@@ -75,8 +75,8 @@ class Aliases:
             number = number << LETTER_BITS | _VALUES[letter]
         bits = LETTER_BITS * len(letters) // 2
         left, right = number >> bits, number & (1 << bits) - 1
-        # Each round is an exchange of the halves, and so its own inverse if the
-        # halves change places before and after.
+        # Each round swaps the halves, so it is its own inverse if they are swapped
+        # before and after.
         is_back = rounds.step < 0
         if is_back:
             left, right = right, left
@@ -96,5 +96,5 @@ class Aliases:
 
 
 def is_id(name: str) -> bool:
-    """Tell whether a text has the form of an operation's or request's id."""
+    """Return whether a text has the form of an operation or request ID."""
     return _ID.fullmatch(name) is not None

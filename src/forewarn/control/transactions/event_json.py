@@ -1,7 +1,7 @@
-"""An event as JSON: for operators, and in messages for receivers of webhooks.
+"""Events as JSON, for operators and for messages to webhook receivers.
 
-A message is written in the transaction that changes the event: a crash before its
-commit leaves neither, one after it leaves both.
+A message is stored in the transaction that changes the event. A crash before the commit
+leaves neither; a crash after it leaves both.
 """
 
 import json
@@ -25,7 +25,7 @@ from forewarn.store.port import Transaction
 
 
 def event_report(event: Event) -> dict[str, Any]:
-    """Return an event: the wire members under their names, and what is ours."""
+    """Return an event with its wire members and forewarn's members."""
     started = event.status is not EventStatus.SCHEDULED
     return {
         "EventId": event.event_id,
@@ -51,7 +51,7 @@ def event_report(event: Event) -> dict[str, Any]:
 
 
 def told_to_tenant(body: str, aliases: Aliases) -> str:
-    """Return a report that was kept for a webhook, as the tenant may know it."""
+    """Return the body of a webhook message, redacted for the tenant."""
     report: dict[str, Any] = json.loads(body)
     report["operation"] = aliases.of(report["operation"])
     for name in _INSTANTS:
@@ -61,7 +61,7 @@ def told_to_tenant(body: str, aliases: Aliases) -> str:
 
 
 _INSTANTS = ("approved", "created", "started", "removed")
-"""Members of a report that are instants."""
+"""Members that are times."""
 
 
 def write_messages(
@@ -73,7 +73,7 @@ def write_messages(
     ids: RandomIds,
     next_key: Callable[[], str],
 ) -> None:
-    """Write a message to each subscriber for each step that it wants to hear of."""
+    """Store a message to each subscriber for each change that it gets."""
     for before, after in steps:
         change = change_of(before, after)
         if change is None:
@@ -109,11 +109,11 @@ _BY_OUTCOME = {
 
 
 def change_of(before: Event, after: Event) -> EventChange | None:
-    """Return what happened between two states of an event; None: nothing to tell."""
+    """Return the change between two versions of an event; None: no visible change."""
     if after.status is not before.status:
         if after.status is EventStatus.REMOVED:
             assert after.outcome is not None, after
-            # What was never published was told to nobody.
+            # An event that was never published has no messages.
             return _BY_OUTCOME[after.outcome] if before.is_live else None
         return _BY_STATUS[after.status]
     if not after.is_live:

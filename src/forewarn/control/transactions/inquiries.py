@@ -1,11 +1,11 @@
-"""Questions to the driver that may take seconds, and their answers.
+"""Questions to the driver that can take seconds, and their answers.
 
-`probe`, `observe` and `abort` of a driver may wait for a hypervisor that hangs. The plane
-hands such a question to an `Inquirer`, goes on with other work, and takes the
-answer later as an input. In the service the inquirer has threads and deadlines; a
+`probe`, `observe` and `abort` of a driver can wait for a hypervisor that hangs. The plane
+passes such a question to an `Inquirer`, continues with other work, and receives the
+answer later as an input. The inquirer of the service has threads and deadlines. A
 simulation answers at once, in the same order of effects.
 
-A question is not durable. After a crash the call is still `issued`, `probing` or
+A question is not durable. After a crash, the call is still `issued`, `probing` or
 `overdue`, and the next start asks again.
 """
 
@@ -18,26 +18,26 @@ from forewarn.drivers.port import Driver, Observation, Probe, ProbeState, Report
 from forewarn.instants import MINUTE, Micros
 
 ASK_AGAIN_AFTER: Micros = 10 * MINUTE
-"""When control asks again after a call that has timed out, if no answer has come. An inquirer
-answers each probe within its deadline, so this heals only an answer that was lost;
-it is longer than some thousand hanging probes take with a bounded number at once."""
+"""Time after which control asks again about a call that has timed out. An inquirer
+answers each probe within its deadline, so this is only for a lost answer. It is longer
+than a thousand hanging probes take with a bounded number at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeQuestion:
-    """What became of a call?"""
+    """A question for the outcome of a call."""
 
     operation_id: str
     generation: int
     memory: str
-    """The identity of the driver's memory that the call was given to."""
+    """Identity of the driver memory that got the call."""
     is_late: bool
-    """The call has timed out; otherwise the service has started."""
+    """Whether the call has timed out; otherwise the service has started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookQuestion:
-    """Where are the VMs of a call that was reported, and do they run?"""
+    """A question for the host and state of the VMs of a reported call."""
 
     report: Report
     vms: tuple[str, ...]
@@ -45,13 +45,13 @@ class LookQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopQuestion:
-    """Can a call still be stopped? If so, the driver stops it."""
+    """A request to stop a call, if that is still possible."""
 
     operation_id: str
     generation: int
     is_late: bool
-    """The call has timed out, and the answer decides what becomes of it. Otherwise the
-    call has lost its meaning, and nothing depends on the answer."""
+    """Whether the call has timed out, so that the answer decides its outcome. Otherwise
+    the call is obsolete, and nothing depends on the answer."""
 
 
 Question: TypeAlias = ProbeQuestion | LookQuestion | StopQuestion
@@ -59,7 +59,7 @@ Question: TypeAlias = ProbeQuestion | LookQuestion | StopQuestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """What the driver knows of a call."""
+    """What the driver knows about a call."""
 
     question: ProbeQuestion
     probe: Probe
@@ -67,7 +67,7 @@ class ProbeAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookAnswer:
-    """What the driver sees of VMs; nothing of those that are missing."""
+    """Observations of VMs; missing VMs were not observed."""
 
     question: LookQuestion
     seen: Mapping[str, Observation]
@@ -80,7 +80,7 @@ class StopAnswer:
     question: StopQuestion
     is_stopped: bool
     reason: str = ""
-    """Why the driver gave no answer."""
+    """Why the driver did not answer."""
 
 
 Answer: TypeAlias = ProbeAnswer | LookAnswer | StopAnswer
@@ -90,16 +90,16 @@ class Inquirer(Protocol):
     """Asks a driver on behalf of the plane."""
 
     def ask(self, question: Question, *, now: Micros) -> None:
-        """Take a question; the answer follows. Return at once."""
+        """Take a question and return at once; the answer follows."""
         ...
 
     def answers(self) -> Sequence[Answer]:
-        """Return the answers that have come since the last call."""
+        """Return the answers since the last call."""
         ...
 
 
 class DirectInquirer:
-    """Asks at once and in the caller's thread: for drivers that never wait."""
+    """Asks at once in the thread of the caller, for drivers that never block."""
 
     def __init__(self, driver: Driver) -> None:
         """Ask `driver`."""
@@ -107,18 +107,18 @@ class DirectInquirer:
         self._answers: deque[Answer] = deque()
 
     def ask(self, question: Question, *, now: Micros) -> None:
-        """Ask the driver, and keep its answer."""
+        """Ask the driver and keep its answer."""
         self._answers.append(answer_of(self._driver, question, now=now))
 
     def answers(self) -> Sequence[Answer]:
-        """Return what was answered."""
+        """Return the answers since the last call."""
         taken = tuple(self._answers)
         self._answers.clear()
         return taken
 
 
 def answer_of(driver: Driver, question: Question, *, now: Micros) -> Answer:
-    """Return the driver's answer, however long it takes."""
+    """Ask the driver and return its answer. This can take long."""
     if isinstance(question, LookQuestion):
         return LookAnswer(question=question, seen=driver.observe(question.vms))
     name = question.operation_id, question.generation
@@ -129,7 +129,7 @@ def answer_of(driver: Driver, question: Question, *, now: Micros) -> Answer:
 
 
 def no_answer(question: Question, reason: str) -> Answer:
-    """Return what counts as the answer of a driver that gave none."""
+    """Return the answer that stands for a driver that did not answer."""
     if isinstance(question, LookQuestion):
         return LookAnswer(question=question, seen={})
     if isinstance(question, StopQuestion):

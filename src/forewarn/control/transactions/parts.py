@@ -1,4 +1,4 @@
-"""Orders about several targets, of which some may be refused."""
+"""Requests with several targets, some of which can be refused."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,38 +11,38 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A target that an order leaves out, and why."""
+    """A refused target, with its error."""
 
     name: str
     error: RefusedError
 
 
 class NothingTakenError(RefusedError):
-    """All targets of an order were refused."""
+    """All targets of a request were refused."""
 
     def __init__(
         self, message: str, *, hint: str = "", refused: Sequence[Refused] = ()
     ) -> None:
-        """Keep the refusal of each."""
+        """Keep the error of each target."""
         super().__init__(message, hint=hint)
         self.refused = tuple(refused)
 
 
 class Parts:
-    """The targets that an order leaves out, since it may be carried out in part.
+    """The refused targets of a request that can be carried out in part.
 
-    A target must be refused before anything is written for it.
+    A target must be refused before anything is stored for it.
     """
 
     def __init__(self, *, is_whole: bool) -> None:
-        """Leave targets out, or refuse the whole order with the first of them."""
+        """Collect refused targets, or refuse the whole request with the first one."""
         self._is_whole = is_whole
         self.refused: list[Refused] = []
 
     def each(self, names: Iterable[str], decide: Callable[[str], T]) -> list[T]:
-        """Return what `decide` makes of each name that it does not refuse.
+        """Return the results of `decide` for the names that it does not refuse.
 
-        Raises RefusedError where nothing is left.
+        Raises RefusedError if no name is left.
         """
         made: list[T] = []
         for name in names:
@@ -57,7 +57,7 @@ class Parts:
             if len(self.refused) == 1:
                 raise first
             raise NothingTakenError(
-                f"none of {len(self.refused)} could be done",
+                f"all {len(self.refused)} targets were refused",
                 hint=first.hint,
                 refused=self.refused,
             )

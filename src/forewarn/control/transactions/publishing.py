@@ -1,9 +1,9 @@
-"""What the metadata endpoint serves: views and guests as values, and their publication.
+"""Publication: the views and VMs that the metadata endpoint serves, as values.
 
-The endpoint holds prepared answers and never reads the store; control commits
-and tells it what changed. The messages are values, so that the endpoint could
-be a process of its own. Readers converge by (view, epoch, incarnation): a
-message may come twice or late, and never makes a document older.
+The endpoint holds prepared responses and never reads the store. After each commit,
+control sends it the changes. The messages are values, so that the endpoint could be a
+separate process. Readers converge by (view, epoch, incarnation): a repeated or late
+message never makes a document older.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ from forewarn.store.port import PAGE_ROWS, Reader, every
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewSnapshot:
-    """A view as it was committed."""
+    """A committed view."""
 
     view_id: str
     enabling: str
@@ -28,14 +28,14 @@ class ViewSnapshot:
     epoch: int
     incarnation: int
     ready_at: Micros
-    """Model time before which no document of this epoch may be answered (7.1)."""
+    """Model time before which no document of this epoch may be returned (7.1)."""
     events: tuple[Event, ...]
-    """What its document shows, in order; empty while disabled."""
+    """Events of its document, in order; empty while disabled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """A VM as the endpoint knows it: who it is and which view it is served."""
+    """A VM for the endpoint: its identity and its view."""
 
     vm: str
     view_id: str
@@ -46,7 +46,7 @@ class Guest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What one transaction, or the first load, changed for the endpoint."""
+    """Changes for the endpoint from one transaction or from the start."""
 
     views: tuple[ViewSnapshot, ...] = ()
     views_gone: tuple[str, ...] = ()
@@ -54,12 +54,12 @@ class Publication:
     guests_gone: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Tell whether it says anything."""
+        """Return whether it has any change."""
         return bool(self.views or self.views_gone or self.guests or self.guests_gone)
 
 
 def events_for(reader: Reader, view: views.View) -> tuple[Event, ...]:
-    """Return what the view's document shows, oldest first (clause 2.1)."""
+    """Return the events of the document of a view, oldest first (clause 2.1)."""
     if not view.shows_events:
         return ()
     live = every(reader, kinds.LIVE_EVENTS_OF_SCOPE, view.scope)
@@ -67,10 +67,10 @@ def events_for(reader: Reader, view: views.View) -> tuple[Event, ...]:
 
 
 def shown_to(view: views.View, live: Iterable[Event]) -> tuple[Event, ...]:
-    """Return which of its scope's live events the view's document shows, in order.
+    """Return the live events of the scope that the document of a view shows, in order.
 
-    Nothing before the first-events delay of an enabling is over (7.1). The clock is
-    no argument: equal rows have equal documents, before and after a restart (2.10).
+    There are none before the first-events delay has ended (7.1). The clock is not an
+    argument: equal rows give equal documents, before and after a restart (2.10).
     """
     if not view.shows_events:
         return ()
@@ -79,7 +79,7 @@ def shown_to(view: views.View, live: Iterable[Event]) -> tuple[Event, ...]:
 
 
 def snapshot_of(view: views.View, events: tuple[Event, ...]) -> ViewSnapshot:
-    """Return the view as the endpoint must serve it, with what it shows."""
+    """Return the view with its events, for the endpoint."""
     return ViewSnapshot(
         view_id=view.view_id,
         enabling=view.enabling,
@@ -92,7 +92,7 @@ def snapshot_of(view: views.View, events: tuple[Event, ...]) -> ViewSnapshot:
 
 
 def guest_of(vm: Vm) -> Guest:
-    """Return the VM as the endpoint knows it."""
+    """Return the VM for the endpoint."""
     return Guest(
         vm=vm.name,
         view_id=vm.view,
@@ -106,10 +106,11 @@ _EMPTY = documents.digest(())
 
 
 def publish_all(reader: Reader, publish: Callable[[Publication], None]) -> list[str]:
-    """Publish all views and guests, a page at a time.
+    """Publish all views and VMs, page by page.
 
-    Returns the views that were left out, because their document renders otherwise
-    than it was served: they must raise their incarnation first.
+    A large fleet has a view for every second VM but few events, so live events are read
+    once for all views. Return the views that were left out because their document now
+    renders differently: they must raise their incarnation first.
     """
     live: defaultdict[str, list[Event]] = defaultdict(list)
     for event in every(reader, kinds.LIVE_EVENTS):

@@ -1,11 +1,10 @@
-"""One transaction's work: what it reads, changes, and owes afterwards.
+"""The unit of work of one transaction: its reads, changes and effects.
 
-A `Work` is made anew for every attempt of a transaction, so that an attempt that
-met another writer leaves nothing behind. It writes each change together with its
-line in the trail, remembers which scopes' documents it touched, and renders them
-once at the end, so that the changes of one transaction raise an incarnation once
-(clause 2.10). What must follow the commit (publish, stop and make driver calls,
-look again at operations that wait) is collected in `Effects`.
+Each attempt of a transaction has a new `Work`, so that an attempt that conflicts leaves
+nothing behind. A `Work` stores each change together with its history entry. It renders
+the documents of changed scopes once, at the end, so that one transaction raises an
+incarnation once (clause 2.10). It collects the side effects after the commit in
+`Effects`: publications, driver calls, and checks of waiting operations.
 """
 
 from collections.abc import Callable, Iterable
@@ -61,12 +60,12 @@ _LINE = AuditEntry(
     why="",
     subjects=(),
 )
-"""Template. To build an entry from scratch takes three times as long."""
+"""Template entry. Building an entry from scratch takes three times as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
-    """Who orders something, and why."""
+    """The actor of a transaction, and its reason."""
 
     actor: Actor
     reason: str = ""
@@ -78,26 +77,26 @@ DRIVER = Who(actor=actors.DRIVER)
 
 @dataclass(slots=True, kw_only=True)
 class Effects:
-    """What a committed transaction owes the world, in this order."""
+    """Side effects to run after the commit, in this order."""
 
     publication: Publication = field(default_factory=Publication)
-    """1. What the endpoint must serve before anything else happens."""
+    """1. Changes that the endpoint must serve before any other effect."""
     changed: dict[str, None] = field(default_factory=dict[str, None])
-    """2. Operations that watchers are told of."""
+    """2. Changed operations, for watchers."""
     aborts: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
-    """3. Driver calls that have lost their meaning."""
+    """3. Driver calls that are obsolete."""
     calls: list[Call] = field(default_factory=list[Call])
     """4. Driver calls that this transaction made durable."""
     questions: list[Question] = field(default_factory=list[Question])
-    """5. What the driver is asked; it answers later."""
+    """5. Questions to the driver, which answers later."""
     revisits: dict[str, None] = field(default_factory=dict[str, None])
-    """6. Operations that may have been let go by what went away."""
+    """6. Operations to check again because they may be released now."""
     freed: dict[str, None] = field(default_factory=dict[str, None])
-    """7. Names of what became free (`waits`): a held operation may start now."""
+    """7. Names of waits (`waits`) that ended: a held operation may start now."""
     turns: dict[str, None] = field(default_factory=dict[str, None])
     """8. Rollouts that may announce their next host, or have hosts to cancel."""
     pages: dict[str, None] = field(default_factory=dict[str, None])
-    """9. Rollouts with hosts whose operations are not made yet."""
+    """9. Rollouts with hosts whose operations are not created yet."""
 
 
 class Work:
@@ -119,10 +118,10 @@ class Work:
         notice_left: Callable[[Operation], Micros] = lambda _operation: 0,
         not_before: Callable[[str, Micros], Micros] = whole_second,
     ) -> None:
-        """Begin to work in `tx` at the instant `now` on behalf of `who`.
+        """Start work in `tx` at the time `now` on behalf of `who`.
 
-        `notice_left` is how much of a notice the monotonic clock still demands,
-        `not_before` NotBefore of an operation whose notice ends at an instant.
+        `notice_left` returns the rest of a notice on the monotonic clock. `not_before`
+        returns the NotBefore for the end of a notice.
         """
         self.tx = tx
         self.now = now
@@ -136,7 +135,7 @@ class Work:
         self.span_id = span_id
         self.notice_left, self.not_before = notice_left, not_before
         self.called: Callable[[str], str] = str
-        """What the caller calls an operation or a request, by its id."""
+        """Converts the ID of an operation or request to the ID that the caller knows."""
         self.parts = Parts(is_whole=True)
         self.rooms = Capacities()
         self._effects = Effects()
@@ -147,7 +146,7 @@ class Work:
         self._views_gone: dict[str, None] = {}
         self._steps: list[tuple[Event, Event]] = []
         self._shown: dict[str, dict[str, views.View]] = {}
-        """By event, the views whose documents show it for the first time."""
+        """By event ID, the views whose documents show it for the first time."""
 
     # Reading
 
@@ -160,10 +159,10 @@ class Work:
         return need(self.tx, Scope, name)
 
     def vm(self, name: str) -> Vm:
-        """Return the VM, deleted ones excepted; raises NotFoundError."""
+        """Return the VM if it is not deleted; raises NotFoundError."""
         vm = need(self.tx, Vm, name)
         if vm.state is VmState.DELETED:
-            raise NotFoundError(f"vm {name} was deleted")
+            raise NotFoundError(f"VM {name} was deleted")
         return vm
 
     def operation(self, operation_id: str) -> Operation:
@@ -175,7 +174,7 @@ class Work:
         return need(self.tx, Request, request_id)
 
     def events_of(self, operation: Operation) -> list[Event]:
-        """Return the operation's events, in order of their ids."""
+        """Return the events of the operation, in the order of their IDs."""
         return list(every(self.tx, kinds.EVENTS_OF_OPERATION, operation.operation_id))
 
     # Changing
@@ -188,7 +187,7 @@ class Work:
         *,
         operation: str = "",
     ) -> None:
-        """Write an audit entry; `operation` is the id of what it is about, if so."""
+        """Store an audit entry; `operation` is the ID of the operation it is about."""
         self.tx.add(
             changed(
                 _LINE,
@@ -206,7 +205,7 @@ class Work:
     def note_operation(
         self, kind: AuditKind, operation: Operation, facts: Facts = NOTHING
     ) -> None:
-        """Write an audit entry about an operation."""
+        """Store an audit entry about an operation."""
         self.note(
             kind,
             subjects_of(operation),
@@ -233,7 +232,7 @@ class Work:
         *,
         note: AnyNote | None = None,
     ) -> Operation:
-        """Take an operation a step through the table, with its line of the trail."""
+        """Take an operation through the table, with an audit entry."""
         stepped = lifecycle.step_operation(operation, given, now=self.now, note=note)
         kind = AuditKind[f"OPERATION_{stepped.state.name}"]
         facts = Facts(note=note) if note else task_of(stepped)
@@ -241,7 +240,7 @@ class Work:
         return self.save_operation(operation, stepped)
 
     def step_request(self, request: Request, given: RequestInput) -> Request:
-        """Take a request a step through the table."""
+        """Take a request through the table, with an audit entry."""
         stepped = lifecycle.step_request(request, given)
         if stepped.state is request.state:
             return request
@@ -252,7 +251,7 @@ class Work:
         return self.tx.replace(request, stepped)
 
     def save_event(self, old: Event, new: Event) -> Event:
-        """Store a changed event; if it shows, its scope's documents are rendered."""
+        """Store a changed event; render the documents of its scope if it looks different."""
         if not documents.look_alike(old, new):
             self._touched[new.scope] = None
         self._effects.changed[new.operation] = None
@@ -269,7 +268,7 @@ class Work:
         by: Actor | None = None,
         outcome: Outcome | None = None,
     ) -> Event:
-        """Take an event a step through the table, with its line of the trail."""
+        """Take an event through the table, with an audit entry."""
         stepped = lifecycle.step_event(
             event, given, now=self.now, by=by, outcome=outcome
         )
@@ -293,7 +292,7 @@ class Work:
         return self.save_event(event, stepped)
 
     def save_vm(self, old: Vm, new: Vm) -> Vm:
-        """Store a changed VM; the endpoint is told what it must know of it."""
+        """Store a changed VM, and publish it if the endpoint must know the change."""
         stored = self.tx.replace(old, new)
         self.rooms.change_vm(old, new)
         if guest_of(old) != guest_of(new):
@@ -301,7 +300,7 @@ class Work:
         return stored
 
     def tell_guest(self, vm: Vm) -> None:
-        """Have the endpoint know the VM, or forget it if it is deleted."""
+        """Publish the VM, or its removal if it is deleted."""
         if vm.state is VmState.DELETED:
             self.forget_guest(vm.name)
         else:
@@ -309,34 +308,34 @@ class Work:
             self._guests[vm.name] = guest_of(vm)
 
     def forget_guest(self, name: str) -> None:
-        """Have the endpoint forget a VM."""
+        """Publish the removal of a VM."""
         self._guests.pop(name, None)
         self._guests_gone[name] = None
 
     def tell_view(
         self, view: views.View, events: tuple[Event, ...] | None = None
     ) -> None:
-        """Have the endpoint know the view as it stands, with what it shows.
+        """Publish the view with its events.
 
-        One that was deleted before in the same transaction, and made anew, is
-        told as both: its numbers begin again, so the old one must be forgotten.
+        If it was deleted and created again in the same transaction, both are published:
+        its numbers start again, so the endpoint must forget the old view.
         """
         if events is None:
             events = events_for(self.tx, view)
         self._snapshots[view.view_id] = snapshot_of(view, events)
 
     def forget_view(self, view: views.View) -> None:
-        """Delete a view that nobody is served any more."""
+        """Delete a view without VMs."""
         self.tx.remove(view)
         self._snapshots.pop(view.view_id, None)
         self._views_gone[view.view_id] = None
 
     def lock_scopes(self, scopes: Iterable[str]) -> None:
-        """Take the safety rows of the scopes, before reading what they protect."""
+        """Lock the safety rows of the scopes before reading the data that they protect."""
         self.tx.lock_safety_rows(sorted(set(scopes)))
 
     def free(self, scopes: Iterable[str], vms: Iterable[str] = ()) -> None:
-        """Have operations that wait in scopes or for VMs looked at after the commit."""
+        """Check operations that wait in scopes or for VMs, after the commit."""
         names = list(scopes)
         freed = (
             *map(waits.STARTS.in_scope, names),
@@ -346,32 +345,32 @@ class Work:
         self._effects.freed.update(dict.fromkeys(freed))
 
     def free_room(self, host: str = "") -> None:
-        """Have operations that wait for a place looked at after the commit.
+        """Check operations that wait for capacity, after the commit.
 
-        With a `host`, rollouts that wait for this host are looked at, too.
+        With a `host`, check rollouts that wait for this host, too.
         """
         self._effects.freed.update(dict.fromkeys((waits.ROOM, waits.TURN_ROOM)))
         if host:
             self.free_host(host)
 
     def free_host(self, host: str) -> None:
-        """Have rollouts that wait for this host looked at after the commit."""
+        """Check rollouts that wait for this host, after the commit."""
         self._effects.freed[waits.for_host(host)] = None
 
     def free_turns(self, scopes: Iterable[str]) -> None:
-        """Have rollouts that wait in these scopes looked at after the commit."""
+        """Check rollouts that wait in these scopes, after the commit."""
         self._effects.freed.update(dict.fromkeys(map(waits.TURNS.in_scope, scopes)))
 
     def take_turn(self, request_id: str) -> None:
-        """Have a rollout go on after the commit."""
+        """Continue a rollout after the commit."""
         self._effects.turns[request_id] = None
 
     def take_page(self, request_id: str) -> None:
-        """Have the next hosts of a rollout's list planned after the commit."""
+        """Plan the next page of hosts of a rollout after the commit."""
         self._effects.pages[request_id] = None
 
     def count_in_flight(self, request_id: str, by: int) -> None:
-        """Note that a host of a rollout was announced (1), or has ended (-1)."""
+        """Count a host of a rollout that was announced (1) or has ended (-1)."""
         request = self.request(request_id)
         if request.at_once:
             count = request.in_flight + by
@@ -380,26 +379,26 @@ class Work:
                 self.take_turn(request_id)
 
     def revisit(self, operation_id: str) -> None:
-        """Have an operation looked at after the commit: it may wait for less now."""
+        """Check an operation after the commit, because it may wait for less now."""
         self._effects.revisits[operation_id] = None
 
     def call(self, call: Call) -> None:
-        """Have the driver called after the commit."""
+        """Make a driver call after the commit."""
         self._effects.calls.append(call)
 
     def ask(self, question: Question) -> None:
-        """Have the driver asked after the commit."""
+        """Ask the driver after the commit."""
         self._effects.questions.append(question)
 
     def abort(self, operation: Operation) -> None:
-        """Have the driver told after the commit that a call lost its meaning."""
+        """Tell the driver after the commit that a call is obsolete."""
         if operation.generation:
             self._effects.aborts.append((operation.operation_id, operation.generation))
 
     # Ending
 
     def finish(self) -> Effects:
-        """Render what was touched, write to the outbox; return what is owed."""
+        """Render changed documents, write to the outbox, and return the effects."""
         for scope in self._touched:
             for view in every(self.tx, kinds.VIEWS_OF_SCOPE, scope):
                 self.render(view)
@@ -423,7 +422,7 @@ class Work:
         return self._effects
 
     def render(self, view: views.View) -> views.View:
-        """Raise the view's incarnation if its document has changed."""
+        """Raise the incarnation of the view if its document has changed."""
         if not view.is_enabled:
             return view
         events = events_for(self.tx, view)
@@ -437,14 +436,14 @@ class Work:
         return raised
 
     def show(self, view: views.View, events: tuple[Event, ...]) -> None:
-        """Have the endpoint serve a view, and remember that it shows these events."""
+        """Publish a view, and remember that it shows these events."""
         self.tell_view(view, events)
         for event in events:
             if not views.was_shown_in(event, view):
                 self._shown.setdefault(event.event_id, {})[view.view_id] = view
 
     def _mark_shown(self) -> None:
-        """Write the new marks to their events, once for each event."""
+        """Store the new marks in their events, once per event."""
         for event_id, shown in self._shown.items():
             event = need(self.tx, Event, event_id)
             marks = views.with_marks(event.shown_in, shown.values())
@@ -452,7 +451,7 @@ class Work:
 
 
 def subjects_of(operation: Operation) -> tuple[str, ...]:
-    """Return what a line of the trail about the operation is found by."""
+    """Return the subjects of an audit entry about the operation."""
     return (
         f"operation:{operation.operation_id}",
         f"request:{operation.request}",
@@ -463,7 +462,7 @@ def subjects_of(operation: Operation) -> tuple[str, ...]:
 
 
 def task_of(operation: Operation) -> Facts:
-    """Return what the history says of a step that was due: what is done to what."""
+    """Return the facts of an audit entry about a normal step: the task."""
     return Facts(
         task=Task(
             verb=operation.verb,
@@ -475,10 +474,12 @@ def task_of(operation: Operation) -> Facts:
 
 
 def need(reader: Reader, kind: type[R], key: str) -> R:
-    """Return the record; raises NotFoundError that names what is missing."""
+    """Return the record; raises NotFoundError."""
     record = reader.get(kind, key)
     if record is None:
-        usual = "names are case-sensitive; `forewarn fleet show --all` lists them"
+        usual = (
+            "Names are case-sensitive. Run `forewarn fleet show --all` to list them."
+        )
         raise NotFoundError(
             f"there is no {kind.__name__.lower()} {key!r}",
             hint=_LISTED_BY.get(kind, usual),
@@ -487,18 +488,18 @@ def need(reader: Reader, kind: type[R], key: str) -> R:
 
 
 _LISTED_BY: dict[type[Record], str] = {
-    Operation: "`forewarn operations` lists them",
-    Request: "`forewarn operations` lists them",
-    Event: "`forewarn events` lists them",
-    Token: "`forewarn token list` lists them",
+    Operation: "Run `forewarn operations` to list operations.",
+    Request: "Run `forewarn operations` to list requests.",
+    Event: "Run `forewarn events` to list events.",
+    Token: "Run `forewarn token list` to list tokens.",
 }
 
 
 def way_out(operation: Operation, called: Callable[[str], str] = str) -> str:
-    """Return what somebody can do whom an open operation is in the way of."""
+    """Return a hint for a caller that is blocked by an open operation."""
     if operation.state not in UNSTARTED_STATES:
-        return "wait until it has ended"
-    # A prediction has an operation for each VM: its request is the whole.
+        return "Wait until it ends."
+    # A predicted failure has one operation per VM; cancel the whole request.
     predicted = operation.verb is Verb.PREDICT_FAILURE
     whole = operation.request if predicted else operation.operation_id
-    return f"wait for it, or `forewarn cancel {called(whole)}`"
+    return f"Wait until it ends, or run `forewarn cancel {called(whole)}`."

@@ -71,7 +71,7 @@ def test_a_refused_step_fails_the_scenario_and_the_rest_goes_on() -> None:
     assert sentences(result) == [
         (
             False,
-            "evict web_0, called e1 was refused: vm web_0 is not a Spot VM",
+            "evict web_0, called e1 was refused: VM web_0 is not a Spot VM",
         ),
         (False, "e1 has no event"),
     ]

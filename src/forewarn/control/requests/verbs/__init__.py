@@ -1,7 +1,8 @@
-"""The verbs: how each entry of the table of verbs is decided.
+"""The decision of each verb in the table of verbs.
 
-Each is one transaction. What it shows is table 5.9; what it refuses is said in
-`docs/reference/verbs-and-refusals.md`, with the sentences that are raised here.
+Each verb is one transaction. Table 5.9 has its events, and
+`docs/reference/verbs-and-refusals.md` has its refusals with the messages that are raised
+here.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 Decide: TypeAlias = Callable[[Work, Given], Any]
-"""Decides an order; returns a JSON value, which the table of verbs names."""
+"""Decides a request; returns the JSON value that the table of verbs describes."""
 
 
 def _maintain(work: Work, given: Given) -> str:
@@ -92,7 +93,7 @@ def _restore(work: Work, given: Given) -> list[dict[str, str]]:
 
 
 def _kind_of(work: Work, name: str, said: str) -> str:
-    """Return what a name means; refuse a name of neither a host nor a VM, or of both."""
+    """Return the kind of a name; refuse a name of neither a host nor a VM, or of both."""
     if said:
         return said
     vm = work.tx.get(Vm, name)
@@ -101,21 +102,21 @@ def _kind_of(work: Work, name: str, said: str) -> str:
     if is_vm and is_host:
         raise RefusedError(
             f"{name!r} is the name of a host and of a VM",
-            hint="say which: --kind host or --kind vm",
+            hint="Add --kind host or --kind vm.",
         )
     if not is_vm and not is_host:
         raise NotFoundError(
             f"there is no host or vm {name!r}",
-            hint="names are case-sensitive; `forewarn fleet show --all` lists them",
+            hint="Names are case-sensitive. Run `forewarn fleet show --all` to list them.",
         )
     return "host" if is_host else "vm"
 
 
 def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
-    """Cancel an operation, or what has not started of a request.
+    """Cancel an operation, or the operations of a request that have not started (4.1).
 
-    Return the operations that were cancelled. Refused: unknown; past the point
-    of no return, which is Started; ended.
+    Return the cancelled operations. Refused: unknown IDs; operations past the point of no
+    return, which is Started; ended operations.
     """
     request = work.tx.get(Request, name)
     if request is None:
@@ -132,10 +133,10 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
     planned = [op for op in siblings if op.state is OperationState.PLANNED]
     if not waiting and not planned and not request.unplanned:
         raise RefusedError(
-            f"nothing of {work.called(name)} can be cancelled: "
+            f"no operation of {work.called(name)} can be cancelled: "
             + "; ".join(_too_late(work, operation) for operation in siblings),
-            hint=f"`forewarn history --operation {work.called(name)} --summary` tells "
-            "what became of it",
+            hint=f"Run `forewarn history --operation {work.called(name)} --summary` to see "
+            "its history.",
         )
     work.lock_scopes(scope for operation in waiting for scope in operation.scopes)
     if request.state is RequestState.OPEN:
@@ -144,7 +145,7 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
         ending.cancel(
             work, work.operation(operation.operation_id), note=note, by=work.who.actor
         )
-    # Of hosts whose turn had not come there may be many: the rest follows in steps.
+    # There can be many Planned hosts: the rest follows in later steps.
     unannounced = rollouts.cancel_planned(work, request, note=note, by=work.who.actor)
     return [
         *(work.operation(operation.operation_id) for operation in waiting),
@@ -155,17 +156,17 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
 def _too_late(work: Work, operation: Operation) -> str:
     name = work.called(operation.operation_id)
     if operation.state in {OperationState.IMPACTING, OperationState.RECOVERING}:
-        return f"{name} has started, which is its point of no return"
-    return f"{name} is {operation.state.value} already"
+        return f"{name} has started and cannot be cancelled"
+    return f"{name} is already {operation.state.value}"
 
 
 def _what_became(work: Work, operation: Operation) -> str:
     name = work.called(operation.operation_id)
     if operation.state in ENDED_STATES:
         return (
-            f"`forewarn history --operation {name} --summary` tells what became of it"
+            f"Run `forewarn history --operation {name} --summary` to see its history."
         )
-    return f"`forewarn explain {name}` says where it stands"
+    return f"Run `forewarn explain {name}` to see its status."
 
 
 def _cancel(work: Work, given: Given) -> list[str]:
@@ -202,4 +203,4 @@ DECISIONS: Mapping[str, Decide] = {
     "approve": _approve,
     "resolve": _resolve,
 }
-"""How each verb of the table is decided, by its name."""
+"""The decision of each verb, by name."""

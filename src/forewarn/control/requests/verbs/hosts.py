@@ -1,4 +1,4 @@
-"""The verbs for a whole host: maintenance, and a failure that is foreseen (5.2, 5.4)."""
+"""Verbs for whole hosts: maintenance and predicted failures (5.2, 5.4)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,32 +44,31 @@ LEAVING = Change(
     description=REPAIRING,
     routine=True,
 )
-"""What a predicted failure does to each VM of the host."""
+"""The effect of a predicted failure on each VM of the host."""
 
 READ_ONCE_MAX = 100
-"""Open operations, or VMs that move, that are read to learn that a host has none. To
-ask for a single host takes about as long as to read one of them."""
+"""Maximum open operations, or moving VMs, that are read at once for a long list of hosts.
+A query for a single host takes about as long as reading one of them."""
 
 
 TRIED_MAX = 4
-"""Hosts for which places are searched. If there are more, and none of these can be
-emptied, the order is taken: to search for a thousand would hold up the service."""
+"""Maximum hosts for which destinations are searched. If more hosts remain, the request is
+accepted: a search for a thousand hosts would block the service."""
 
 
 def maintain(
     work: Work, hosts: Sequence[str], action: Action, wishes: OrderOptions
 ) -> Request:
-    """Maintain hosts: one operation for each, one rollout for all.
+    """Maintain hosts: one operation per host, one rollout for all.
 
-    A single host is announced at once. Several are announced one after the other.
-    Refused: an unknown host, one that is down, or under other maintenance; an
-    impact that maintenance does not have; a NotBefore with less than the least
-    notice (5.1).
+    A single host is announced at once. Several hosts are announced one after the other.
+    Refused: a host that is unknown, down or under other maintenance; an impact that
+    maintenance does not have; a NotBefore with less than the minimum notice (5.1).
     """
     check_targets(hosts, "host")
     usual = MAINTENANCE.get(action)
     if usual is None:
-        raise RefusedError(f"maintenance has no impact {action.value}")
+        raise RefusedError(f"maintenance cannot have the impact {action.value}")
     if wishes.emergency:
         usual = replace(usual, description=REPAIRING)
     change = adapted(usual, wishes)
@@ -105,11 +104,11 @@ def maintain(
 def predict_failure(
     work: Work, hosts: Sequence[str], notice: Micros, wishes: OrderOptions
 ) -> Request:
-    """Announce that hosts will fail (5.4): each of their VMs can go early.
+    """Announce that hosts will fail (5.4), so that their VMs can move early.
 
-    There is one operation for each VM, since each may move by itself: an
-    approval, or a redeploy of the user's own, moves it at once. Refused: a host
-    that is down, under maintenance or without VMs; less than a Redeploy's notice.
+    There is one operation per VM, because each can move separately: an approval, or a
+    redeploy by the user, moves it at once. Refused: a host that is down, under maintenance
+    or without VMs; less than the notice of a Redeploy.
     """
     check_targets(hosts, "host")
     hosts = _free_hosts(work, hosts)
@@ -135,14 +134,14 @@ def predict_failure(
 def _vms_to_tell(work: Work, host: str) -> list[Vm]:
     vms = list(every(work.tx, kinds.VMS_ON_HOST, host))
     if not vms:
-        raise RefusedError(f"host {host} has no VMs to be told")
+        raise RefusedError(f"host {host} has no VMs")
     return vms
 
 
 def _free_hosts(work: Work, names: Sequence[str]) -> list[str]:
-    """Return the hosts; refuse those that are down or in use.
+    """Return the hosts; refuse hosts that are down or in use.
 
-    Where little is under way, it is read once, and not for each host of a long list.
+    For a long list of hosts, few open operations are read once, not per host.
     """
     host_lists.complete(work, names)
     operations: list[Operation] | None = None
@@ -156,7 +155,7 @@ def _free_hosts(work: Work, names: Sequence[str]) -> list[str]:
     def free(name: str) -> str:
         if work.host(name).state is HostState.DOWN:
             raise RefusedError(
-                f"host {name} is down", hint=f"`forewarn restore {name}` first"
+                f"host {name} is down", hint=f"Run `forewarn restore {name}` first."
             )
         if operations is None or name in in_use:
             _check_not_in_use(work, name)
@@ -168,7 +167,7 @@ def _free_hosts(work: Work, names: Sequence[str]) -> list[str]:
 
 
 def _all(work: Work, query: Query[R]) -> list[R] | None:
-    """Return everything that a question finds, or None where it is much."""
+    """Return all records of a query; None: there are too many."""
     found = work.tx.select(query, limit=READ_ONCE_MAX + 1)
     return found if len(found) <= READ_ONCE_MAX else None
 
@@ -177,8 +176,8 @@ def _check_not_in_use(work: Work, name: str) -> None:
     for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name):
         if operation.is_host_bound:
             raise RefusedError(
-                f"host {name} has {operation.operation_id} "
-                f"({operation.verb.value}, {operation.state.value}) under way",
+                f"host {name} already has operation {operation.operation_id} "
+                f"({operation.verb.value}, {operation.state.value})",
                 hint=way_out(operation),
             )
 
@@ -186,17 +185,17 @@ def _check_not_in_use(work: Work, name: str) -> None:
 def _check_expects_none(work: Work, name: str) -> None:
     for vm in every(work.tx, kinds.VMS_MOVING_TO, name):
         raise RefusedError(
-            f"vm {vm.name} is on its way to host {name}: it would get no notice",
-            hint="order it again when the VM has arrived",
+            f"VM {vm.name} is moving to host {name} and would get no notice",
+            hint="Try again after the move ends.",
         )
 
 
 def check_can_be_emptied(work: Work, request: Request, hosts: Sequence[str]) -> None:
-    """Raise RefusedError if it is sure that none of the hosts can be emptied.
+    """Raise RefusedError if certainly none of the hosts can be emptied.
 
-    The hosts are emptied one after the other, so the room of one is enough. It is sure
-    if there are too few places, or the rules for fault domains and zones leave none.
-    What works on hosts now is ignored, since it ends.
+    The hosts are emptied one after the other, so capacity for the VMs of one host is
+    sufficient. Refused: too little free capacity, or no destination that the rules for
+    fault domains and zones allow. Running work on hosts is ignored, because it ends.
     """
     rooms = [
         found
@@ -205,8 +204,8 @@ def check_can_be_emptied(work: Work, request: Request, hosts: Sequence[str]) -> 
     ]
     if not rooms:
         return
-    # Whoever does not need more places than one page has hosts with a free one is
-    # served by this page, and so is every sum that is told.
+    # One page of hosts is sufficient for a host that needs no more capacity than the
+    # page has hosts with free capacity, and for the sums in the message.
     space = work.tx.ranked(kinds.ROOMS_WITH_SPACE, "", limit=PAGE_ROWS)
     own = {each.host: each.free for each in space}
     free = sum(own.values())
@@ -225,8 +224,8 @@ def check_can_be_emptied(work: Work, request: Request, hosts: Sequence[str]) -> 
     raise HinderedError(
         f"none of these {len(hosts)} hosts can be emptied: {_sums(least, space)}",
         because=() if because is None else (because,),
-        hint="empty one host first, or add one: the hosts of an order are emptied one "
-        "after the other",
+        hint="Empty one host first, or add a host. The hosts of a request are emptied one "
+        "after the other.",
     )
 
 

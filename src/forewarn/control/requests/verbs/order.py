@@ -1,7 +1,6 @@
-"""What the verbs have in common: an operator's wishes, and what every order refuses.
+"""Common parts of the verbs: options of a request, and checks for all requests.
 
-It knows no verb: which event and which notice belong to one is said in `hosts`
-and `vms`.
+This module knows no verb: `hosts` and `vms` have the events and notices of each.
 """
 
 from collections import Counter
@@ -23,21 +22,20 @@ REPAIRING = "Host server is undergoing an emergency repair."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderOptions:
-    """What an operator may say otherwise about any order."""
+    """Options of a request."""
 
     duration_seconds: int | None = None
     not_before: Micros | None = None
-    """By hand: kept as it is, not divided by speed."""
+    """Time from the caller. It is not divided by `speed`."""
     description: str | None = None
     emergency: bool = False
-    """An emergency repair: table 5.9 has a text of its own for it."""
+    """Whether it is an emergency repair, with its own description (table 5.9)."""
     at_once: int | None = None
-    """How many hosts of the order are announced or worked on at once; None: as the
-    policy says."""
+    """Maximum hosts that are announced or running at once; None: as in the policy."""
 
 
 def wishes_of(given: Given) -> OrderOptions:
-    """Return what an order says otherwise."""
+    """Return the options of a request."""
     return OrderOptions(
         duration_seconds=given.number("duration"),
         not_before=given.number("not_before"),
@@ -50,12 +48,12 @@ def wishes_of(given: Given) -> OrderOptions:
 
 
 def either(said: T | None, usual: T) -> T:
-    """Return what an operator has said, or what is usual."""
+    """Return the given value, or the usual one if it is None."""
     return usual if said is None else said
 
 
 def adapted(change: Change, wishes: OrderOptions) -> Change:
-    """Return what an order does, with what the operator says of it."""
+    """Return the effect of a request with its options."""
     return replace(
         change,
         description=either(wishes.description, change.description),
@@ -66,32 +64,31 @@ def adapted(change: Change, wishes: OrderOptions) -> Change:
 def not_before_of(
     work: Work, wishes: OrderOptions, notice: Micros, event_type: EventType
 ) -> Micros:
-    """Return when the notice of an order ends whose least notice is `notice` (5.1).
+    """Return the end of the notice of a request with the minimum notice `notice` (5.1).
 
-    NotBefore is the whole second after that.
-
-    Raises RefusedError where the operator wishes for less.
+    NotBefore is rounded up to the next whole second. Raises RefusedError if the caller
+    asks for less notice.
     """
     earliest = work.now + notice
     if wishes.not_before is None:
         return earliest
-    # A wish for the very second of the least notice is fine, though the clock may
-    # have passed its beginning: it becomes the first second with enough notice.
+    # The second in which the minimum notice ends is valid even if the clock has passed
+    # its start: it becomes the first second with enough notice.
     if wishes.not_before < earliest - SECOND:
         raise RefusedError(
             f"{event_type.value} needs a notice of at least "
             f"{describe_duration(notice)} (5.1)",
-            hint="give a later time, or none",
+            hint="Use a later time, or omit it.",
         )
     return max(earliest, round_up_to_second(wishes.not_before))
 
 
 def check_targets(names: Sequence[str], what: str) -> None:
-    """Refuse an order for nothing, for too much, or for one thing twice."""
+    """Refuse no targets, too many targets, and duplicates."""
     if not names:
         raise RefusedError(f"name at least one {what}")
     if len(names) > TARGETS_MAX:
-        raise RefusedError(f"one order takes at most {TARGETS_MAX} {what}s")
+        raise RefusedError(f"one request can name at most {TARGETS_MAX} {what}s")
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise RefusedError(f"{what} {twice[0]} is named twice")

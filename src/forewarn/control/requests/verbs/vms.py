@@ -1,4 +1,4 @@
-"""The verbs for VMs: what users and operators order for one or many of them.
+"""Verbs for VMs, from users and operators.
 
 Reboot and redeploy (5.3), eviction (5.6), deletion (5.7), OS images (5.8).
 """
@@ -64,10 +64,10 @@ CHANGES = {
 def change_vms(
     work: Work, vms: Sequence[str], verb: Verb, wishes: OrderOptions
 ) -> Request:
-    """Do what a verb of `CHANGES` does: one request, with an operation for each VM.
+    """Carry out a verb of `CHANGES`: one request with one operation per VM.
 
-    VMs that are deleted on a user's order go together, with one NotBefore (3.6).
-    Refused: what the table of verbs says.
+    VMs that a user deletes start together, with one NotBefore (3.6). The table of verbs
+    has the refusals.
     """
     check_targets(vms, "vm")
     change = CHANGES[verb]
@@ -86,7 +86,7 @@ def change_vms(
 
 
 def _notice(work: Work, vm: Vm, verb: Verb) -> Micros:
-    """Return the least notice that a VM must have; 0: it gets none."""
+    """Return the minimum notice of a VM; 0: no event."""
     scope = work.scope(vm.scope)
     if verb is Verb.EVICT:
         return work.policy.preempt_notice
@@ -100,27 +100,27 @@ def _notice(work: Work, vm: Vm, verb: Verb) -> Micros:
 
 
 def _member(work: Work, name: str, verb: Verb) -> Vm:
-    """Return a VM that the verb may change; raises RefusedError."""
+    """Return a VM that the verb can change; raises RefusedError."""
     vm = work.vm(name)
     if verb in IMAGE_VERBS:
         scope = work.scope(vm.scope)
         if scope.kind is not ScopeKind.SCALE_SET:
             raise RefusedError(
-                f"vm {vm.name} is not a scale-set instance: scope {scope.name} is of "
+                f"VM {vm.name} is not a scale-set instance: scope {scope.name} is of "
                 f"kind {scope.kind.value}"
             )
     _check_free(work, vm, verb)
     if verb in IMAGE_VERBS and vm.state is VmState.DOWN:
-        raise RefusedError(f"vm {vm.name} is down")
+        raise RefusedError(f"VM {vm.name} is down")
     if verb is Verb.REBOOT and work.host(vm.host).state is HostState.DOWN:
         raise RefusedError(
-            f"vm {name} cannot be restarted: its host {vm.host} is down",
-            hint=f"`forewarn redeploy {name}` moves it to another host",
+            f"cannot restart VM {name}: its host {vm.host} is down",
+            hint=f"Run `forewarn redeploy {name}` to move it to another host.",
         )
     if verb is Verb.EVICT and not vm.spot:
         raise RefusedError(
-            f"vm {name} is not a Spot VM",
-            hint=f"`forewarn terminate {name}` deletes it with notice",
+            f"VM {name} is not a Spot VM",
+            hint=f"Run `forewarn terminate {name}` to delete it with notice.",
         )
     return vm
 
@@ -128,7 +128,7 @@ def _member(work: Work, name: str, verb: Verb) -> Vm:
 def draft_for(
     vm: Vm, verb: Verb, change: Change, not_before: Micros, wishes: OrderOptions
 ) -> Draft:
-    """Return the draft of an operation on one VM, with the operator's wishes."""
+    """Return the draft of an operation on one VM, with the options of the request."""
     return admission.draft(
         verb,
         adapted(change, wishes),
@@ -142,13 +142,13 @@ def draft_for(
 
 
 def _check_free(work: Work, vm: Vm, verb: Verb) -> None:
-    """Refuse what would meet the same order, a deletion, or a driver at work."""
+    """Refuse a VM with the same request, a deletion, or a running driver call."""
     for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
         same = operation.verb is verb and operation.state in WAITING_STATES
         if same or operation.verb in DELETING_VERBS:
             raise RefusedError(
-                f"vm {vm.name} has {work.called(operation.operation_id)} "
-                f"({operation.verb.value}, {operation.state.value}) under way",
+                f"VM {vm.name} already has operation {work.called(operation.operation_id)} "
+                f"({operation.verb.value}, {operation.state.value})",
                 hint=way_out(operation, work.called),
             )
         if (
@@ -156,8 +156,8 @@ def _check_free(work: Work, vm: Vm, verb: Verb) -> None:
             and operation.action is not Action.NONE
         ):
             raise RefusedError(
-                f"vm {vm.name} is in the hands of "
+                f"VM {vm.name} is busy: operation "
                 f"{work.called(operation.operation_id)} "
-                f"({operation.verb.value})",
-                hint="try again when it has finished",
+                f"({operation.verb.value}) is running on it",
+                hint="Try again after the operation ends.",
             )
