@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 
+from deploy.option_tables import default_shown, in_table, meaning_of, table
 from forewarn.agent.array_tables import ARRAYS, ENTRIES
 from forewarn.agent.integrations import registry
 from forewarn.agent.integrations.kind import HandlerKind, SinkKind
@@ -12,7 +13,6 @@ from forewarn.agent.option_table import OPTIONS, TABLES
 from forewarn.agent.settings import value_of
 from forewarn.agent.settings_model import HandlerSettings, NotifySettings, Settings
 from forewarn.settings.forms import Option
-from forewarn.settings.reference import default_shown, in_table, meaning_of, table
 
 _RULE_DEFAULTS = {"mine": "true", "start": "at once", "approver": "any"}
 _DEFAULTS: Mapping[str, Mapping[str, str]] = {

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from deploy import agent_reference, roff
+from deploy.cli_reference import ENDINGS, usage
 from forewarn import __version__
 from forewarn.cli.command_table import GLOBAL, Command, Option
 from forewarn.cli.commands import COMMANDS
 from forewarn.cli.parser import ABOUT
-from forewarn.cli.reference import ENDINGS, usage
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

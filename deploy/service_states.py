@@ -1,4 +1,4 @@
-"""The tables of `lifecycle` as text for people: `docs/explanation/event-lifecycle.md`.
+"""Describe the state tables of the protocol in docs/explanation/event-lifecycle.md.
 
 The arrows come from the tables that decide, so the page cannot say otherwise. What
 a state means is written here, a paragraph for each.

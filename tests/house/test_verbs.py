@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.cli_reference import usage
 from forewarn.cli.commands import COMMANDS
-from forewarn.cli.reference import usage
 from forewarn.control.requests.verbs import DECISIONS
 from forewarn.protocol.operations import Verb
 from forewarn.store.audit import AuditKind

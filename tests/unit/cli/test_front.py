@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import forewarn as package
+from deploy import cli_reference
 from forewarn import cli
-from forewarn.cli import parser, reference, serve, settings
+from forewarn.cli import parser, serve, settings
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Command
 from forewarn.cli.commands import COMMANDS
@@ -63,8 +64,8 @@ def test_the_reference_is_as_the_parsers(request: pytest.FixtureRequest) -> None
     file = ROOT / "docs" / "reference" / "cli.md"
     if request.config.getoption("--rewrite"):
         file.parent.mkdir(exist_ok=True)
-        file.write_text(reference.markdown(), encoding="utf-8")
-    assert file.read_text(encoding="utf-8") == reference.markdown(), (
+        file.write_text(cli_reference.markdown(), encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == cli_reference.markdown(), (
         "renew it with `pytest tests/unit/cli --rewrite`"
     )
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from deploy import service_reference
 from forewarn.control.rules.policy import Subscriber
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
-from forewarn.service import array_tables, option_table, reference
+from forewarn.service import array_tables, option_table
 from forewarn.service.settings import (
     Settings,
     SettingsError,
@@ -342,7 +343,7 @@ def test_reference_page_lists_exactly_the_settings(
     request: pytest.FixtureRequest,
 ) -> None:
     rewrite = bool(request.config.getoption("--rewrite"))
-    for name, wanted in reference.tables().items():
+    for name, wanted in service_reference.tables().items():
         check_block(PAGE, f"settings {name}", wanted, rewrite=rewrite)
     rows = re.findall(r"^\| `([a-z_.]+)` \| (\S+) \|", PAGE.read_text(), re.MULTILINE)
     assert [name for name, _ in rows] == [

@@ -28,7 +28,7 @@ def markdown() -> str:
 def _lines() -> Iterator[str]:
     yield "# The command line"
     yield ""
-    yield "<!-- Written by forewarn.cli.reference; `pytest --rewrite` renews it. -->"
+    yield "<!-- Written by deploy/cli_reference.py; `pytest --rewrite` renews it. -->"
     yield ""
     yield ABOUT
     yield ""

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import fields
 
+from deploy.option_tables import default_shown, in_table, table
 from forewarn.service import array_tables
 from forewarn.service.option_table import OPTIONS, SECTIONS
 from forewarn.service.settings import value_of
 from forewarn.service.settings_model import Settings
 from forewarn.settings.forms import Option
-from forewarn.settings.reference import default_shown, in_table, table
 
 
 def tables() -> Mapping[str, str]:
