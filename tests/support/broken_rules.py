@@ -378,4 +378,4 @@ BROKEN: dict[str, list[tuple[Told, str]]] = {
         ),
     ],
 }
-"""Of each rule stories in which it is broken, each with a part of what is said."""
+"""For each rule, stories that violate it, each with a part of the complaint."""

@@ -1,4 +1,4 @@
-"""Where `conform` finds each planted defect, and which ones nobody outside can prove.
+"""Expected findings of `conform` for each planted defect, and the undecidable ones.
 
 The second table is on the page docs/how-to/test/check-an-endpoint.md too.
 """
@@ -46,7 +46,7 @@ class Course(enum.Enum):
     CLOSELY = Plan(
         STEADY, approves=False, polls=120, every=250 * MILLISECOND, speed=300.0
     )
-    """Nothing changes between two reads but once. Notices are no measure here."""
+    """At most one change happens between two reads. Notices are not judged here."""
 
     @property
     def plan(self) -> Plan:
@@ -249,32 +249,32 @@ FOUND: Final = {
 """By name, in the order of the clauses."""
 
 UNDECIDABLE: Final = {
-    "approval-forgotten": "It shows when the service starts again, which a client can neither see nor cause.",
-    "foreign-id-accepted": "The id of another scope's event is needed, which a VM of that scope would have to tell.",
-    "foreign-id-told": "The id of another scope's event is needed, which a VM of that scope would have to tell.",
-    "shared-host-does-not-wait": "Which other tenants are on the host is not told to a VM.",
-    "deletions-not-together": "Which deletions were ordered together is not told to a VM.",
-    "deletions-one-by-one": "Which deletions were ordered together is not told to a VM.",
-    "line-end": "A line break after the last bracket is no part of the document: the report remarks on it and breaks nothing.",
-    "hosts-in-one-event": "Which host a VM is on is not told to other VMs.",
-    "tag-on-first-answer": "Only the first request that a scope ever gets could show it, sent with a tag from before.",
-    "closed-each-time": "HTTP lets a server end any connection that it says it ends.",
-    "old-http": "HTTP lets a server choose its version, and no clause names one.",
-    "incarnation-by-event": "Clients must not expect to see each number, and what came in one transaction is not in a document.",
-    "cancelled-by-start": "It looks like an operation that was let begin by the approval of another tenant.",
-    "impact-without-event": "Whoever is told nothing of an impact has nothing to compare with what the VM went through.",
-    "failure-never-ends": "A failure lasts until the VM runs again, and no clause says how long that takes.",
-    "eviction-in-days": "The clauses give the least notice of an eviction, and not the most.",
-    "document-by-parameter": "Only who knows the name of the parameter finds it.",
-    "cross-origin": "The header is seen, but no clause forbids it.",
-    "other-tenants-shown": "Which VMs are in the scope is not told to a VM: the owner of both scopes can compare two documents.",
-    "only-named-see": "One VM's document looks like that of a VM alone in its scope: only a second VM's document shows it.",
-    "gpu-sees-all": "That a VM is of such a scale set is not told to it.",
-    "two-fault-domains-down": "A document has no fault domains, so a VM cannot tell which of the named are apart.",
-    "two-fault-domains-announced": "A document has no fault domains, and a setting allows one more to be announced.",
-    "enabled-by-any-request": "A VM has no document from before its first good GET to compare with.",
-    "notice-from-enabling": "A VM that was not listening does not know when its events were announced first.",
-    "enabled-by-vm": "The numbers of one VM's document say nothing about when another VM asked first.",
-    "never-disabled": "It takes a day in which no VM of the scope asks.",
+    "approval-forgotten": "Only a restart of the service shows it, and a client can neither see nor cause a restart.",
+    "foreign-id-accepted": "The check needs the ID of another scope's event, which only a VM of that scope knows.",
+    "foreign-id-told": "The check needs the ID of another scope's event, which only a VM of that scope knows.",
+    "shared-host-does-not-wait": "A VM does not know the other tenants on its host.",
+    "deletions-not-together": "A VM does not know which deletions belong to one request.",
+    "deletions-one-by-one": "A VM does not know which deletions belong to one request.",
+    "line-end": "A line break after the last bracket is not part of the document. The report mentions it, but the clause does not fail.",
+    "hosts-in-one-event": "A VM does not know the hosts of other VMs.",
+    "tag-on-first-answer": "Only the first request of a scope could show it, if it had an old ETag.",
+    "closed-each-time": "HTTP allows a server to close any connection if it announces this.",
+    "old-http": "HTTP allows a server to choose its version, and no clause names one.",
+    "incarnation-by-event": "Clients must not expect to see each incarnation, and a document does not show transactions.",
+    "cancelled-by-start": "It looks like an operation that started after the approval of another tenant.",
+    "impact-without-event": "Without an event, a client has nothing to compare with the failure of the VM.",
+    "failure-never-ends": "A failure lasts until the VM runs again, and no clause limits this time.",
+    "eviction-in-days": "The clauses define a minimum notice of an eviction, but no maximum.",
+    "document-by-parameter": "Only a client that knows the name of the parameter can find it.",
+    "cross-origin": "The check sees the header, but no clause forbids it.",
+    "other-tenants-shown": "A VM does not know the VMs of its scope. The owner of both scopes can compare two documents.",
+    "only-named-see": "The document looks like that of the only VM in a scope. Only a second VM's document shows the difference.",
+    "gpu-sees-all": "A VM does not know that it belongs to such a scale set.",
+    "two-fault-domains-down": "A document has no fault domains, so a VM cannot distinguish them.",
+    "two-fault-domains-announced": "A document has no fault domains, and a setting allows two announcements.",
+    "enabled-by-any-request": "A VM has no older document than that of its first successful GET.",
+    "notice-from-enabling": "A VM that was not enabled does not know when its events were announced.",
+    "enabled-by-vm": "The incarnations of one VM's document do not show the first request of another VM.",
+    "never-disabled": "The check would need a day without requests from any VM of the scope.",
 }
-"""By name, why no client outside can prove it."""
+"""For each name, the reason why no client can decide it."""

@@ -29,7 +29,7 @@ def event(
     not_before: float = 900,
     vms: Sequence[str] = ("web_0",),
 ) -> dict[str, Any]:
-    """Return an event as a document has it; NotBefore is in seconds from the start."""
+    """Return an event in the form of a document; NotBefore is in seconds from the start."""
     moment = format_http_date(START + round(not_before * SECOND))
     return {
         "EventId": event_id,

@@ -74,7 +74,7 @@ def posted(where: str = target(), headers: Headers = METADATA) -> Story:
 
 
 def cut(where: str, answer: Answer) -> Answer:
-    """End in the midst of an answer."""
+    """End in the middle of an answer."""
     if where == OLD:
         raise BrokenAnswerError(How.CUT, "the answer is cut short")
     return answer
@@ -222,4 +222,4 @@ KEPT: dict[str, Told] = {
         Story().show(event(1)).show(event(1), event(2, due=902))
     ),
 }
-"""Of each rule the title, and a story in which it is seen to be kept."""
+"""For each rule, a story that follows it."""

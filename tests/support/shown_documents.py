@@ -73,7 +73,7 @@ class Story:
         self.now = START
         self.bend = bend
         self.tags_are_equal = tags_are_equal
-        """Whoever sends a tag is told that nothing is new, whatever it is."""
+        """Whether any If-None-Match gets 304."""
         self.is_dated = is_dated
         self.own_events: list[Event] | None = None
         self.incarnation: object = 0

@@ -49,7 +49,7 @@ MEMBER_SINCE: Final = {
 TYPE_SINCE: Final = {"Preempt": "2017-11-01", "Terminate": "2019-01-01"}
 
 REQUESTS_PER_SECOND: Final = 50
-"""Of one VM, all paths together (clause 1.9)."""
+"""Number of requests of one VM to all paths (clause 1.9)."""
 
 GUID: Final = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 

@@ -55,7 +55,7 @@ class ExtraMembersRefused(Endpoint):
     "approval-without-effect",
     "3.2",
     "An approval is answered with 200 and has no effect.",
-    seen="approve a User event that names one VM: it has nobody else to wait for",
+    seen="approve a User event that names one VM: it needs no other approval",
 )
 class ApprovalWithoutEffect(Story):
     def is_approved(self, event: Event) -> bool:
@@ -129,7 +129,7 @@ class Approval500(Endpoint):
 @defect(
     "approval-forgotten",
     "3.2",
-    "An approval that was answered with 200 is lost when the service starts again.",
+    "An approval that was answered with 200 is lost when the service restarts.",
     unseen="a client can neither see nor make a restart, and nothing else differs",
 )
 class ApprovalForgotten(Story):
@@ -317,7 +317,7 @@ class MalformedIdAccepted(_Unstrict):
     "unknown-id-accepted",
     "3.3",
     "An EventId that never was in the document is answered with 200.",
-    seen="approve a GUID that nobody has seen",
+    seen="approve a GUID that is not the ID of an event",
 )
 class UnknownIdAccepted(_Unstrict):
     def is_skipped(self, vm: str, entry: object) -> bool:
@@ -330,7 +330,7 @@ class UnknownIdAccepted(_Unstrict):
     "unknown-id-404",
     "3.3",
     "An EventId that never was in the document is answered with 404, not 400.",
-    seen="approve a GUID that nobody has seen",
+    seen="approve a GUID that is not the ID of an event",
 )
 class UnknownId404(Endpoint):
     def found(self, vm: str, event_id: str) -> Event | None:
@@ -344,7 +344,7 @@ class UnknownId404(Endpoint):
     "foreign-id-accepted",
     "3.3",
     "The id of another tenant's event is accepted, and approves it.",
-    unseen="a client does not know an id of another scope, unless it is told one",
+    unseen="a client does not know the IDs of another scope",
 )
 class ForeignIdAccepted(Endpoint):
     def found(self, vm: str, event_id: str) -> Event | None:
@@ -358,7 +358,7 @@ class ForeignIdAccepted(Endpoint):
     "foreign-id-told",
     "3.3",
     "The id of another tenant's event gets 403: the answer says that it exists.",
-    unseen="a client does not know an id of another scope, unless it is told one",
+    unseen="a client does not know the IDs of another scope",
 )
 class ForeignIdTold(Endpoint):
     def found(self, vm: str, event_id: str) -> Event | None:
@@ -422,7 +422,7 @@ class OnlyNamedApprove(Endpoint):
     "all-named-approve",
     "3.4",
     "An event starts only when each VM that it names has approved it.",
-    seen="approve the User event of another VM of the scope: it has nobody else to wait for",
+    seen="approve the User event of another VM of the scope: it needs no other approval",
 )
 class AllNamedApprove(Story):
     def is_approved(self, event: Event) -> bool:
@@ -444,7 +444,7 @@ class SharedHostDoesNotWait(Story):
 @defect(
     "deletions-not-together",
     "3.6",
-    "Each deletion of one request has a NotBefore of its own.",
+    "Each deletion of one request has a separate NotBefore.",
     unseen="a client does not know which deletions were one request",
 )
 class DeletionsNotTogether(Story):
@@ -456,7 +456,7 @@ class DeletionsNotTogether(Story):
 @defect(
     "deletions-one-by-one",
     "3.6",
-    "A deletion starts when it is approved, though others of its request are not.",
+    "A deletion starts after its approval, before other deletions of the request are approved.",
     unseen="a client does not know which deletions were one request",
 )
 class DeletionsOneByOne(Story):

@@ -112,7 +112,7 @@ class Blanks(Endpoint):
     "line-end",
     "2.1",
     "A line break ends the document.",
-    unseen="a line break after the last bracket is no part of the document",
+    unseen="a line break after the last bracket is not part of the document",
 )
 class LineEnd(Endpoint):
     def body(self, document: dict[str, object]) -> bytes:

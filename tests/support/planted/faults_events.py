@@ -79,7 +79,7 @@ class IdChanges(Story):
 @defect(
     "id-reused",
     "2.3",
-    "All events of a kind have the same EventId, also after one has gone.",
+    "All events of a kind have the same EventId, even after one is removed.",
     seen="watch until an id that has gone comes again",
 )
 class IdReused(Story):
@@ -392,7 +392,7 @@ class NotBeforeMoves(Endpoint):
 @defect(
     "starts-too-early",
     "2.7",
-    "An event starts in the middle of its notice though nobody approved it.",
+    "An event starts during its notice without an approval.",
     seen="watch an event that is not approved, and that others cannot approve",
 )
 class StartsTooEarly(Story):

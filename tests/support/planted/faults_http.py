@@ -113,7 +113,7 @@ class TagOnPost(Endpoint):
 @defect(
     "tag-on-first-answer",
     "1.10",
-    "The first answer after enabling is 304 when a tag from before happens to match.",
+    "The first answer after enabling is 304 if an old ETag happens to match.",
     unseen="only the first request that a scope ever gets can show it",
 )
 class TagOnFirstAnswer(Endpoint):
@@ -233,7 +233,7 @@ class ExpectIgnored(Connection):
 @defect(
     "gzip-unasked",
     "1.12",
-    "Documents are compressed though nobody sent Accept-Encoding.",
+    "Documents are compressed without a request for it by Accept-Encoding.",
     seen="ask without Accept-Encoding",
 )
 class GzipUnasked(Endpoint):

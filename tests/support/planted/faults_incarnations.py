@@ -154,7 +154,7 @@ class IncarnationDeafToEnd(_Deaf):
 @defect(
     "incarnation-by-event",
     "2.10",
-    "The number rises once for each event that a transaction changes.",
+    "The incarnation rises once for each event that a transaction changes.",
     unseen="what came in one transaction is not in a document: two look the same",
 )
 class IncarnationByEvent(Story):

@@ -161,7 +161,7 @@ class ResourcesChange(Endpoint):
 @defect(
     "cancelled-by-start",
     "4.5",
-    "A cancelled event is shown as Started for a moment before it goes.",
+    "A cancelled event is shown as Started for a moment before it is removed.",
     unseen="it looks like one that another tenant's approval has let begin",
 )
 class CancelledByStart(Story):
@@ -174,7 +174,7 @@ class CancelledByStart(Story):
 @defect(
     "impact-without-event",
     "4.7",
-    "A failed host makes no event: its VMs are down and nothing is said.",
+    "A failed host has no event, although its VMs are down.",
     unseen="a client that is not told of an impact has nothing to compare with",
 )
 class ImpactWithoutEvent(Story):
@@ -267,7 +267,7 @@ class FailureWithNotice(Story):
 @defect(
     "failure-never-ends",
     "5.5",
-    "The event of a failed host stays Started for ever.",
+    "The event of a failed host is never removed.",
     unseen="it lasts until the VM runs again, and nothing says how long that takes",
 )
 class FailureNeverEnds(Story):
@@ -295,7 +295,7 @@ class EvictionByUser(Endpoint):
 @defect(
     "eviction-in-days",
     "5.6",
-    "A Preempt is announced a day ahead, as if it were a repair.",
+    "A Preempt is announced a day ahead, like a repair.",
     unseen="5.1 gives the least notice, and no clause the most",
 )
 class EvictionInDays(Story):

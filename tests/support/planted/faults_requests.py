@@ -37,7 +37,7 @@ class DocumentByParameter(Endpoint):
 @defect(
     "cross-origin",
     "1.1",
-    "Every answer lets pages of any origin read it (Access-Control-Allow-Origin: *).",
+    "Every answer allows pages of any origin to read it (Access-Control-Allow-Origin: *).",
     unseen="the header is seen, but no clause forbids it by name",
 )
 class CrossOrigin(Endpoint):

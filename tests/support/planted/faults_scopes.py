@@ -14,8 +14,8 @@ from tests.support.planted.story import AT_ONCE, QUICK, Event, Pace, Story, View
 @defect(
     "other-tenants-shown",
     "6.1",
-    "The document has the events of all scopes, also of other tenants.",
-    unseen="a client does not know who is in its scope, unless it is told",
+    "The document has the events of all scopes, including those of other tenants.",
+    unseen="a client does not know the VMs of its scope",
 )
 class OtherTenantsShown(Story):
     def sees(self, vm: str, event: Event) -> bool:
@@ -37,7 +37,7 @@ class OnlyNamedSee(Story):
     "gpu-sees-all",
     "6.2",
     "A GPU VM of a scale set with one fault domain sees the events of the others.",
-    unseen="a client does not know of such a scale set, unless it is told",
+    unseen="a client does not know that it belongs to such a scale set",
 )
 class GpuSeesAll(Story):
     def sees(self, vm: str, event: Event) -> bool:
@@ -48,7 +48,7 @@ class GpuSeesAll(Story):
     "two-fault-domains-down",
     "6.3",
     "A routine start does not wait until the other fault domain is up again.",
-    unseen="a document has no fault domains: a client has to be told them",
+    unseen="a document has no fault domains",
 )
 class TwoFaultDomainsDown(Story):
     def is_held(self, event: Event) -> bool:
@@ -58,7 +58,7 @@ class TwoFaultDomainsDown(Story):
 @defect(
     "two-fault-domains-announced",
     "6.4",
-    "Maintenance is announced in two fault domains of a scope at a time.",
+    "Maintenance is announced in two fault domains of a scope at once.",
     unseen="a document has no fault domains, and a setting allows one more",
 )
 class TwoFaultDomainsAnnounced(Story):
@@ -102,7 +102,7 @@ class FirstAnswerEmpty(Endpoint):
 @defect(
     "enabled-by-any-request",
     "7.1",
-    "Also a request that is refused enables the scope.",
+    "A refused request enables the scope too.",
     unseen="a client sees no difference: it has no document before its first good GET",
 )
 class EnabledByAnyRequest(Endpoint):
@@ -115,7 +115,7 @@ class EnabledByAnyRequest(Endpoint):
 @defect(
     "notice-from-enabling",
     "7.1",
-    "Events that were under way when a scope is enabled begin their notice again.",
+    "When a scope is enabled, existing events restart their notice.",
     unseen="a client was not there before, so it cannot compare",
     pace=AT_ONCE,
 )
@@ -130,7 +130,7 @@ class NoticeFromEnabling(Story):
 @defect(
     "enabled-by-vm",
     "7.2",
-    "Each VM enables itself: its document begins when it asks, not when its scope did.",
+    "Each VM is enabled separately: its document begins with its first poll, not with that of its scope.",
     unseen="a number counts the changes of one VM's document; no clause compares two VMs",
 )
 class EnabledByVm(Story):
@@ -153,8 +153,8 @@ class EnabledByVm(Story):
 @defect(
     "never-disabled",
     "7.3",
-    "After a day of silence a scope goes on with its old incarnation.",
-    unseen="it takes a day in which nobody in the scope asks",
+    "After a day without requests, a scope continues with its old incarnation.",
+    unseen="it takes a day without requests from the scope",
 )
 class NeverDisabled(Story):
     def is_over(self, view: View, now: Micros) -> bool:

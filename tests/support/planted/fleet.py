@@ -35,7 +35,7 @@ SCOPES: Final = {
 
 
 LEADING: Final = "web"
-"""The scope whose events the story waits for: nobody may be there for the others."""
+"""The scope whose events the story waits for. The others may have no clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Plan:
     is_withdrawn: bool = False
     """It is cancelled after a while, unless everybody has approved it."""
     lasts: Micros | None = None
-    """From Started to the end; None: as the pace has it."""
+    """Time from Started to the end; None: that of the pace."""
 
     @property
     def fault_domains(self) -> frozenset[int]:

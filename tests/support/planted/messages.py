@@ -40,7 +40,7 @@ class Request:
     method: str
     target: str
     minor: int
-    """Of the version: 1 for HTTP/1.1."""
+    """Minor version: 1 for HTTP/1.1."""
     headers: tuple[tuple[str, str], ...]
     body: bytes = b""
 

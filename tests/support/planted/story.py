@@ -1,7 +1,7 @@
 """What happens to a small fleet: five steps that repeat, by the protocol's life cycle.
 
 Values and decisions only: every method takes the time, and nothing waits. What is due
-is applied in the order of its time when somebody asks, so the documents do not depend
+is applied in the order of its time at the next request, so the documents do not depend
 on how often they are asked for. A defect overrides one method.
 """
 
@@ -36,7 +36,7 @@ class Pace:
     """How long the phases of the story take."""
 
     notice: Micros | None = SECOND
-    """Before NotBefore, rounded up to its whole second; None: as clause 5.1 has it."""
+    """Time before NotBefore, which is rounded up to a second; None: that of clause 5.1."""
     started: Micros = SECOND // 2
     gap: Micros = SECOND // 5
     """Between two steps, with no event in the document."""
@@ -149,7 +149,7 @@ class Story:
     def advance(self, now: Micros) -> None:
         """Apply everything that is due, each in its own transaction."""
         if self._moved is not None and now - self._moved >= DISABLED_AFTER:
-            # Nobody listened for a day: what happened then is not played.
+            # No VM polled for a day, so the events of that time are not played.
             self.gone += self.events
             self.events.clear()
             self._timers.clear()
@@ -202,7 +202,7 @@ class Story:
         return view.incarnation + (content != view.content)
 
     def is_approved(self, event: Event) -> bool:
-        """Whether nobody's approval is missing: of a host, or of one deletion."""
+        """Whether all approvals are there, for a host or for one deletion."""
         return all(
             other.approved_by
             for other in self.events
@@ -275,7 +275,7 @@ class Story:
         number = next(self._step)
         going_on = {event.plan.key for event in self.events}
         for plan in self.plans(number):
-            # Where nobody approves for another scope, its event may still be there.
+            # If there is no approval for another scope, its event may still exist.
             if plan.key not in going_on:
                 self.announce(plan, number, now)
 

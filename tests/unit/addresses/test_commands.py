@@ -48,7 +48,7 @@ ROUTES: list[dict[str, Any]] = [
 
 
 class Host:
-    """Programs that say what they are told to, and keep what they were told."""
+    """Programs that print given output and record their arguments."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -24,7 +24,7 @@ GUIDE = Path(__file__).parents[3] / "docs" / "reference" / "testkit.md"
 
 
 class Talk:
-    """Somebody at the other end of the channel."""
+    """A client of the channel."""
 
     def __init__(self) -> None:
         """Begin without a world."""

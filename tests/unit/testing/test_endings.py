@@ -1,4 +1,4 @@
-"""Worlds that end under a wait, in a fork, or because nobody holds them any more."""
+"""Worlds that end during a wait, in a fork, or by garbage collection."""
 
 import asyncio
 import gc

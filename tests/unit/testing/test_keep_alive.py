@@ -14,7 +14,7 @@ WAITED_FOR = 3
 
 
 def ask_until_waited(vm: Vm) -> tuple[list[Seen], list[Seen]]:
-    """Ask on one connection while somebody waits; return what he saw, and all."""
+    """Send requests on one connection during a wait; return its result and all requests."""
     host, port = vm.url.removeprefix("http://").split(":")
     with (
         socket.create_connection((host, int(port)), 5) as wire,

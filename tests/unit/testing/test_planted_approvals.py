@@ -1,4 +1,4 @@
-"""The server for planted defects takes approvals as the protocol has it."""
+"""The server for planted defects handles approvals as in the protocol."""
 
 import json
 from typing import Any

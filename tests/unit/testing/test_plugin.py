@@ -170,7 +170,7 @@ def _told(lines: list[str]) -> str:
     for line in lines:
         if re.match(r"_{3,} .* _{3,}$", line):
             kept += ["", line.strip("_ ")]
-            # What is no line of a test's is told in sentences alone.
+            # Errors outside a test's code have only a message.
             in_section = line.strip("_ ").startswith("ERROR")
         elif re.match(r"-{3,} .* -{3,}$", line):
             in_section = "Scheduled Events" in line

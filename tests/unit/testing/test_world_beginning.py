@@ -71,7 +71,7 @@ def test_where_files_run_out_a_world_says_so() -> None:
 
 
 VALUES = {"timing.failure_event": "Redeploy", "driver.simulated.faults": "reboot fail"}
-"""Of settings that are neither lengths nor numbers."""
+"""Valid values of settings that are neither lengths nor numbers."""
 
 
 @pytest.mark.parametrize("name", HEEDED)

@@ -96,7 +96,7 @@ def test_an_event_that_was_never_started_was_cancelled(tmp_path: Path) -> None:
     with ScheduledEvents(replay=str(file), clock="virtual") as world:
         program = Program(world.vm("web_0").url)
         assert len(program.events()) == 2
-        # What nobody knows has no type, but may be approved.
+        # An unknown event has no type but can be approved.
         [event] = world.events
         assert program.approve(recordings.FREEZE) == 200
         world.advance("5s")
@@ -126,7 +126,7 @@ def test_what_failed_fails_and_may_be_spoiled_further(tmp_path: Path) -> None:
 
 @pytest.fixture
 def lasting(tmp_path: Path) -> Path:
-    """The recording of an event that is there to stay, so that nobody is too late."""
+    """The recording of an event that is never removed, so that no client is too late."""
     shown = recordings.document(2, recordings.event())
     played = recordings.recording((0, recordings.document(1)), (2, shown), seconds=2)
     return recordings.write(tmp_path / "lasting.jsonl", played)

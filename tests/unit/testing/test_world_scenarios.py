@@ -103,7 +103,7 @@ def test_every_step_that_was_due_is_done_when_time_has_passed(tmp_path: Path) ->
     file.write_text(STEPS, encoding="utf-8")
     with ScheduledEvents(scenario=file, clock="virtual") as world:
         world.advance("1d")
-        assert world.events == [], "nobody has asked yet"
+        assert world.events == [], "no client has polled yet"
         program = Program(world.vm("web_0").url)
         program.look()
         [event] = world.events
@@ -241,7 +241,7 @@ def test_a_scenario_is_waited_for_as_long_as_it_takes(
 ) -> None:
     monkeypatch.setattr(playing, "SCENARIO_SECONDS", 0.0)
     file = tmp_path / "duty.toml"
-    # Where nobody approves, it takes six hours: 108 seconds. A client that the machine
+    # Without approvals, it takes six hours: 108 seconds. A client that the machine
     # has stand still for a while has 54 seconds for each approval.
     text = DUTY.replace("100ms", "3h").replace('"1h"', '"3h"')
     text = text.replace("[[step]]", '[settings]\nrecovery = "2m"\n[[step]]', 1)

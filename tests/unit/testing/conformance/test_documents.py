@@ -1,4 +1,4 @@
-"""What can be read of a document, from whoever wrote it."""
+"""Documents are parsed as far as possible, whatever the endpoint sends."""
 
 import json
 from typing import Any
