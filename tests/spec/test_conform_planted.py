@@ -13,7 +13,7 @@ from forewarn.testing.client import HttpClient
 from forewarn.testing.conformance import traffic_questions
 from forewarn.testing.conformance.checks import CHECKS
 from forewarn.testing.conformance.inquiry import Inquiry, UntriedError
-from forewarn.testing.conformance.report import Watched, document, report, told
+from forewarn.testing.conformance.report import Watched, detail, document, report
 from forewarn.testing.conformance.verdicts import Failed, NotTried, Passed
 from tests.support import planted
 from tests.support.planted_expected import FOUND, SURE, UNDECIDABLE, Course
@@ -99,7 +99,7 @@ def test_a_line_end_is_remarked_on() -> None:
     findings = examined(planted.DEFECTS["line-end"], Course.APPROVING.plan)
     [compact] = [each for each in findings if "compact" in each.expected]
     assert isinstance(compact.verdict, Passed)
-    assert "it ends with a line break" in told(compact.verdict)
+    assert "it ends with a line break" in detail(compact.verdict)
 
 
 def test_pages_of_html_break_the_clause_of_errors() -> None:

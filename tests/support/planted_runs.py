@@ -3,7 +3,7 @@
 from forewarn.clock import VirtualClock
 from forewarn.instants import SECOND, Micros
 from forewarn.testing.conformance.examination import Examination, Finding
-from forewarn.testing.conformance.report import told
+from forewarn.testing.conformance.report import detail
 from forewarn.testing.conformance.verdicts import Failed
 from tests.support.planted import Backend, Defect
 from tests.support.planted.playing import BEGIN
@@ -33,7 +33,7 @@ def examined(defect: Defect | None, plan: Plan) -> list[Finding]:
 def broken(findings: list[Finding]) -> dict[str, str]:
     """Return the clauses that are broken, each with a complaint."""
     return {
-        finding.clause: told(finding.verdict)
+        finding.clause: detail(finding.verdict)
         for finding in findings
         if isinstance(finding.verdict, Failed)
     }

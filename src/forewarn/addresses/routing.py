@@ -100,27 +100,27 @@ def _to_guests(ports: Iterable[Port], table: str) -> Iterator[Route]:
         yield Route(table, address, tuple(leading))
 
 
-def changes(present: Routing, wish: Routing) -> tuple[Command, ...]:
+def changes(present: Routing, desired: Routing) -> tuple[Command, ...]:
     """Return the calls of `ip` that change the current routing to the desired one."""
     return (
         *(
             ("rule", "del", *rule.words)
             for rule in present.rules
-            if rule not in wish.rules
+            if rule not in desired.rules
         ),
         *(
             ("route", "del", *route.words)
             for route in present.routes
-            if route not in wish.routes
+            if route not in desired.routes
         ),
         *(
             ("route", "replace", *route.words)
-            for route in wish.routes
+            for route in desired.routes
             if route not in present.routes
         ),
         *(
             ("rule", "add", *rule.words)
-            for rule in wish.rules
+            for rule in desired.rules
             if rule not in present.rules
         ),
     )

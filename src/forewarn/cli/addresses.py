@@ -48,8 +48,8 @@ def apply(call: Call) -> int:
     host = _Host(call)
     links = host.links()
     text = ruleset.ruleset(wanted)
-    wish = routing.wanted(wanted, devices=links)
-    commands = routing.changes(host.ours(), wish)
+    desired = routing.wanted(wanted, devices=links)
+    commands = routing.changes(host.ours(), desired)
     if call.flag("dry_run"):
         _print_script(text, commands)
     else:
@@ -93,8 +93,8 @@ def show(call: Call) -> int:
 
 def _rows(wanted: model.Plan, host: "_Host") -> Iterator[dict[str, Any]]:
     links, counts, present = host.links(), host.counters(), host.ours()
-    wish = routing.wanted(wanted, devices=links)
-    is_routed = not routing.changes(present, wish)
+    desired = routing.wanted(wanted, devices=links)
+    is_routed = not routing.changes(present, desired)
     for port in wanted.ports:
         if ruleset.asked(port) not in counts:
             state = "not applied"

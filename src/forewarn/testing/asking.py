@@ -85,7 +85,7 @@ class Asker:
             return Failed(failure=Failure.RESET, detail=error.strerror or str(error))
         except OSError as error:
             return _unreachable(error)
-        return _told(answer)
+        return _recorded(answer)
 
     def _exchange(
         self, target: str, headers: Headers, timeout_seconds: float
@@ -121,7 +121,7 @@ def _detail(error: BrokenAnswerError) -> str:
     return "" if error.how is How.TOO_SLOW else error.what
 
 
-def _told(answer: HttpAnswer) -> Outcome:
+def _recorded(answer: HttpAnswer) -> Outcome:
     """Return the parts of an answer that a recording keeps."""
     if not STATUS_MIN <= answer.status <= STATUS_MAX:
         return Failed(failure=Failure.STRANGE, detail=f"status {answer.status}")

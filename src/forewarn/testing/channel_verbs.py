@@ -20,7 +20,7 @@ WORLDS_MAX = 1_000
 REPLACED = "This is about the world before. It is closed now; begin the new one again."
 """Hint for an unmet expectation of the world that another one was to replace."""
 
-WISHES = ("notice", "duration", "description")
+EVENT_OPTIONS = ("notice", "duration", "description")
 
 WORLD = (
     *("vms", "together", "fleet", "clock", "speed", "settings", "profile"),
@@ -105,7 +105,7 @@ class Verb:
 
 
 # Parts of answers
-def _told(vm: Vm) -> Json:
+def _vm(vm: Vm) -> Json:
     return {
         "name": vm.name,
         "url": vm.url,
@@ -150,25 +150,25 @@ def _the_world(
     name: str,
     *keys: str,
     needs: tuple[str, ...] = (),
-    tell: Callable[[Any], Json] = _nothing,
+    answer: Callable[[Any], Json] = _nothing,
 ) -> Verb:
     """Return the verb that calls the method of a world with this name."""
     return Verb(
         keys=keys,
         run=_of_world(
-            lambda world, message: tell(
+            lambda world, message: answer(
                 getattr(world, name)(**message.given(*keys, needs=needs))
             )
         ),
     )
 
 
-def _the_vm(name: str, *keys: str, tell: Callable[[Any], Json] = _event) -> Verb:
+def _the_vm(name: str, *keys: str, answer: Callable[[Any], Json] = _event) -> Verb:
     """Return the verb that calls the method of a VM with this name."""
 
     def act(world: ScheduledEvents, message: Message) -> Json:
         vm = world.vm(message.needed("vm"))
-        return tell(getattr(vm, name)(**message.given(*keys)))
+        return answer(getattr(vm, name)(**message.given(*keys)))
 
     return Verb(keys=("vm", *keys), run=_of_world(act))
 
@@ -204,7 +204,7 @@ def _world(worlds: Worlds, message: Message) -> Json:
     world = worlds.begin(message)
     # A recording has no hosts.
     hosts = [] if message.has("replay") else list(world.hosts)
-    return {"vms": [_told(vm) for vm in world.vms], "hosts": hosts}
+    return {"vms": [_vm(vm) for vm in world.vms], "hosts": hosts}
 
 
 def _close(worlds: Worlds, message: Message) -> Json:
@@ -213,12 +213,12 @@ def _close(worlds: Worlds, message: Message) -> Json:
 
 
 def _add_vm(world: ScheduledEvents, message: Message) -> Json:
-    return _told(world.add_vm(message.needed("vm"), **message.given("host", "spot")))
+    return _vm(world.add_vm(message.needed("vm"), **message.given("host", "spot")))
 
 
 def _maintain(world: ScheduledEvents, message: Message) -> Json:
     message.check_one_of("vm", "hosts")
-    said = message.given("impact", *WISHES, needs=("impact",))
+    said = message.given("impact", *EVENT_OPTIONS, needs=("impact",))
     if message.has("vm"):
         return _event(world.vm(message.needed("vm")).maintain(**said))
     if "notice" in said:
@@ -264,29 +264,31 @@ VERBS: Mapping[str, Verb] = {
     "judge": _the_world("judge"),
     "vms": Verb(
         keys=(),
-        run=_of_world(lambda world, _: {"vms": [_told(vm) for vm in world.vms]}),
+        run=_of_world(lambda world, _: {"vms": [_vm(vm) for vm in world.vms]}),
     ),
     "add_vm": Verb(keys=("vm", "host", "spot"), run=_of_world(_add_vm)),
     "remove_vm": Verb(
         keys=("vm",), run=_of_world(lambda w, m: w.remove_vm(m.needed("vm")))
     ),
-    "document": _the_vm("document", tell=lambda found: {"document": found}),
-    "reboot": _the_vm("reboot", *WISHES),
-    "redeploy": _the_vm("redeploy", *WISHES),
-    "freeze": _the_vm("freeze", *WISHES),
-    "live_migrate": _the_vm("live_migrate", *WISHES),
+    "document": _the_vm("document", answer=lambda found: {"document": found}),
+    "reboot": _the_vm("reboot", *EVENT_OPTIONS),
+    "redeploy": _the_vm("redeploy", *EVENT_OPTIONS),
+    "freeze": _the_vm("freeze", *EVENT_OPTIONS),
+    "live_migrate": _the_vm("live_migrate", *EVENT_OPTIONS),
     "preempt": _one_or_several("preempt", "preempt", "notice", "description"),
     "evict": _one_or_several("evict", "evict", "notice", "description"),
     "terminate": _one_or_several("terminate", "terminate", "notice", "description"),
     "maintain": Verb(
-        keys=("vm", "hosts", "impact", "at_once", *WISHES), run=_of_world(_maintain)
+        keys=("vm", "hosts", "impact", "at_once", *EVENT_OPTIONS),
+        run=_of_world(_maintain),
     ),
     "order": Verb(keys=("verb", "targets", "arguments"), run=_of_world(_order)),
     "predict_failure": _the_vm("predict_failure", "ahead"),
-    "fail": _the_world("fail", "name", needs=("name",), tell=_events),
+    "fail": _the_world("fail", "name", needs=("name",), answer=_events),
     "restore": _the_world("restore", "name", needs=("name",)),
     "event": _one_or_several(
-        *("event", "inject", "type", "source", "migrates", *WISHES), needs=("type",)
+        *("event", "inject", "type", "source", "migrates", *EVENT_OPTIONS),
+        needs=("type",),
     ),
     "events": Verb(keys=(), run=_of_world(lambda world, _: _events(world.events))),
     "status": Verb(keys=("event",), run=_of_event(lambda _event, _: None)),
@@ -300,7 +302,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "release": Verb(keys=("vms",), run=_of_world(lambda w, m: w.release(_names(w, m)))),
     "advance": Verb(keys=("by",), run=_of_world(_advance)),
-    "step": _the_world("step", tell=lambda seconds: {"seconds": seconds}),
+    "step": _the_world("step", answer=lambda seconds: {"seconds": seconds}),
     "pause": _the_world("pause"),
     "resume": _the_world("resume"),
     "now": Verb(keys=(), run=_of_world(lambda w, _: {"now": w.now.isoformat()})),
@@ -325,19 +327,19 @@ VERBS: Mapping[str, Verb] = {
         keys=("vm", "count", "timeout"), run=_of_world(_wait_for_requests)
     ),
     "wait_for_event": _the_world(
-        *("wait_for_event", "type", "vm", "timeout"), tell=_event
+        *("wait_for_event", "type", "vm", "timeout"), answer=_event
     ),
     "assert_approved": _the_event("assert_approved", "by", "within"),
     "assert_not_approved": _the_event("assert_not_approved", "during"),
     "assert_status": _the_event("assert_status", "status", needs=("status",)),
-    "assert_asked": _the_vm("assert_asked", "at_least", tell=_nothing),
-    "assert_approved_nothing": _the_vm("assert_approved_nothing", tell=_nothing),
+    "assert_asked": _the_vm("assert_asked", "at_least", answer=_nothing),
+    "assert_approved_nothing": _the_vm("assert_approved_nothing", answer=_nothing),
     "assert_no_deviations": _the_world("assert_no_deviations", "but"),
     "run_scenario": _the_world(
         *("run_scenario", "name", "timeout", "expect"), needs=("name",)
     ),
     "wait_for_scenario": _the_world("wait_for_scenario", "timeout"),
-    "wait_for_replay": _the_world("wait_for_replay", "timeout", tell=_events),
+    "wait_for_replay": _the_world("wait_for_replay", "timeout", answer=_events),
     "api_url": Verb(keys=(), run=_of_world(lambda w, _: {"url": w.api_url})),
 }
 """Every verb, with its keys in addition to `do`, `id` and `world`."""

@@ -25,7 +25,7 @@ Json: TypeAlias = dict[str, Any]
 LINE_MAX = 1 << 20
 """Maximum length of a line, in characters: a fleet file with a thousand VMs."""
 
-VALUE_TOLD_MAX = 40
+VALUE_SHOWN_MAX = 40
 """Maximum length of a wrong value in an answer, in characters: enough to know it."""
 
 TEXT = Form(is_text, "a text")
@@ -132,8 +132,8 @@ class Message:
     def _wrong(self, key: str, form: Form) -> MessageError:
         """Return the error for a wrong or missing value."""
         if self._members.get(key) is None:
-            return MessageError(f"{key!r} is missing: it must be {form.told}")
+            return MessageError(f"{key!r} is missing: it must be {form.expected}")
         text = json.dumps(self._members[key])
-        if len(text) > VALUE_TOLD_MAX:
-            text = f"{text[:VALUE_TOLD_MAX]}…"
-        return MessageError(f"{key!r} must be {form.told}, not {text}")
+        if len(text) > VALUE_SHOWN_MAX:
+            text = f"{text[:VALUE_SHOWN_MAX]}…"
+        return MessageError(f"{key!r} must be {form.expected}, not {text}")

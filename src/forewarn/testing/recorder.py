@@ -126,7 +126,7 @@ class Recorder:
 
     def end(self, why: str) -> None:
         """Write the last lines."""
-        self._tell_same()
+        self._write_same()
         self._write(self._writer.end(self._pass_time(), why))
 
     def _take(self, outcome: Outcome, *, at: Micros, took: Micros) -> Moment | None:
@@ -135,7 +135,7 @@ class Recorder:
         if outcome == self._last:
             self._count(at)
             return None
-        self._tell_same()
+        self._write_same()
         self._last = outcome
         if not isinstance(outcome, Answer) or outcome.status != HTTPStatus.OK:
             # The next answer is wanted in full, even if the document did not change.
@@ -164,9 +164,9 @@ class Recorder:
         self._same += 1
         self._same_at = at
         if at - self._line_at >= HEARTBEAT:
-            self._tell_same()
+            self._write_same()
 
-    def _tell_same(self) -> None:
+    def _write_same(self) -> None:
         if self._same:
             self._write(self._writer.same(self._same_at, self._same))
             self._line_at = self._same_at

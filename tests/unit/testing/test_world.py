@@ -337,7 +337,7 @@ def test_what_is_not_seen_fails_with_what_was(still: ScheduledEvents) -> None:
         event.assert_approved()
     with pytest.raises(AssertionError, match="expected Removed"):
         event.assert_status("Removed")
-    with pytest.raises(NotSeenError, match="it is a failure, which waits for no"):
+    with pytest.raises(NotSeenError, match="it is a failure, which does not wait for"):
         still.vm("web_2").fail().assert_approved(by="web_2")
     with pytest.raises(NotSeenError, match="web_0 polled 0 times; expected 1"):
         vm.assert_asked()
@@ -369,10 +369,10 @@ def test_what_is_not_seen_fails_with_what_was(still: ScheduledEvents) -> None:
     ("wrong", "message"),
     [
         (lambda world: world.vms[0].event("Freeze", source="Me"), "no source"),
-        (lambda world: world.run_scenario("nothing"), "no scenario"),
+        (lambda world: world.run_scenario("nothing"), "does not exist"),
         (lambda _world: ScheduledEvents(vms=0), "1 to 10000 VMs"),
         (lambda _world: ScheduledEvents(settings={"x.y": "1"}), "x.y"),
-        (lambda _world: ScheduledEvents(faults="nonsense"), "no kind of fault"),
+        (lambda _world: ScheduledEvents(faults="nonsense"), "is not a kind of fault"),
         (lambda _world: ScheduledEvents(vms=2, fleet=FLEET), "vms has no effect with"),
         (
             lambda _world: ScheduledEvents(together=True, fleet=FLEET),
@@ -451,7 +451,7 @@ def test_what_breaks_a_world_is_not_passed_over() -> None:
 
     def spoil() -> None:
         core.engine.settle = broken
-        core.stage.wake()
+        core.sim_server.wake()
 
     core.call(spoil)
     with pytest.raises(ZeroDivisionError):

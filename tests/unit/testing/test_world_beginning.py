@@ -12,7 +12,7 @@ from forewarn.service.settings import SettingsError
 from forewarn.service.settings_model import impacts, policy
 from forewarn.sim.scenario.setup import Setup
 from forewarn.testing import ScheduledEvents
-from forewarn.testing.kit.setup import HEEDED, check_settings
+from forewarn.testing.kit.setup import EFFECTIVE_SETTINGS, check_settings
 from forewarn.testing.kit.shared_loop import OPEN_FILES, SharedLoop
 from tests.support import open_files
 from tests.support.programs import Program
@@ -74,7 +74,7 @@ VALUES = {"timing.failure_event": "Redeploy", "driver.simulated.faults": "reboot
 """Valid values of settings that are neither lengths nor numbers."""
 
 
-@pytest.mark.parametrize("name", HEEDED)
+@pytest.mark.parametrize("name", EFFECTIVE_SETTINGS)
 def test_every_setting_that_is_taken_changes_something(name: str) -> None:
     def of(settings: Mapping[str, str]) -> object:
         check_settings(settings)

@@ -150,7 +150,7 @@ def test_a_scenario_that_nobody_asked_is_no_success(
         url = world.vm("web_0").url
         levels: tuple[ExpectName, ...] = ("scenario", "asked", "approved")
         for expect in levels:
-            with pytest.raises(NotSeenError, match=rf"nobody asked for .*{url}"):
+            with pytest.raises(NotSeenError, match=rf"no client asked for .*{url}"):
                 world.run_scenario("live-migration", expect=expect)
         result = world.run_scenario("live-migration", expect="none")
         assert not result.passed

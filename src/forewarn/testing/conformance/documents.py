@@ -58,7 +58,7 @@ class Document:
 
 def read_document(exchange: Exchange, version: ApiVersion) -> Document:
     """Return the document of an answer, as far as it can be parsed."""
-    at, is_dated = told_time(exchange)
+    at, is_dated = time_of(exchange)
     members: Members = {}
     fault = ""
     try:
@@ -86,7 +86,7 @@ def read_document(exchange: Exchange, version: ApiVersion) -> Document:
     )
 
 
-def told_time(exchange: Exchange) -> tuple[Micros, bool]:
+def time_of(exchange: Exchange) -> tuple[Micros, bool]:
     """Return the time of an answer, and whether it comes from the Date header."""
     try:
         return parse_http_date(exchange.header("Date") or ""), True

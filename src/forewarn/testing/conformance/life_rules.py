@@ -27,7 +27,7 @@ from forewarn.testing.conformance.documents import (
     is_busy,
     is_order,
     not_before,
-    told_time,
+    time_of,
 )
 from forewarn.testing.conformance.exchanges import shown
 from forewarn.testing.conformance.starts import Start
@@ -312,7 +312,7 @@ def _orders_start(seen: Transcript) -> Iterator[Witness]:
             due = not_before(event)
             if due is None or each.document.at > due or is_busy(each.document, event):
                 continue
-            at, is_dated = told_time(each.last)
+            at, is_dated = time_of(each.last)
             late = at - due
             if late > START_WITHIN + starts.clocks_apart(is_dated=is_dated):
                 yield against(

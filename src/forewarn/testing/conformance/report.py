@@ -87,7 +87,7 @@ def name_of(verdict: Verdict) -> str:
     return NAMES[type(verdict)]
 
 
-def told(verdict: Verdict) -> str:
+def detail(verdict: Verdict) -> str:
     """Return the complaint, the need, or the remark of a verdict; it may be empty."""
     if isinstance(verdict, Failed):
         return verdict.witness.complaint
@@ -153,7 +153,7 @@ def _finding(finding: Finding, used: dict[int, Exchange]) -> dict[str, Any]:
         "clause": finding.clause,
         "expected": finding.expected,
         "verdict": name_of(verdict),
-        "seen": "" if isinstance(verdict, NotTried) else told(verdict),
+        "seen": "" if isinstance(verdict, NotTried) else detail(verdict),
         "needs": verdict.needs if isinstance(verdict, NotTried) else "",
         "witnesses": 0 if isinstance(verdict, NotTried) else count,
         "evidence": [
@@ -222,7 +222,7 @@ def _body(body: bytes) -> dict[str, Any]:
 
 def line(finding: Finding) -> str:
     """Return a finding without its verdict, as a line of text."""
-    return ": ".join(filter(None, (finding.expected, told(finding.verdict))))
+    return ": ".join(filter(None, (finding.expected, detail(finding.verdict))))
 
 
 def evidence(finding: Finding) -> Iterator[str]:
@@ -231,12 +231,12 @@ def evidence(finding: Finding) -> Iterator[str]:
     for witness in kept:
         yield f"saw {printable(witness.saw)}"
         for exchange in witness.exchanges:
-            yield f"  {printable(_told_exchange(exchange))}"
+            yield f"  {printable(_exchange_line(exchange))}"
     if isinstance(finding.verdict, Passed) and finding.verdict.count > len(kept):
         yield f"and {finding.verdict.count - len(kept)} more"
 
 
-def _told_exchange(exchange: Exchange) -> str:
+def _exchange_line(exchange: Exchange) -> str:
     sent = f"{exchange.method} {exchange.target}"
     if exchange.body is not None:
         sent += f" {shown(exchange.body)}"
@@ -255,7 +255,12 @@ def markdown(found: Report, *, with_evidence: bool) -> str:
         "|---|---|---|---|",
     ]
     for each in found.findings:
-        cells = (each.clause, each.expected, name_of(each.verdict), told(each.verdict))
+        cells = (
+            each.clause,
+            each.expected,
+            name_of(each.verdict),
+            detail(each.verdict),
+        )
         escaped = (printable(cell).replace("|", "\\|") for cell in cells)
         lines.append(f"| {' | '.join(escaped)} |")
     if with_evidence:

@@ -60,8 +60,8 @@ class AnyCore(ABC):
         ring = self.bell.ring
         journal.on_seen.append(lambda _seen: ring())
         journal.on_again = ring
-        self._forsaken = weakref.finalize(self, ending.forsake, loop)
-        self._forsaken.atexit = False
+        self._abandoned = weakref.finalize(self, ending.abandon, loop)
+        self._abandoned.atexit = False
 
     # From other threads
     def call(self, act: Callable[[], T]) -> T:
@@ -125,7 +125,7 @@ class AnyCore(ABC):
 
         In a forked process, only forget it: the world belongs to its parent.
         """
-        self._forsaken.detach()
+        self._abandoned.detach()
         if self.ending.is_forked:
             return
         try:

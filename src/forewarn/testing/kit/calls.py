@@ -34,7 +34,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
                 call.check(args, kwargs)
                 return await cast("Any", function)(*args, **kwargs)
             except ForewarnError as error:
-                tell_hint(error)
+                add_hint(error)
                 raise
 
         return cast("Callable[P, R]", awaited)
@@ -46,13 +46,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             call.check(args, kwargs)
             return function(*args, **kwargs)
         except ForewarnError as error:
-            tell_hint(error)
+            add_hint(error)
             raise
 
     return called
 
 
-def tell_hint(error: ForewarnError) -> None:
+def add_hint(error: ForewarnError) -> None:
     """Add the hint to `str()` of an error; `message` and `hint` do not change."""
     if error.args == (error.message,):
         hint = f"\nhint: {error.hint}" if error.hint else ""

@@ -34,28 +34,28 @@ TEST = Who(actor=operator("test"))
 class Core(AnyCore):
     """A simulated server on the shared loop."""
 
-    def __init__(self, loop: LoopThread, stage: SimServer, setup: Setup) -> None:
-        """Use `stage`, which runs on `loop`. Call it on that loop."""
+    def __init__(self, loop: LoopThread, sim_server: SimServer, setup: Setup) -> None:
+        """Use `sim_server`, which runs on `loop`. Call it on that loop."""
         super().__init__(
             loop,
-            journal=stage.journal,
-            faults=stage.faults,
-            ending=Ending(lambda: _end(stage)),
+            journal=sim_server.journal,
+            faults=sim_server.faults,
+            ending=Ending(lambda: _end(sim_server)),
         )
         self.setup = setup
         """The initial fleet and settings."""
-        self.stage = stage
-        self.engine = stage.engine
+        self.sim_server = sim_server
+        self.engine = sim_server.engine
         ring = self.bell.ring
-        stage.on_publish = lambda _publication: ring()
-        stage.withheld.on_keep = lambda _approval: ring()
-        tell = stage.engine.on_change
+        sim_server.on_publish = lambda _publication: ring()
+        sim_server.withheld.on_keep = lambda _approval: ring()
+        tell = sim_server.engine.on_change
 
         def changed(operations: Sequence[str]) -> None:
             tell(operations)
             ring()
 
-        stage.engine.on_change = changed
+        sim_server.engine.on_change = changed
 
     @classmethod
     def begin(cls, loop: LoopThread, wanted: Wanted, played: Scenario | None) -> "Core":
@@ -86,7 +86,7 @@ class Core(AnyCore):
 
     def addresses(self) -> Mapping[str, Address]:
         """Return the address of each VM's endpoint; call it on the loop."""
-        return self.stage.server.addresses()
+        return self.sim_server.server.addresses()
 
     def find_event(self, event_id: str) -> StoredEvent | None:
         """Return an event by its ID, or None; call it on the loop."""
@@ -111,11 +111,11 @@ class Core(AnyCore):
 
     def kept_back(self, event_id: str) -> tuple[str, Micros]:
         """Return the VM whose approval is withheld, or "", and the time."""
-        return self.stage.withheld.kept(event_id)
+        return self.sim_server.withheld.kept(event_id)
 
     def leapt(self, event: StoredEvent, until: Micros) -> Micros:
         """Return the time that `advance` skipped between an event and `until`."""
-        return self.stage.leapt(event.created, until)
+        return self.sim_server.leapt(event.created, until)
 
     def glance(self, vm: str, request: HttpRequest) -> object:
         """Return the immediate answer to a VM, on the loop, without recording it."""
@@ -129,27 +129,27 @@ class Core(AnyCore):
 
     def advance(self, by: Micros) -> None:
         """Advance the time at once, on the loop; see `SimServer.advance`."""
-        self.stage.advance(by)
+        self.sim_server.advance(by)
         self.bell.ring()
 
     def step(self) -> Micros:
         """Advance the time to the next timer, on the loop; return by how much."""
-        return self.stage.step()
+        return self.sim_server.step()
 
     def pause(self) -> None:
         """Stop all timers until `resume`; call it on the loop."""
-        self.stage.pause()
+        self.sim_server.pause()
 
     def resume(self) -> None:
         """Continue after a pause; call it on the loop."""
-        self.stage.resume()
+        self.sim_server.resume()
 
     # On the loop
 
     def ordered(self, decide: Callable[[Work], T]) -> T:
         """Make a request as an operator; call it on the loop."""
         result = self.engine.plane.order(TEST, decide, now=self.engine.now)
-        self.stage.wake()
+        self.sim_server.wake()
         return result
 
     def vm(self, name: str) -> StoredVm:
@@ -178,7 +178,7 @@ class Core(AnyCore):
         bound = self.addresses()
         for vm in vms_of(self.engine):
             if vm not in bound:
-                await listen(self.stage, vm)
+                await listen(self.sim_server, vm)
 
 
 def live(core: AnyCore) -> Core:
@@ -191,10 +191,10 @@ def live(core: AnyCore) -> Core:
     return core
 
 
-async def _end(stage: SimServer) -> None:
-    ticker = stage.ticker
+async def _end(sim_server: SimServer) -> None:
+    ticker = sim_server.ticker
     broken = ticker is not None and ticker.done()
-    await stage.end()
+    await sim_server.end()
     if broken and ticker is not None:
         # Only a bug in forewarn ends the ticker: then the test must fail.
         ticker.result()

@@ -54,6 +54,6 @@ def instant_of(moment: datetime) -> Micros:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-def told(micros: Micros) -> str:
+def length_text(micros: Micros) -> str:
     """Return a length for a message: `3 s`, `0.25 s`."""
     return f"{round(micros / SECOND, 2):g} s"

@@ -19,7 +19,7 @@ class Ending:
 
     def __init__(self, last: Callable[[], Awaitable[None]]) -> None:
         """Run `last` at the end, after everything in `first`."""
-        self.told = "a world"
+        self.world_text = "a world"
         self.process = os.getpid()
         self.has_ended = False
         self.first: list[Callable[[], Awaitable[None]]] = []
@@ -49,7 +49,7 @@ class Ending:
             await end()
         await self._last()
 
-    def forsake(self, loop: LoopThread) -> None:
+    def abandon(self, loop: LoopThread) -> None:
         """End a world that was collected without having been closed.
 
         The garbage collector calls it in any thread, so it waits for nothing. In a
@@ -58,10 +58,10 @@ class Ending:
         if self.is_forked:
             return
         self.begin()
-        loop.submit(self._run_forsaken())
-        warnings.warn(f"unclosed {self.told}", ResourceWarning, stacklevel=2)
+        loop.submit(self._run_abandoned())
+        warnings.warn(f"unclosed {self.world_text}", ResourceWarning, stacklevel=2)
 
-    async def _run_forsaken(self) -> None:
+    async def _run_abandoned(self) -> None:
         try:
             await self.run()
         finally:

@@ -187,7 +187,7 @@ class Event:
 
         def move() -> None:
             operation = core.event(self._id).operation
-            moved = core.stage.move(operation, stop)
+            moved = core.sim_server.move(operation, stop)
             if not staged.is_at(moved, stop):
                 reasons = "; ".join(core.reasons(operation)) or operators.note(
                     moved.note

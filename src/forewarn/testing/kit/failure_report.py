@@ -12,15 +12,15 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.sim.journal import Seen
 from forewarn.testing.kit.any_core import AnyCore
-from forewarn.testing.kit.durations import told
+from forewarn.testing.kit.durations import length_text
 
-REQUESTS_TOLD = 8
+REQUESTS_SHOWN = 8
 """Maximum number of requests in a failure: older ones rarely matter."""
 
-EVENTS_TOLD = 20
+EVENTS_SHOWN = 20
 """Maximum number of events in a failure: more than a test with a few VMs has."""
 
-ID_TOLD = 8
+ID_SHOWN = 8
 """Number of characters of an EventId in a failure: its first group identifies it."""
 
 
@@ -44,20 +44,20 @@ def story(core: AnyCore, *, vms: Sequence[str] = ()) -> list[str]:
     """Return the current events and the last requests of VMs; call it on the loop."""
     lines = ["events:"]
     events = core.live_events()
-    lines += [f"  {event_line(event)}" for event in events[:EVENTS_TOLD]]
-    if len(events) > EVENTS_TOLD:
-        lines.append(f"  and {len(events) - EVENTS_TOLD} more")
+    lines += [f"  {event_line(event)}" for event in events[:EVENTS_SHOWN]]
+    if len(events) > EVENTS_SHOWN:
+        lines.append(f"  and {len(events) - EVENTS_SHOWN} more")
     if not events:
         lines.append("  none")
     whose = f" of {', '.join(vms)}" if vms else ""
     requests = core.requests(vms)
     if not requests:
         return [*lines, f"requests{whose}: none"]
-    more = len(requests) - REQUESTS_TOLD
+    more = len(requests) - REQUESTS_SHOWN
     before = f" ({more} before)" if more > 0 else ""
     lines.append(f"requests{whose}{before}:")
     now = core.instant
-    lines += [f"  {request_line(each, now=now)}" for each in requests[-REQUESTS_TOLD:]]
+    lines += [f"  {request_line(each, now=now)}" for each in requests[-REQUESTS_SHOWN:]]
     return lines
 
 
@@ -69,24 +69,24 @@ def event_line(event: Event) -> str:
         state = "Cancelled" if event.outcome is Outcome.CANCELLED else "Removed"
     if event.approved_by:
         state += f", approved by {event.approved_by}"
-    return f"{event.event_type.value} {event.event_id[:ID_TOLD]} of {names} ({state})"
+    return f"{event.event_type.value} {event.event_id[:ID_SHOWN]} of {names} ({state})"
 
 
 def approval(by: str, after: timedelta) -> str:
     """Return who approved, and when: `web_0 approved 3 s after the announcement`."""
-    length = told(after // timedelta(microseconds=1))
+    length = length_text(after // timedelta(microseconds=1))
     return f"{by} approved {length} after the announcement"
 
 
 def request_line(seen: Seen, *, now: Micros) -> str:
     """Return a request as one line, with its age."""
     ago = now - seen.at
-    when = told(ago) if ago < MINUTE else describe_duration(ago)
+    when = length_text(ago) if ago < MINUTE else describe_duration(ago)
     what = f"{seen.method} {seen.target}" if seen.method else "a connection"
     line = f"{when} ago {seen.vm or 'an unknown caller'}: {what}"
     line += f" -> {seen.status or 'no answer'}"
     if seen.fault:
         line += f" ({seen.fault})"
     if seen.approved:
-        line += f", approves {', '.join(each[:ID_TOLD] for each in seen.approved)}"
+        line += f", approves {', '.join(each[:ID_SHOWN] for each in seen.approved)}"
     return line

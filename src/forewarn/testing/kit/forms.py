@@ -18,7 +18,7 @@ from forewarn.problems import did_you_mean, quoted
 from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.testing.kit.durations import is_number, micros_of
 
-NAMES_TOLD = 20
+NAMES_SHOWN = 20
 """Maximum number of names in a message: a usual test has fewer."""
 
 
@@ -27,7 +27,7 @@ class Form:
     """The form of a value."""
 
     is_right: Callable[[Any], bool]
-    told: str
+    expected: str
     """Description for a message: a value "must be" this."""
     known: tuple[str, ...] = ()
     """The allowed names; empty if any name is allowed."""
@@ -38,7 +38,7 @@ class Form:
         if (value is None and self.may_be_none) or self.is_right(value):
             return
         meant = did_you_mean(value, self.known) if isinstance(value, str) else ""
-        raise RefusedError(f"{name} must be {self.told}, not {shown(value)}{meant}")
+        raise RefusedError(f"{name} must be {self.expected}, not {shown(value)}{meant}")
 
 
 def form_of(name: str, annotation: Any) -> Form:
@@ -52,7 +52,7 @@ def form_of(name: str, annotation: Any) -> Form:
         form = _choice(get_args(choices[0]))
     else:
         form = _BY_NAME.get(name) or _BY_TYPE[members - {NoneType}]
-    return Form(form.is_right, form.told, form.known, may_be_none)
+    return Form(form.is_right, form.expected, form.known, may_be_none)
 
 
 def shown(value: object) -> str:
@@ -63,8 +63,8 @@ def shown(value: object) -> str:
 def unknown(what: str, name: str, known: Collection[str]) -> NotFoundError:
     """Return the error for an unknown name: `there is no VM "web_9"; known: web_0`."""
     meant = did_you_mean(name, known)
-    told = ", ".join(islice(known, NAMES_TOLD)) or "none"
-    more = len(known) - NAMES_TOLD
+    told = ", ".join(islice(known, NAMES_SHOWN)) or "none"
+    more = len(known) - NAMES_SHOWN
     rest = f" and {more} more" if more > 0 else ""
     return NotFoundError(
         f"there is no {what} {quoted(name)}{meant}; known: {told}{rest}"
@@ -190,7 +190,7 @@ _BY_NAME: Mapping[str, Form] = {
     "at_once": Form(_count, "a whole number from 1 on"),
     "duration": Form(
         lambda value: (is_whole(value) and value == -1) or _length(value),
-        f"{LENGTH.told}, or -1 for unknown",
+        f"{LENGTH.expected}, or -1 for unknown",
     ),
 }
 """The forms of parameters that need more than their annotation."""

@@ -15,7 +15,7 @@ from forewarn.protocol.events import EventStatus, EventType, Outcome
 from forewarn.sim.scenario.describe import why_at_once
 from forewarn.testing.kit import failure_report
 from forewarn.testing.kit.any_core import AnyCore
-from forewarn.testing.kit.durations import Length, micros_of, seconds_of, told
+from forewarn.testing.kit.durations import Length, length_text, micros_of, seconds_of
 
 Status: TypeAlias = Literal["Scheduled", "Started", "Removed", "Cancelled"]
 """The status of an event. `Cancelled`: removed before it was Started."""
@@ -161,7 +161,7 @@ def judge_approval(
         sentence = f"{said}; expected it from {by}"
     elif within is not None and found.after.total_seconds() > seconds_of(within):
         said = failure_report.approval(found.by, found.after)
-        bound = told(micros_of(within))
+        bound = length_text(micros_of(within))
         sentence = f"{said}; expected it within {bound}"
     if sentence:
         raise failure_report.failure(core, sentence, vms=_vms(stored))

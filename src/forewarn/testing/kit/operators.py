@@ -37,7 +37,7 @@ class _Present:
     """The gateway of the world that received the current request."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_core().stage.gateway, name)
+        return getattr(_core().sim_server.gateway, name)
 
 
 class _World:
@@ -46,7 +46,7 @@ class _World:
     @property
     def stage(self) -> SimServer:
         """Return its simulated server."""
-        return _core().stage
+        return _core().sim_server
 
     def addresses(self) -> Mapping[str, Address]:
         """Return the address of each VM's endpoint."""

@@ -39,7 +39,7 @@ Decide: TypeAlias = Callable[[Work], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishing:
+class RequestOptions:
     """The options of a request by a test."""
 
     notice: Length | None = None
@@ -71,7 +71,7 @@ def staging(
     event_type: EventType,
     source: EventSource,
     vms: Sequence[str],
-    wanted: Wishing,
+    wanted: RequestOptions,
     *,
     migrates: bool = False,
 ) -> Decide:
@@ -92,7 +92,9 @@ def staging(
     )
 
 
-def change_vms(core: Core, vms: Sequence[str], verb: Verb, wanted: Wishing) -> Decide:
+def change_vms(
+    core: Core, vms: Sequence[str], verb: Verb, wanted: RequestOptions
+) -> Decide:
     """Return a request about VMs; with a notice, and for an eviction, inject an event.
 
     So a test can also evict VMs that are not Spot VMs (5.6).
@@ -109,7 +111,7 @@ def change_vms(core: Core, vms: Sequence[str], verb: Verb, wanted: Wishing) -> D
 
 
 def ordering(
-    verb: str, targets: Sequence[str], wanted: Wishing, **more: Value
+    verb: str, targets: Sequence[str], wanted: RequestOptions, **more: Value
 ) -> Decide:
     """Return the request of a verb of the table."""
     given = Given(targets=tuple(targets), values={**wanted.values, **more})
@@ -141,7 +143,7 @@ def written(
     return doing.deciding(order, lambda ahead: ahead)
 
 
-def maintain_vm(core: Core, vm: str, action: Action, wanted: Wishing) -> Decide:
+def maintain_vm(core: Core, vm: str, action: Action, wanted: RequestOptions) -> Decide:
     """Return the maintenance of a VM's host (5.2); with a notice, of the VM only."""
     if wanted.notice is None:
         hosts = [host_of(core.engine, core.vm(vm).name)]
@@ -155,12 +157,12 @@ def maintain_vm(core: Core, vm: str, action: Action, wanted: Wishing) -> Decide:
     )
 
 
-def maintain(hosts: Sequence[str], action: Action, wanted: Wishing) -> Decide:
+def maintain(hosts: Sequence[str], action: Action, wanted: RequestOptions) -> Decide:
     """Return the maintenance of hosts, one after another as the guard allows."""
     return ordering("maintain", hosts, wanted, impact=action.value)
 
 
-def predict_failure(host: str, ahead: Length | None, wanted: Wishing) -> Decide:
+def predict_failure(host: str, ahead: Length | None, wanted: RequestOptions) -> Decide:
     """Return the announcement of a predicted host failure (5.4)."""
     more = {} if ahead is None else {"in": micros_of(ahead)}
     return ordering("predict-failure", [host], wanted, **more)

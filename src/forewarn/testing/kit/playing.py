@@ -40,17 +40,17 @@ def find_scenario(name: str | Path) -> Scenario:
     return builtin.find(name)
 
 
-def runner(stage: SimServer, expect: ExpectName, *, since: Micros = 0) -> Runner:
+def runner(sim_server: SimServer, expect: ExpectName, *, since: Micros = 0) -> Runner:
     """Return a runner of scenarios in a simulated server.
 
     Actions of clients before `since` do not count.
     """
     time = (
-        VirtualTime(stage, rest_seconds=REST_SECONDS)
-        if isinstance(stage.engine, World)
-        else RunningTime(stage)
+        VirtualTime(sim_server, rest_seconds=REST_SECONDS)
+        if isinstance(sim_server.engine, World)
+        else RunningTime(sim_server)
     )
-    return Runner(stage, time, expected=Expected(expect), since=since)
+    return Runner(sim_server, time, expected=Expected(expect), since=since)
 
 
 async def play(runner: Runner, scenario: Scenario) -> Result:
@@ -74,13 +74,13 @@ class Playing:
         self._core = core
         self._scenario = scenario
         self._stepped: Stepped | None = None
-        if isinstance(core.stage.engine, World):
-            stepped = Stepped(core.stage, scenario, expected=Expected(expect))
+        if isinstance(core.sim_server.engine, World):
+            stepped = Stepped(core.sim_server, scenario, expected=Expected(expect))
             self._stepped, self._runner = stepped, stepped.runner
             self._begun: Future[Result] = stepped.over
             core.call(stepped.await_first)
         else:
-            self._runner = runner(core.stage, expect)
+            self._runner = runner(core.sim_server, expect)
             self._begun = core.begin_running(play(self._runner, scenario))
 
     async def end(self, timeout: Length | None) -> Result:
@@ -171,7 +171,7 @@ async def run(
     # VMs of this world play the roles of the scenario.
     fleet = core.engine.read(fleet_now)
     scenario = next(casting.casts(scenario, fleet, order=core.addresses()))
-    running = runner(core.stage, expect, since=core.engine.now)
+    running = runner(core.sim_server, expect, since=core.engine.now)
     playing = asyncio.ensure_future(play(running, scenario))
     try:
         await _over(core, scenario, running, playing, timeout)
@@ -209,13 +209,13 @@ async def _over(
 
 async def _length(core: Core, scenario: Scenario) -> float:
     """Return how many seconds a scenario takes in this world without clients."""
-    if isinstance(core.stage.engine, World):
+    if isinstance(core.sim_server.engine, World):
         return 0.0  # A virtual clock does not wait.
     # The calculation uses a virtual clock, which has no minimum notices and impacts.
     orders = [
         step.act.targets for step in scenario.steps if isinstance(step.act, Order)
     ]
-    floors = core.stage.floors.lengthen() * sum(map(len, orders))
+    floors = core.sim_server.floors.lengthen() * sum(map(len, orders))
     return (await timeline.length(scenario, core.setup) + floors) / SECOND
 
 

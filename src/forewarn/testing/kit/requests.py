@@ -10,7 +10,7 @@ from forewarn.testing.kit import failure_report
 from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.forms import unknown
 
-DEVIATIONS_TOLD = 8
+DEVIATIONS_SHOWN = 8
 """Maximum number of deviations in one failure: a poller repeats its deviation with each
 request."""
 
@@ -68,7 +68,7 @@ def judge_no_approval(core: AnyCore, vm: str) -> None:
     approved = core.journal.approvals(vm=vm)
     if approved:
         ids = [
-            each[: failure_report.ID_TOLD]
+            each[: failure_report.ID_SHOWN]
             for seen in approved
             for each in seen.approved
         ]
@@ -113,9 +113,9 @@ def judge_deviations(core: AnyCore, *, but: Collection[str] = ()) -> None:
     found = [*dict.fromkeys(deviations(core, but=but))]
     if not found:
         return
-    lines = found[:DEVIATIONS_TOLD]
-    if len(found) > DEVIATIONS_TOLD:
-        lines.append(f"and {len(found) - DEVIATIONS_TOLD} more")
+    lines = found[:DEVIATIONS_SHOWN]
+    if len(found) > DEVIATIONS_SHOWN:
+        lines.append(f"and {len(found) - DEVIATIONS_SHOWN} more")
     sentence = "\n  ".join(["clients deviated from the protocol:", *lines])
     vms = [*dict.fromkeys(seen.vm for seen, _ in core.journal.deviations())]
     raise failure_report.failure(core, sentence, vms=vms)

@@ -34,7 +34,11 @@ ClockKind: TypeAlias = Literal["machine", "virtual"]
 """`machine`: NotBefore follows the machine's clock, and timers run by themselves.
 `virtual`: the clock begins in 2030 and stands still until a test advances it."""
 
-HEEDED = (*sorted(SETTINGS.values()), "policy.hosts_at_once", "store.retention")
+EFFECTIVE_SETTINGS = (
+    *sorted(SETTINGS.values()),
+    "policy.hosts_at_once",
+    "store.retention",
+)
 """The settings that have an effect in a world."""
 
 ProfileName: TypeAlias = Literal["lenient", "real", "strict"]
@@ -200,10 +204,10 @@ def check_settings(settings: Mapping[str, str]) -> None:
                 "a world does not use the setting timing.speed",
                 hint="Use the argument speed, such as speed=60.",
             )
-        if name in OPTIONS and name not in HEEDED:
+        if name in OPTIONS and name not in EFFECTIVE_SETTINGS:
             raise RefusedError(
                 f"the setting {name} has no effect in a world; settings with an effect: "
-                f"{', '.join(HEEDED)}"
+                f"{', '.join(EFFECTIVE_SETTINGS)}"
             )
 
 
@@ -216,23 +220,23 @@ async def set_up(wanted: Wanted, setup: Setup) -> SimServer:
     cannot be opened.
     """
     if wanted.clock == "virtual":
-        stage = scenario_setup.virtual_stage(setup, seed=wanted.seed, limited=True)
+        sim_server = scenario_setup.virtual_stage(setup, seed=wanted.seed, limited=True)
     else:
-        stage = scenario_setup.running_stage(setup, seed=wanted.seed)
-    engine = stage.engine
+        sim_server = scenario_setup.running_stage(setup, seed=wanted.seed)
+    engine = sim_server.engine
     try:
         places = {name: place for place, name in enumerate(wanted.names)}
         in_order = sorted(vms_of(engine), key=lambda vm: places.get(vm, len(places)))
         for vm in in_order:
-            await listen(stage, vm)
+            await listen(sim_server, vm)
             if wanted.is_enabled:
                 engine.plane.enable(vm, now=engine.now)
     except StartError:
-        await stage.end()
+        await sim_server.end()
         raise
     if not isinstance(engine, World):
-        stage.begin()
-    return stage
+        sim_server.begin()
+    return sim_server
 
 
 @contextmanager
@@ -247,10 +251,10 @@ def listening(vm: str) -> Generator[None]:
         ) from error
 
 
-async def listen(stage: SimServer, vm: str) -> None:
+async def listen(sim_server: SimServer, vm: str) -> None:
     """Open a listener for a VM, on the loop; raises StartError."""
     with listening(vm):
-        await stage.open(vm)
+        await sim_server.open(vm)
 
 
 def vms_of(engine: Engine) -> list[str]:

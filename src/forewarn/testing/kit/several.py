@@ -11,7 +11,7 @@ from forewarn.testing.kit.core import live
 from forewarn.testing.kit.durations import Length
 from forewarn.testing.kit.event import Event
 from forewarn.testing.kit.forms import flat
-from forewarn.testing.kit.orders import Decide, Wishing
+from forewarn.testing.kit.orders import Decide, RequestOptions
 from forewarn.testing.kit.roster import Roster
 
 
@@ -34,7 +34,9 @@ class Several:
 
         The maintenance of the other hosts is announced later.
         """
-        wanted = Wishing(duration=duration, description=description, at_once=at_once)
+        wanted = RequestOptions(
+            duration=duration, description=description, at_once=at_once
+        )
         action = Action(impact)
         return self._made(
             orders.maintain(self._roster.hosts_named(hosts), action, wanted)
@@ -49,7 +51,7 @@ class Several:
     ) -> list[Event]:
         """Delete VMs in one request: one NotBefore, and all at once (3.6)."""
         return self._changed(
-            Verb.TERMINATE, vms, Wishing(notice=notice, description=description)
+            Verb.TERMINATE, vms, RequestOptions(notice=notice, description=description)
         )
 
     @checked
@@ -61,7 +63,7 @@ class Several:
     ) -> list[Event]:
         """Evict VMs like Spot VMs, even if they are not Spot VMs (5.6)."""
         return self._changed(
-            Verb.EVICT, vms, Wishing(notice=notice, description=description)
+            Verb.EVICT, vms, RequestOptions(notice=notice, description=description)
         )
 
     evict = preempt
@@ -79,7 +81,9 @@ class Several:
         migrates: bool = False,
     ) -> list[Event]:
         """Inject events of any type and notice: one for each host and scope."""
-        wanted = Wishing(notice=notice, duration=duration, description=description)
+        wanted = RequestOptions(
+            notice=notice, duration=duration, description=description
+        )
         kind = orders.event_type_of(type)
         origin = orders.source_of(source, kind)
         named = self._roster.named(vms)
@@ -91,13 +95,13 @@ class Several:
     def fail(self, name: str) -> list[Event]:
         """Let a host or VM fail without notice (5.5)."""
         self._roster.check_target(name)
-        return self._made(orders.ordering("fail", [name], Wishing()))
+        return self._made(orders.ordering("fail", [name], RequestOptions()))
 
     @checked
     def restore(self, name: str) -> None:
         """Let a host or VM run again, and remove the events of its failure."""
         self._roster.check_target(name)
-        live(self._core).order(orders.ordering("restore", [name], Wishing()))
+        live(self._core).order(orders.ordering("restore", [name], RequestOptions()))
 
     @checked
     def withhold(self, *vms: str | Collection[str]) -> None:
@@ -125,7 +129,7 @@ class Several:
         return self._made(orders.written(verb, flat(targets), arguments))
 
     def _changed(
-        self, verb: Verb, vms: Iterable[str | Collection[str]], wanted: Wishing
+        self, verb: Verb, vms: Iterable[str | Collection[str]], wanted: RequestOptions
     ) -> list[Event]:
         core, named = live(self._core), self._roster.named(vms)
         return self._made(orders.change_vms(core, named, verb, wanted))

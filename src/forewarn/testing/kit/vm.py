@@ -19,7 +19,7 @@ from forewarn.testing.kit.core import live
 from forewarn.testing.kit.durations import Length, seconds_of
 from forewarn.testing.kit.event import Event
 from forewarn.testing.kit.faults import line_of
-from forewarn.testing.kit.orders import Decide, Wishing
+from forewarn.testing.kit.orders import Decide, RequestOptions
 from forewarn.testing.kit.setup import host_of
 from forewarn.testing.kit.waits import REQUEST_SECONDS
 
@@ -128,7 +128,7 @@ class Vm:
         """Restart it at the request of its user (5.3)."""
         return self._changed(
             Verb.REBOOT,
-            Wishing(notice=notice, duration=duration, description=description),
+            RequestOptions(notice=notice, duration=duration, description=description),
         )
 
     @checked
@@ -142,7 +142,7 @@ class Vm:
         """Redeploy it at the request of its user; it loses its ephemeral disk (5.3)."""
         return self._changed(
             Verb.REDEPLOY,
-            Wishing(notice=notice, duration=duration, description=description),
+            RequestOptions(notice=notice, duration=duration, description=description),
         )
 
     @checked
@@ -151,7 +151,7 @@ class Vm:
     ) -> Event:
         """Evict it like a Spot VM, even if it is not a Spot VM (5.6)."""
         return self._changed(
-            Verb.EVICT, Wishing(notice=notice, description=description)
+            Verb.EVICT, RequestOptions(notice=notice, description=description)
         )
 
     evict = preempt
@@ -163,7 +163,7 @@ class Vm:
     ) -> Event:
         """Delete it at the request of its user (5.7)."""
         return self._changed(
-            Verb.TERMINATE, Wishing(notice=notice, description=description)
+            Verb.TERMINATE, RequestOptions(notice=notice, description=description)
         )
 
     @checked
@@ -177,7 +177,7 @@ class Vm:
         """Freeze its host for seconds, as the platform (5.2)."""
         return self._maintained(
             Action.FREEZE,
-            Wishing(notice=notice, duration=duration, description=description),
+            RequestOptions(notice=notice, duration=duration, description=description),
         )
 
     @checked
@@ -191,7 +191,7 @@ class Vm:
         """Migrate it to another host with its memory, as the platform (5.2)."""
         return self._maintained(
             Action.LIVE_MIGRATE,
-            Wishing(notice=notice, duration=duration, description=description),
+            RequestOptions(notice=notice, duration=duration, description=description),
         )
 
     @checked
@@ -209,7 +209,7 @@ class Vm:
         """
         return self._maintained(
             Action(impact),
-            Wishing(notice=notice, duration=duration, description=description),
+            RequestOptions(notice=notice, duration=duration, description=description),
         )
 
     @checked
@@ -217,19 +217,21 @@ class Vm:
         self, ahead: Length | None = None, *, description: str | None = None
     ) -> Event:
         """Announce a predicted failure of its host (5.4), by default in seven days."""
-        wanted = Wishing(description=description)
+        wanted = RequestOptions(description=description)
         host = self.host
         return self._made(orders.predict_failure(host, ahead, wanted))
 
     @checked
     def fail(self) -> Event:
         """Let it fail without notice (5.5)."""
-        return self._made(orders.ordering("fail", [self.name], Wishing()))
+        return self._made(orders.ordering("fail", [self.name], RequestOptions()))
 
     @checked
     def restore(self) -> None:
         """Let it run again, and remove the event of its failure."""
-        live(self._core).order(orders.ordering("restore", [self.name], Wishing()))
+        live(self._core).order(
+            orders.ordering("restore", [self.name], RequestOptions())
+        )
 
     @checked
     def event(
@@ -243,7 +245,9 @@ class Vm:
         migrates: bool = False,
     ) -> Event:
         """Inject an event of any type and notice; without a notice it is Started."""
-        wanted = Wishing(notice=notice, duration=duration, description=description)
+        wanted = RequestOptions(
+            notice=notice, duration=duration, description=description
+        )
         event_type = orders.event_type_of(type)
         origin: EventSource = orders.source_of(source, event_type)
         return self._made(
@@ -267,21 +271,21 @@ class Vm:
 
         The answers to the VM do not change (3.4).
         """
-        withheld = live(self._core).stage.withheld
+        withheld = live(self._core).sim_server.withheld
         self._core.call(lambda: withheld.withhold(self.name))
 
     @checked
     def release(self) -> None:
         """Release its approvals, including those that were withheld."""
         core, name = live(self._core), self.name
-        if refusals := core.call(lambda: core.stage.release(name)):
+        if refusals := core.call(lambda: core.sim_server.release(name)):
             raise RefusedError("; ".join(refusals))
 
-    def _changed(self, verb: Verb, wanted: Wishing) -> Event:
+    def _changed(self, verb: Verb, wanted: RequestOptions) -> Event:
         core = live(self._core)
         return self._made(orders.change_vms(core, [self.name], verb, wanted))
 
-    def _maintained(self, action: Action, wanted: Wishing) -> Event:
+    def _maintained(self, action: Action, wanted: RequestOptions) -> Event:
         core, name = live(self._core), self.name
         return self._made(
             core.call(lambda: orders.maintain_vm(core, name, action, wanted))

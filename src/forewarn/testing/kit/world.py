@@ -139,7 +139,7 @@ class ScheduledEvents(Several):
         """The faults in answers to VMs."""
         try:
             self._roster = Roster(self._core)
-            self._core.ending.told = repr(self)
+            self._core.ending.world_text = repr(self)
             if isinstance(faults, Path):
                 self.faults.load(faults)
             elif faults != "":
