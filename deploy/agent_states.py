@@ -1,8 +1,7 @@
-"""The tables of stages and presence as text for people: `docs/explanation/event-lifecycle.md`.
+"""The agent's tables of stages and presence for `docs/explanation/event-lifecycle.md`.
 
-The arrows come from `table.TABLE` and `presence.TABLE`, which decide, so the page
-cannot say otherwise.
-Nothing that runs in a VM imports this. Pure.
+The arrows come from `table.TABLE` and `presence.TABLE`, which the agent uses for its
+decisions, so the page cannot differ. The agent does not import this module. It is pure.
 """
 
 from __future__ import annotations
@@ -30,35 +29,34 @@ def _rows(
 
 
 TASK = Machine(
-    title="An event, as the agent in a VM remembers it",
+    title="Stages of an event in the agent",
     intro=(
-        "Approval stands beside it: an event is approved from *prepared*, never from "
-        "*withheld*, and only once (clauses 8.4 and 8.5)."
+        "Approval is separate: an event is approved in *prepared*, never in *withheld*, "
+        "and only once (clauses 8.4 and 8.5)."
     ),
     table=_rows(table.TABLE, Stage),
     first=Stage.SEEN,
     states={
         Stage.SEEN: (
-            "Nothing was begun. It waits for its time, for this VM's name, or for "
-            "ever, since no rule wants anything done about it."
+            "Nothing has started. The event waits for its start time or for this VM's "
+            "name, or no rule applies to it."
         ),
-        Stage.PREPARING: "Handlers run, or wait for their turn.",
+        Stage.PREPARING: "Handlers run or wait for earlier ones.",
         Stage.PREPARED: (
-            "All that is required was prepared, or there was nothing to prepare. The "
-            "rule says who approves it now."
+            "All required handlers have prepared, or there was nothing to prepare. The "
+            "rule says who approves the event."
         ),
         Stage.WITHHELD: (
-            "A required handler failed, or there was no time left for it. Nobody here "
-            "approves it, but an operator may."
+            "A required handler failed or had no time left. The agent does not approve "
+            "the event, but an operator can."
         ),
         Stage.RECOVERING: (
-            "The event is gone, as the second table says. What was prepared is recovered, "
-            "once no other event of this VM needs it, and is tried until it "
-            "works."
+            "The event is gone, as the second table defines. Prepared handlers recover "
+            "when no other event of this VM needs them, and are tried until they succeed."
         ),
         Stage.FINISHED: (
-            "Nothing is owed. It is remembered for a day, since an old document may "
-            "show it again."
+            "No recovery is pending. The agent remembers the event for a day, since an "
+            "old document can show it again."
         ),
     },
 )
@@ -69,44 +67,44 @@ _USUAL = GoneAfter()
 PRESENCE = Machine(
     title="Whether an event is still there",
     intro=(
-        "Every answer of the endpoint is judged for each event. An error, a timeout and "
-        "an answer that cannot be read are no input: they say nothing, and no time "
-        "passes during them. *Long enough* is set in `[gone_after]`; the lengths below "
-        "are the defaults, and of those that apply the longest counts."
+        "The agent checks every response of the endpoint for each event. Errors, timeouts "
+        "and invalid responses are not inputs, and their time does not count. "
+        "*Long enough* is set in `[gone_after]`; the durations below are the defaults. If "
+        "several apply, the longest counts."
     ),
     table=_rows(presence.TABLE, Presence),
     first=Presence.LISTED,
     states={
-        Presence.LISTED: "The last answer lists the event, and it names this VM.",
+        Presence.LISTED: "The last response lists the event, and it names this VM.",
         Presence.MISSING: (
             "Documents do not list it, and their incarnation is higher than that of the "
             "last one that did. It is gone after "
-            f"{describe_duration(_USUAL.scheduled)} of such answers; after "
-            f"{describe_duration(_USUAL.started)} where it has started, or may have: it "
-            "was approved, or NotBefore has passed."
+            f"{describe_duration(_USUAL.scheduled)} of such responses, or after "
+            f"{describe_duration(_USUAL.started)} if it has started or can have started: "
+            "it was approved, or NotBefore has passed."
         ),
         Presence.EMPTY: (
-            "The endpoint answers 200 with an empty body. It is gone after "
-            f"{describe_duration(_USUAL.empty)} of such answers."
+            "The endpoint responds with 200 and an empty body. The event is gone after "
+            f"{describe_duration(_USUAL.empty)} of such responses."
         ),
         Presence.RESET: (
             "Documents do not list it, and their incarnation is not higher: the "
-            "metadata server was restarted, or another one answers. It is gone after "
-            f"{describe_duration(_USUAL.reset)} of such answers."
+            "metadata server was restarted, or another one responds. The event is gone "
+            f"after {describe_duration(_USUAL.reset)} of such responses."
         ),
-        Presence.GONE: "It is gone: what was prepared is recovered.",
+        Presence.GONE: "It is gone, and prepared handlers recover.",
         Presence.RETURNING: (
-            "It was gone, and one document lists it, which may be an old one. The next "
-            "answer decides. An event that is back is prepared for again if its "
-            "recovery had begun."
+            "It was gone, and one document, which can be old, lists it again. The next "
+            "response decides. If the recovery of a returned event had started, the agent "
+            "prepares for it again."
         ),
     },
 )
 
 ANSWERS: Mapping[Answer, str] = {
     Answer.LISTED: (
-        "a document lists the event, and does not say that it no longer names this VM; "
-        "whatever else of it cannot be read, it is there"
+        "a document lists the event, and does not say that it no longer names this VM. "
+        "This holds even if other members of the event cannot be read"
     ),
     Answer.MISSING: (
         "a document with a higher incarnation than the last that listed it does not"
@@ -114,22 +112,22 @@ ANSWERS: Mapping[Answer, str] = {
     Answer.RESET: "a document with no such incarnation does not list it",
     Answer.EMPTY: "status 200 and an empty body",
     Answer.UNREADABLE: (
-        "a document does not list it, and has an entry whose EventId cannot be read. It "
-        "may be this event, so nothing changes, and the time does not count"
+        "a document does not list it, but has an entry with an unreadable EventId, which "
+        "can be this event. Nothing changes, and the time does not count"
     ),
     Answer.RENAMED: (
         "a document does not list it, and lists an unknown event of the same type, "
         "source and resources that has started, or that waits for the same NotBefore"
     ),
-    Answer.LONG_ENOUGH: "answers have said the same for long enough",
+    Answer.LONG_ENOUGH: "responses have said the same for long enough",
 }
-"""What each input of `PRESENCE` means."""
+"""The meaning of each input of `PRESENCE`."""
 
 
 LOCK = Machine(
     title="The lock that limits approvals",
     intro=(
-        "[Approve at most N VMs at once](../how-to/agent/lock.md) says what it is for. "
+        "[Approve at most N VMs at once](../how-to/agent/lock.md) describes its use. "
         "One VM has one slot in the lock, whatever the number of its events. An event "
         "is approved while the lock is *held* or *pausing*."
     ),
@@ -138,25 +136,25 @@ LOCK = Machine(
     states={
         LockState.UNKNOWN: (
             "The journal is new, or the settings name another lock. An earlier agent "
-            "of this VM may hold it, so it is released once, unless an event is under "
-            "way."
+            "of this VM can hold it, so it is released once, unless an event is in "
+            "progress."
         ),
         LockState.FREE: "This VM does not hold it.",
         LockState.WANTED: (
-            "An event is ready to be approved. The agent asks for the lock again and "
-            "again until it is taken, also after the deadline: the VM will be away, and "
-            "other VMs should wait for it."
+            "An event is ready for approval. The agent requests the lock repeatedly until "
+            "it gets it, even after the deadline, because the VM will be unavailable and "
+            "other VMs should wait."
         ),
         LockState.HELD: (
-            "The server has said that this VM holds it. A lock that expires is "
-            "confirmed three times within that time."
+            "The server has confirmed that this VM holds it. If the lock expires, the agent "
+            "renews it three times within that time."
         ),
         LockState.PAUSING: (
-            "Every event that needed it is over, and the pause has not passed yet. A "
-            "new event of this VM is approved with it at once."
+            "Every event that needed it is over, but the pause has not passed yet. A "
+            "new event of this VM is approved at once."
         ),
         LockState.RELEASING: (
-            "The agent releases it, again and again until the server confirms that."
+            "The agent releases it repeatedly until the server confirms the release."
         ),
     },
 )
