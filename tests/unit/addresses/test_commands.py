@@ -1,4 +1,4 @@
-"""The commands, on a host that is a folder of small programs."""
+"""Tests of the commands, with fake programs instead of `nft` and `ip`."""
 
 import json
 import os
@@ -143,9 +143,7 @@ def test_a_dry_run_does_nothing(host: Host, forewarn: Run) -> None:
     assert host.log() == []
 
 
-def test_undo_removes_what_is_ours_and_the_rules_last(
-    host: Host, forewarn: Run
-) -> None:
+def test_undo_removes_routes_first_and_rules_last(host: Host, forewarn: Run) -> None:
     host.nft = [
         {"metainfo": {}},
         {"table": {"family": "inet", "name": "forewarn"}},
@@ -176,7 +174,9 @@ def counters(**packets: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_show_tells_who_is_reached_and_who_lies(host: Host, forewarn: Run) -> None:
+def test_show_reports_reached_guests_and_spoofed_packets(
+    host: Host, forewarn: Run
+) -> None:
     host.nft = counters(asked_tap0=7, forged_tap0=2, asked_tap1=0)
     host.routes, host.rules = ROUTES, [RULE]
     host.install("nft", "ip")
@@ -202,7 +202,7 @@ def test_show_tells_who_is_reached_and_who_lies(host: Host, forewarn: Run) -> No
         ),
     ],
 )
-def test_show_says_what_is_missing(
+def test_show_reports_missing_interfaces(
     host: Host, forewarn: Run, links: list[dict[str, Any]], state: str
 ) -> None:
     host.nft = counters(asked_tap0=0, asked_tap1=0)
@@ -223,7 +223,7 @@ def test_show_says_when_a_tap_is_in_a_bridge_or_a_route_is_gone(
     assert rows["db_0"]["state"] == "routes differ: apply again"
 
 
-def test_who_is_not_root_is_told_in_a_line(
+def test_error_without_root_is_one_line(
     host: Host, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.install("nft", "ip")
@@ -236,7 +236,7 @@ def test_who_is_not_root_is_told_in_a_line(
     ("there", "missing", "package"),
     [("ip", "nft", "nftables"), ("nft", "ip", "iproute2")],
 )
-def test_a_missing_program_is_told_with_its_package(
+def test_missing_program_is_reported_with_its_package(
     host: Host, forewarn: Run, there: str, missing: str, package: str
 ) -> None:
     host.install(there)

@@ -1,4 +1,4 @@
-"""The file of a plan: what is taken from a fleet, and what is refused where."""
+"""Tests of the plan file: values from the fleet, and problems."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def problems(text: str, *, with_fleet: bool = False) -> list[str]:
     return caught.value.message.splitlines()
 
 
-def test_what_a_file_leaves_out_is_the_fleets() -> None:
+def test_missing_values_come_from_the_fleet() -> None:
     [port] = read_plan(PORT, name="a", vms=FLEET).ports
     assert port.addresses == ("192.0.2.4",)
     assert port.listener == Listener("0.0.0.0", 8080)
@@ -41,7 +41,7 @@ def test_what_a_file_leaves_out_is_the_fleets() -> None:
     assert plan.ports[0].listener == Listener("169.254.169.254", 8301)
 
 
-def test_what_a_file_says_beats_the_fleet() -> None:
+def test_values_of_the_file_override_the_fleet() -> None:
     text = 'way = "listener"\ntable = 300\n' + PORT
     text += 'address = ["192.0.2.9", "192.0.2.9"]\nlisten = "0.0.0.0:9000"\n'
     text += 'mac = "52:54:00:AB:CD:EF"\nbridge = "br0"\n'
@@ -86,7 +86,7 @@ def test_a_listener_of_both_families_leads_guests_too() -> None:
     assert port.listener == Listener("::", 80)
 
 
-def test_all_that_is_wrong_is_told_in_the_order_of_the_lines() -> None:
+def test_problems_are_reported_in_the_order_of_lines() -> None:
     assert problems(PORT + 'mac = "1"\naddress = 7\nvlan = 1\n') == [
         'a:4: port.mac: "1" is not a MAC such as 52:54:00:12:34:56',
         'a:5: port.address: must be an IPv4 address such as "192.0.2.4", or a list, not 7',
@@ -109,7 +109,7 @@ def test_taps_may_share_an_address_where_listeners_tell_them_apart() -> None:
     assert (
         "port.address: 192.0.2.4 is already used by web_0" in problems(on_a_bridge)[0]
     )
-    # Each bridge is another network, so an address may be there once on each.
+    # Each bridge is a separate network, so each can have the same address.
     on_two = on_a_bridge.replace('"br0"', '"br1"', 1)
     assert len(read_plan(on_two, name="a").ports) == 2
 

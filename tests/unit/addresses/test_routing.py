@@ -1,4 +1,4 @@
-"""What `ip` is given, and what it is not given again."""
+"""Tests of the calls of `ip`."""
 
 import pytest
 
@@ -91,11 +91,11 @@ def test_a_device_that_is_not_there_gets_no_route(plan: object) -> None:
         }
 
 
-def test_what_is_there_is_not_made_again() -> None:
+def test_existing_routes_are_not_added_again() -> None:
     assert not said(wanted(BY_LISTENER), wanted(BY_LISTENER))
 
 
-def test_what_an_earlier_plan_wanted_goes_first() -> None:
+def test_routes_of_an_earlier_plan_are_removed_first() -> None:
     assert said(wanted(BY_SOURCE, devices=["vmbr0"]), wanted(BY_SOURCE)) == [
         "route del 192.0.2.4 dev tap-web0 table 16925 proto 169"
     ]
@@ -105,7 +105,7 @@ def test_what_an_earlier_plan_wanted_goes_first() -> None:
     ] * 4
 
 
-def test_the_kernel_tells_what_is_ours() -> None:
+def test_kernel_state_identifies_forewarns_routes() -> None:
     present = read_routing(
         [
             {"type": "local", "dst": "169.254.169.254", "dev": "lo", "table": "local"},

@@ -1,4 +1,4 @@
-"""What `nft` is given, as texts that one can read."""
+"""Tests of the text for `nft`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Answers of strangers: what says where one ends is read as RFC 9112 writes it."""
+"""Tests of the parser for untrusted answers: lengths are parsed as in RFC 9112."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ def length(value: bytes) -> bytes:
 
 
 def read(data: bytes, *, method: str = "GET", ends: bool = True) -> Answer:
-    """Read an answer that comes in one piece, and then the connection's end."""
+    """Parse an answer in one piece, and then the end of the connection."""
     reader = Reader(method=method)
     reader.feed(data)
     if ends:
@@ -69,7 +69,7 @@ SIZES = [
     *(b"-5", b"+5", b"0x5", b"1_0", b"5 ", b" 5", b"", b"5 5", b"five"),
     *("\uff15".encode(), "\u0665".encode(), b"5\r", b"5\x00", b"5;\x00"),
 ]
-"""Python's `int` takes most of them."""
+"""Python's `int` accepts most of these texts."""
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -111,7 +111,7 @@ def test_a_length_is_decimal_digits_once(value: bytes) -> None:
         b"A: b\r\n c\x00\r\n",
     ],
 )
-def test_a_head_that_two_readers_read_differently_is_none(head: bytes) -> None:
+def test_ambiguous_head_is_rejected(head: bytes) -> None:
     with pytest.raises(BrokenAnswerError) as told:
         read(OK + head + b"\r\n5\r\nhello\r\n0\r\n\r\n")
     assert told.value.how is How.MALFORMED
@@ -130,7 +130,7 @@ def test_a_status_is_three_digits(line: bytes) -> None:
 
 
 def pour(data: bytes) -> None:
-    """Send a beginning, and then more without end."""
+    """Send a beginning, and then endless data."""
     reader = Reader()
     reader.feed(data)
     for _ in range(40):
@@ -152,7 +152,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_what_does_not_end_is_given_up(name: str) -> None:
+def test_endless_answers_are_aborted(name: str) -> None:
     with pytest.raises(BrokenAnswerError) as told:
         pour(ENDLESS[name])
     assert told.value.how is How.TOO_LONG
@@ -169,7 +169,7 @@ def test_what_does_not_end_is_given_up(name: str) -> None:
         OK + b"A: " + b"b" * HEAD_BYTES_MAX + b"\r\n\r\n",
     ],
 )
-def test_what_says_that_it_is_too_long_is_given_up_at_once(data: bytes) -> None:
+def test_answer_with_a_too_large_length_is_rejected_at_once(data: bytes) -> None:
     with pytest.raises(BrokenAnswerError) as told:
         read(data, ends=False)
     assert told.value.how is How.TOO_LONG
@@ -177,7 +177,7 @@ def test_what_says_that_it_is_too_long_is_given_up_at_once(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("status", [b"204 No", b"304 Same"])
-def test_some_answers_have_no_body_whatever_they_say(status: bytes) -> None:
+def test_answers_without_a_body_ignore_their_length(status: bytes) -> None:
     head = b"HTTP/1.1 " + status + b"\r\nContent-Length: 5\r\n\r\n"
     assert read(head, ends=False).body == b""
     assert read(length(b"5"), method="HEAD", ends=False).body == b""
@@ -197,7 +197,7 @@ def test_an_answer_that_ends_too_early_is_cut_short(name: str) -> None:
 
 
 @given(tail=st.binary(max_size=60), head=st.sampled_from([CHUNKED, OK, b"HTTP/1.1 2"]))
-def test_whatever_comes_is_an_answer_or_an_error_of_a_connection(
+def test_any_bytes_give_an_answer_or_a_connection_error(
     head: bytes, tail: bytes
 ) -> None:
     reader = Reader()

@@ -1,4 +1,4 @@
-"""One poll of an endpoint that does everything wrong: each way has its name."""
+"""Tests of single polls of faulty endpoints: each defect has a name."""
 
 import contextlib
 import socket
@@ -19,7 +19,7 @@ Act = Callable[[socket.socket], None]
 
 @contextlib.contextmanager
 def served(act: Act) -> Generator[str]:
-    """Serve one connection, whose request is read first."""
+    """Serve one connection, after reading its request."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -160,20 +160,20 @@ def test_each_way_to_fail_has_its_name(way: str) -> None:
 
 
 def say_nothing(wire: socket.socket) -> None:
-    # Until the other end has gone.
+    # Until the client has closed the connection.
     wire.recv(1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("act", [drip, drip_head, say_nothing])
-def test_nobody_holds_it_longer_than_its_time(act: Act) -> None:
+def test_slow_endpoint_cannot_exceed_the_timeout(act: Act) -> None:
     clock = SystemClock()
     began = clock.monotonic()
     assert asked(act, seconds=0.3) == Failed(failure=Failure.TIMEOUT)
     assert clock.monotonic() - began < 3
 
 
-def test_nobody_there_and_no_way_there() -> None:
+def test_refused_and_unreachable_endpoints() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     refused = Asker(f"http://127.0.0.1:{port}", api_version="2020-07-01")
@@ -188,7 +188,7 @@ def test_headers_that_break_the_rules_are_dropped() -> None:
     outcome = asked(
         says(b"HTTP/1.1 200 O\x01K\r\nServer: a\x02b\r\nETag: 1\r\n folded\r\n\r\n{}")
     )
-    # What is folded is one value (RFC 9112, 5.2).
+    # Folded lines are one value (RFC 9112, 5.2).
     assert outcome == Answer(status=200, headers=(("ETag", "1 folded"),), body=b"{}")
 
 
@@ -199,6 +199,6 @@ def test_headers_that_break_the_rules_are_dropped() -> None:
         *("http://a b", "http://a\0b", "http://..", f"http://{'a' * 100}"),
     ],
 )
-def test_a_url_that_is_none(url: str) -> None:
+def test_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="is not a URL such as"):
         Asker(url, api_version="2020-07-01")

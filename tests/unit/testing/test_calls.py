@@ -1,4 +1,4 @@
-"""Every public call of the kit: wrong values and names are answered in a sentence."""
+"""Tests of all public methods of the kit with wrong values and names."""
 
 import asyncio
 import contextlib
@@ -36,11 +36,11 @@ GOOD: dict[str, Any] = {
     "steps": ["500"],
     "file": "nowhere.toml",
 }
-"""A value of the right form for each parameter that a call needs."""
+"""A valid value for each required parameter."""
 
 
 class Strange:
-    """What has no place in any call, and does not even show itself."""
+    """An invalid value that even fails in `repr()`."""
 
     def __repr__(self) -> str:
         raise ZeroDivisionError
@@ -58,7 +58,7 @@ WRONG: tuple[Any, ...] = (
 
 
 def any_value(value: object) -> Any:
-    """Return what a type checker would not let pass."""
+    """Return a value without its type, so that type checkers accept the call."""
     return value
 
 
@@ -92,7 +92,7 @@ def begin(*args: Any, **kwargs: Any) -> None:
 
 
 def called(front: Any, name: str) -> Callable[..., object]:
-    """Return a call of the kit, that waits for nothing."""
+    """Return a method of the kit as a function that does not wait."""
     if name == "__init__":
         return begin
     function: Callable[..., Any] = getattr(front, name)
@@ -106,7 +106,7 @@ def called(front: Any, name: str) -> Callable[..., object]:
 
 
 def given(kind: type, name: str, parameter: str, value: object) -> Any:
-    """Return the arguments of a call that is right but for one value."""
+    """Return arguments that are valid except for one value."""
     args: list[object] = []
     kwargs: dict[str, object] = {}
     for each in list(inspect.signature(getattr(kind, name)).parameters.values())[1:]:
@@ -133,7 +133,7 @@ def test_no_call_is_missing_here() -> None:
 
 
 @pytest.mark.parametrize(("kind", "name", "parameter"), PARAMETERS)
-def test_a_value_of_another_form_is_told_with_its_name(
+def test_wrong_value_is_reported_with_its_name(
     fronts: dict[type, Any], kind: type, name: str, parameter: str
 ) -> None:
     call = called(fronts[kind], name)
@@ -155,7 +155,7 @@ def test_no_value_ends_in_an_error_of_python(
         if waits and value in (1, 7, 0.5, "15m"):
             continue
         if name == "close" and isinstance(value, bool):
-            # A right one ends the world of all these tests.
+            # A valid value would close the world that all these tests share.
             continue
         args, kwargs = given(kind, name, parameter, value)
         with contextlib.suppress(ForewarnError, OSError):
@@ -194,7 +194,7 @@ def test_a_call_that_cannot_be_bound_shows_how_it_is_written(
         lambda w: w.events[0].assert_approved("web_9"),
     ],
 )
-def test_an_unknown_vm_is_told_with_those_that_there_are(
+def test_unknown_vm_is_reported_with_known_names(
     call: Callable[[ScheduledEvents], object],
 ) -> None:
     with ScheduledEvents(clock="virtual") as world:
@@ -311,7 +311,9 @@ def test_an_unknown_vm_is_told_with_those_that_there_are(
         (lambda w: w.wait_for_requests(0), "count must be a whole number from 1 on"),
     ],
 )
-def test_what_is_meant_is_told(call: Callable[[Any], object], message: str) -> None:
+def test_error_suggests_the_right_call(
+    call: Callable[[Any], object], message: str
+) -> None:
     with ScheduledEvents(clock="virtual") as world:
         world.vm("web_1").reboot()
         with pytest.raises(ForewarnError) as told:
@@ -319,7 +321,7 @@ def test_what_is_meant_is_told(call: Callable[[Any], object], message: str) -> N
     assert message in str(told.value)
 
 
-def test_many_names_are_told_in_part() -> None:
+def test_long_lists_of_names_are_shortened() -> None:
     with (
         ScheduledEvents(25, clock="virtual") as world,
         pytest.raises(RefusedError, match=r", web_4 and 5 more$"),
@@ -327,7 +329,7 @@ def test_many_names_are_told_in_part() -> None:
         world.vm("db_0")
 
 
-def test_what_is_obvious_is_given_without_its_name() -> None:
+def test_obvious_arguments_need_no_names() -> None:
     with ScheduledEvents(2, clock="virtual", faults=500) as world:
         vm = world.vm("web_0")
         vm.fault(404)

@@ -1,4 +1,4 @@
-"""The channel: every verb by name, answers in order, errors as values."""
+"""Tests of the channel: verbs, the order of answers, and errors as values."""
 
 import json
 import re
@@ -27,7 +27,7 @@ class Talk:
     """A client of the channel."""
 
     def __init__(self) -> None:
-        """Begin without a world."""
+        """Begin without worlds."""
         self.worlds = Worlds()
 
     def say(self, verb: str, **keys: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ class Talk:
         return channel.answer(self.worlds, json.dumps({"do": verb, **keys}))
 
     def done(self, verb: str, **keys: Any) -> dict[str, Any]:
-        """Return the answer to a line that must be carried out."""
+        """Return the answer to a line that must succeed."""
         answer = self.say(verb, **keys)
         assert answer.pop("ok"), answer
         return answer
@@ -71,7 +71,7 @@ def test_a_conversation() -> None:
         rebooted["event"]["EventId"],
         "Started",
     )
-    # Those of other tests may end meanwhile, and those of the world take a moment.
+    # Threads of other tests may end meanwhile, and those of the world take a moment.
     for thread in set(threading.enumerate()) - before:
         thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive(), thread
@@ -104,7 +104,7 @@ def test_every_order_makes_its_event(
     assert (event["EventType"], event["vms"]) == (event_type, ["web_0"])
 
 
-def test_an_order_for_several_says_what_one_for_a_vm_says(talk: Talk) -> None:
+def test_request_for_several_vms_has_the_options_of_one_vm(talk: Talk) -> None:
     talk.done("world", clock="virtual")
     for whom in ({"vm": "web_0"}, {"vms": ["web_1", "web_2"]}):
         answer = talk.done("preempt", **whom, notice="9s", description="Now.")
@@ -193,7 +193,7 @@ def test_time_and_the_fleet_are_the_testers(talk: Talk) -> None:
     assert talk.done("run_scenario", name="user-reboot", expect="none") == {}
 
 
-def test_worlds_are_told_apart_by_name(talk: Talk) -> None:
+def test_worlds_are_separated_by_name(talk: Talk) -> None:
     talk.done("world", world="a", vms=1)
     begun = talk.done(
         "world", world="b", vms=1, scenario="user-reboot", clock="virtual"
@@ -209,7 +209,7 @@ def test_worlds_are_told_apart_by_name(talk: Talk) -> None:
 
 
 @pytest.mark.slow
-def test_the_operator_api_is_told(talk: Talk) -> None:
+def test_operator_api_url_is_returned(talk: Talk) -> None:
     talk.done("world", vms=1)
     url = talk.done("api_url")["url"]
     assert http(f"{url}/v1/events")[0] == 200
@@ -276,7 +276,7 @@ def test_the_operator_api_is_told(talk: Talk) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_a_value(talk: Talk, line: str, kind: str, error: str) -> None:
+def test_errors_are_values(talk: Talk, line: str, kind: str, error: str) -> None:
     talk.done("world", clock="virtual")
     answer = channel.answer(talk.worlds, line)
     assert (answer["ok"], answer["kind"]) == (False, kind)
@@ -292,7 +292,7 @@ def test_what_is_wrong_is_a_value(talk: Talk, line: str, kind: str, error: str) 
         ("\ud800.toml", "is not a valid file name"),
     ],
 )
-def test_a_file_that_is_none_is_a_value(
+def test_invalid_file_is_a_value(
     talk: Talk, tmp_path: Path, key: str, name: str, error: str
 ) -> None:
     (tmp_path / "latin.toml").write_bytes(b"\xff\xfe")
@@ -368,7 +368,7 @@ def test_no_speed_is_beyond_all_numbers(talk: Talk) -> None:
     assert "speed must be a number above 0" in answer["error"]
 
 
-def test_a_fault_of_ours_is_a_value_and_told(
+def test_bug_in_forewarn_is_a_value_and_logged(
     talk: Talk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def breaks(_worlds: Worlds, _message: Message) -> dict[str, Any]:
@@ -388,11 +388,11 @@ NASTY = [
     *([], ["web_0"], ["web_0", "web_0"], [1], {}, {"a": "b"}, {"timing.speed": "0"}),
     *("500 x2", "virtual", "[[vm]]", "user-reboot.toml", "\0", "A" * 4000),
 ]
-"""Values of every form, among them those that some verb takes."""
+"""Values of every form, including valid ones for some verbs."""
 
 
 WAITING = frozenset({"timeout", "during"})
-"""What a line says that must not make this test wait."""
+"""Keys that would make this test wait."""
 
 
 @st.composite
@@ -435,7 +435,7 @@ def test_a_world_s_vms_have_the_names_that_the_program_gives_them() -> None:
 
 
 UNSEEN = {"scenario": "spot-preemption", "expect": "approved"}
-"""A world that no client asks."""
+"""A world without clients."""
 
 
 def _deviate(told: dict[str, Any]) -> None:
@@ -469,7 +469,7 @@ def test_a_world_is_judged_when_another_replaces_it(talk: Talk) -> None:
     talk.done("close")
 
 
-def test_the_end_of_the_input_judges_what_is_open() -> None:
+def test_end_of_the_input_judges_open_worlds() -> None:
     lines = [
         {"do": "world", "world": "a", **UNSEEN},
         {"do": "world", "world": "b", "vms": 1},
@@ -483,7 +483,7 @@ def test_the_end_of_the_input_judges_what_is_open() -> None:
     assert "a client asks for its events" in unseen
 
 
-def test_what_a_vm_did_is_asked_by_its_name(talk: Talk) -> None:
+def test_assertions_about_a_vm_use_its_name(talk: Talk) -> None:
     url = talk.done("world", vms=1)["vms"][0]["url"]
     assert talk.say("assert_asked", vm="web_0")["kind"] == "failed"
     talk.done("assert_approved_nothing", vm="web_0")

@@ -1,4 +1,4 @@
-"""Worlds that end during a wait, in a fork, or by garbage collection."""
+"""Tests of worlds that end during a wait, in a fork, or by garbage collection."""
 
 import asyncio
 import gc
@@ -40,7 +40,7 @@ def test_nothing_outlives_its_world() -> None:
     gc.collect()
 
 
-def test_a_closed_world_keeps_nobody_waiting() -> None:
+def test_closing_a_world_ends_its_waits() -> None:
     with ScheduledEvents() as world:
         event = world.vm("web_0").reboot()
     questions: list[Callable[[], object]] = [
@@ -135,7 +135,7 @@ with ScheduledEvents(vms=1) as world:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_fork_is_told_that_the_world_is_its_parents() -> None:
+def test_forked_process_cannot_use_the_parents_world() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK],
         capture_output=True,
@@ -155,12 +155,12 @@ def test_a_fork_is_told_that_the_world_is_its_parents() -> None:
     assert lines[6:] == ["Scheduled", "Scheduled 1"]
 
 
-def test_a_world_that_nobody_holds_is_told_of_and_ended() -> None:
+def test_collected_world_is_reported_and_ended() -> None:
     gc.collect()
     files, threads = _open_files(), threading.active_count()
     held = [ScheduledEvents(scenario="user-reboot").vm("web_0").freeze()]
     gc.collect()
-    # Its handles hold it.
+    # Its VMs and events hold a reference to it.
     assert held[0].status == "Scheduled"
     with pytest.warns(ResourceWarning, match="^unclosed <ScheduledEvents web_0, web_1"):
         _drop(held)
@@ -180,7 +180,7 @@ def test_a_world_with_an_operator_api_is_no_exception() -> None:
         assert Program(other.vm("web_0").url).events() == []
 
 
-def test_a_world_that_was_closed_is_not_told_of() -> None:
+def test_closed_world_is_not_reported() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
         ScheduledEvents(vms=1).close()
@@ -219,7 +219,7 @@ def test_a_world_that_is_closed_in_its_with_is_judged_once() -> None:
     assert "clients deviated from the protocol" in seen[0]
 
 
-def test_what_fails_by_itself_is_told_and_nothing_else() -> None:
+def test_failed_test_reports_only_its_own_failure() -> None:
     with pytest.raises(ZeroDivisionError), ScheduledEvents(scenario="user-reboot"):
         raise ZeroDivisionError
     world = ScheduledEvents(scenario="user-reboot")

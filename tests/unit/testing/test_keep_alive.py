@@ -1,4 +1,4 @@
-"""A program that keeps its connection is counted as any other."""
+"""Tests that requests on a persistent connection are counted like others."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +31,7 @@ def ask_until_waited(vm: Vm) -> tuple[list[Seen], list[Seen]]:
             answers.read(length)
 
         for _ in range(4):
-            # From the third on, the last answer stands.
+            # From the third request on, the cached answer is used.
             ask()
         waiting = pool.submit(vm.wait_for_requests, WAITED_FOR)
         while not waiting.done():

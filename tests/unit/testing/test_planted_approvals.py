@@ -61,7 +61,7 @@ def test_deletions_of_one_request_wait_for_each_other() -> None:
     assert first["NotBefore"] == second["NotBefore"]
     visit.ask(post(first["EventId"]))
     assert events_of(visit)["Terminate web_10"]["EventStatus"] == "Scheduled"
-    # The version hides the type, and not the event.
+    # The version hides the type, but the event can be approved.
     visit.ask(post(second["EventId"], version="2017-08-01"))
     later = events_of(visit)
     assert later["Terminate web_10"]["EventStatus"] == "Started"
@@ -85,7 +85,7 @@ def test_a_shared_host_waits_for_both_tenants(is_approved_by_both: bool) -> None
     assert "Freeze web_0" not in events_of(visit)
 
 
-def test_one_vm_that_approves_what_it_sees_is_told_the_whole_story() -> None:
+def test_one_vm_that_approves_its_events_sees_the_whole_story() -> None:
     visit = Visit(pace=planted.APPROVED)
     approved: set[str] = set()
     types: set[str] = set()

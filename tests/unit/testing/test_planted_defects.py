@@ -1,4 +1,4 @@
-"""Each planted defect is described, and changes what a client gets."""
+"""Tests that each planted defect has a description and changes an answer."""
 
 import re
 
@@ -8,7 +8,7 @@ from tests.support import planted
 from tests.support.planted.playing import Exchange, Visit
 
 CLAUSES = (12, 10, 6, 8, 9, 4, 4)
-"""How many clauses the sections of the protocol have that an endpoint keeps."""
+"""Number of clauses in each section about endpoints."""
 
 DEFECTS = list(planted.DEFECTS.values())
 
@@ -39,7 +39,7 @@ def test_there_are_defects_of_each_part_of_the_protocol() -> None:
     assert sum(each.is_decidable for each in DEFECTS) >= 34 + 7
 
 
-def test_each_defect_says_what_is_wrong_and_how_that_is_seen() -> None:
+def test_each_defect_has_a_description_and_a_check() -> None:
     for defect in DEFECTS:
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", defect.name), defect
         assert re.fullmatch(r"[A-Z0-9`/].*[.)]", defect.wrong), defect
@@ -50,7 +50,7 @@ def test_each_defect_says_what_is_wrong_and_how_that_is_seen() -> None:
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda each: each.name)
-def test_a_defect_changes_what_is_seen(
+def test_each_defect_changes_an_answer(
     defect: planted.Defect, quick: list[Exchange], at_once: list[Exchange]
 ) -> None:
     right = at_once if defect.pace.at_once else quick
@@ -64,8 +64,8 @@ def test_a_defect_changes_what_is_seen(
     [each for each in DEFECTS if each.story is not planted.Story],
     ids=lambda each: each.name,
 )
-def test_a_story_with_a_defect_is_told_to_its_end(defect: planted.Defect) -> None:
-    """What happens at the wrong time must not stop what happens after it."""
+def test_story_with_a_defect_reaches_its_end(defect: planted.Defect) -> None:
+    """A step at the wrong time must not stop the later steps."""
     assert [each.vm for each in Visit(defect).play()][-2:] == ["web_0", "web_1"]
 
 

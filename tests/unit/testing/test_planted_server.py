@@ -1,4 +1,4 @@
-"""The server for planted defects is right without one, by the protocol's clauses."""
+"""Tests that the server for planted defects follows the protocol without a defect."""
 
 import http.client
 import itertools
@@ -69,7 +69,7 @@ def healthy(quick: list[Exchange], at_once: list[Exchange]) -> list[Exchange]:
 
 
 def documents(exchanges: list[Exchange]) -> Iterator[tuple[Exchange, dict[str, Any]]]:
-    """Yield the documents that were asked for with a version and nothing else."""
+    """Yield the documents of requests with only a version."""
     for each in exchanges:
         is_get = each.sent.startswith(b"GET ") and each.version in VERSIONS
         if is_get and each.status == 200:
@@ -77,7 +77,7 @@ def documents(exchanges: list[Exchange]) -> Iterator[tuple[Exchange, dict[str, A
 
 
 def newest(exchanges: list[Exchange], vm: str) -> list[tuple[Micros, dict[str, Any]]]:
-    """Return when a VM got which document in the newest version."""
+    """Return the documents of a VM in the newest version, with their times."""
     return [
         (each.at, document)
         for each, document in documents(exchanges)
@@ -213,7 +213,7 @@ def test_without_approval_nothing_starts_before_its_time(
     assert len(started) >= 6
 
 
-def test_where_everything_is_there_at_once_the_notices_are_whole(
+def test_notices_are_whole_if_all_events_exist_at_once(
     at_once: list[Exchange],
 ) -> None:
     at, document = newest(at_once, "web_0")[0]
@@ -310,7 +310,7 @@ def test_a_routine_start_is_held_while_the_other_fault_domain_is_down(
         (b"GET /" + b"x" * 20_000, 431, "error"),
     ],
 )
-def test_what_is_answered_to_what(sent: bytes, status: int, text: str) -> None:
+def test_answers_by_request(sent: bytes, status: int, text: str) -> None:
     visit = Visit()
     visit.ask(request())
     answer = visit.ask(sent)

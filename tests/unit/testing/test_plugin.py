@@ -1,4 +1,4 @@
-"""The pytest plugin, as a developer's own test run has it."""
+"""Tests of the pytest plugin in test runs of a developer."""
 
 import re
 import sys
@@ -10,12 +10,12 @@ from forewarn.testing.kit import world as _loaded
 from tests.support import processes, programs, recordings
 from tests.support.inner_runs import HEAD, run
 
-# A run inside this process forgets what it imports; these are kept for the next.
+# A run inside this process unloads its imports; keep these for the next run.
 assert all((_loaded, processes, programs, recordings))
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "testing"
 
-# Where one of these is set, pytest itself tells more of a comparison.
+# If one of these is set, pytest prints longer comparisons.
 ON_CI = ("CI", "BUILD_NUMBER")
 
 
@@ -39,7 +39,7 @@ def test_afterwards_nothing_is_left() -> None:
     done.assert_outcomes(passed=3)
 
 
-def test_a_mark_says_what_the_world_is_like(pytester: pytest.Pytester) -> None:
+def test_mark_configures_the_world(pytester: pytest.Pytester) -> None:
     recordings.write(pytester.path / "life.jsonl", recordings.life())
     done = run(
         pytester,
@@ -90,7 +90,7 @@ def test_of_faults(scheduled_events: ScheduledEvents) -> None:
 @pytest.mark.parametrize(
     "mark", ["vms=0", "'5'", "5, 6", "5, vms=6", "nothing=1", "clock='sun'"]
 )
-def test_a_mark_that_cannot_be_is_told(pytester: pytest.Pytester, mark: str) -> None:
+def test_invalid_mark_is_reported(pytester: pytest.Pytester, mark: str) -> None:
     done = run(
         pytester,
         f"""
@@ -147,7 +147,7 @@ def test_it_must_keep_the_protocol(scheduled_events: ScheduledEvents) -> None:
 """
 
 
-def test_a_failure_says_what_was_seen(
+def test_failure_message_has_events_and_requests(
     pytester: pytest.Pytester,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
@@ -164,7 +164,7 @@ def test_a_failure_says_what_was_seen(
 
 
 def _told(lines: list[str]) -> str:
-    """Return what a developer reads, without what differs from run to run."""
+    """Return the output of a run without the parts that differ between runs."""
     kept: list[str] = []
     in_section = False
     for line in lines:
@@ -210,7 +210,7 @@ def test_two_fleets(scheduled_events: ScheduledEvents) -> None:
 """
 
 
-def test_a_wrong_mark_is_told_without_lines_of_ours(pytester: pytest.Pytester) -> None:
+def test_wrong_mark_is_reported_without_traceback(pytester: pytest.Pytester) -> None:
     done = run(pytester, BAD_MARKS, "-p", "no:randomly")
     done.assert_outcomes(errors=6)
     done.stdout.fnmatch_lines(
@@ -345,7 +345,7 @@ def test_it(number: int, scheduled_events: ScheduledEvents) -> None:
 
 
 @pytest.mark.slow
-def test_who_does_not_use_it_pays_nothing(pytester: pytest.Pytester) -> None:
+def test_plugin_imports_nothing_if_unused(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
 import sys
@@ -368,7 +368,7 @@ def test_the_mark_and_the_fixture_are_documented(pytester: pytest.Pytester) -> N
     fixtures.stdout.fnmatch_lines(["*Return a world of simulated VMs*"])
 
 
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import forewarn.testing  # noqa: PLC0415 - as a developer's own code does
 
     monkeypatch.setitem(sys.modules, "uvloop", None)

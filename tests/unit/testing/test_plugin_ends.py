@@ -1,4 +1,4 @@
-"""The end of a test with a world: what fails it, and what its report says."""
+"""Tests of the end of a test with a world: failures and reports."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from forewarn.testing.kit import world as _loaded
 from tests.support import processes, programs
 from tests.support.inner_runs import run
 
-# A run inside this process forgets what it imports; these are kept for the next.
+# A run inside this process unloads its imports; keep these for the next run.
 assert all((_loaded, processes, programs))
 
 STRICT = """
@@ -47,7 +47,7 @@ def test_of_an_unknown_rule(scheduled_events: ScheduledEvents) -> None:
 """
 
 
-def test_a_strict_world_fails_only_what_has_passed(pytester: pytest.Pytester) -> None:
+def test_strict_world_fails_only_passed_tests(pytester: pytest.Pytester) -> None:
     done = run(pytester, STRICT, "-p", "no:randomly", "-rA")
     done.assert_outcomes(passed=3, failed=1, xfailed=1, skipped=1, errors=3)
     done.stdout.fnmatch_lines(

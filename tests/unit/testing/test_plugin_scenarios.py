@@ -1,11 +1,11 @@
-"""Scenarios in the mark of the pytest plugin, as a developer's own test run has them."""
+"""Tests of scenarios in the mark of the pytest plugin."""
 
 import pytest
 
 from forewarn.testing.kit import world as _loaded
 from tests.support import processes, programs
 
-# A run inside this process forgets what it imports; these are kept for the next.
+# A run inside this process unloads its imports; keep these for the next run.
 assert all((_loaded, processes, programs))
 
 HEAD = """
@@ -89,7 +89,9 @@ def test_of_nothing(scheduled_events: ScheduledEvents) -> None:
 """
 
 
-def test_a_scenario_passes_only_by_what_was_seen(pytester: pytest.Pytester) -> None:
+def test_scenario_passes_only_if_expectations_were_met(
+    pytester: pytest.Pytester,
+) -> None:
     done = run(pytester, UNTESTED, "-p", "no:randomly")
     done.assert_outcomes(passed=6, errors=3)
     done.stdout.fnmatch_lines(

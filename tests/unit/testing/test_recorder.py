@@ -1,4 +1,4 @@
-"""The recorder on a turned clock: what it writes of what an endpoint does."""
+"""Tests of the recorder with a virtual clock."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ def busy(retry_after: str) -> Answer:
 
 
 class SkewedClock(VirtualClock):
-    """A clock of a VM whose wall clock may jump."""
+    """A clock whose wall clock may jump."""
 
     skew: Micros = 0
 
@@ -37,7 +37,7 @@ class SkewedClock(VirtualClock):
 
 @dataclass
 class Tape:
-    """A recorder, an endpoint that answers by a list, and what was written."""
+    """A recorder, an endpoint with a list of answers, and the written lines."""
 
     outcomes: Iterator[Outcome]
     poll: Micros = SECOND
@@ -72,7 +72,7 @@ class Tape:
         return [json.loads(line) for line in self.lines[1:]]
 
     def brief(self) -> list[str]:
-        """Return each line's seconds and what it is."""
+        """Return the seconds and the kind of each line."""
         told: list[str] = []
         for line in self.written:
             [what, *_] = [key for key in line if key not in {"at", "took"}]
@@ -84,7 +84,7 @@ def tape(*outcomes: Outcome) -> Tape:
     return Tape(iter(outcomes))
 
 
-def test_only_what_is_different_is_written_and_the_rest_counted() -> None:
+def test_only_different_outcomes_are_written_and_the_others_counted() -> None:
     story = tape(
         shown(1), UNCHANGED, UNCHANGED, shown(2), UNCHANGED, TIMEOUT, TIMEOUT, shown(2)
     )
@@ -131,7 +131,7 @@ def test_a_tag_that_lies_is_used_no_more() -> None:
     assert [etag for etag, _ in story.asked] == [None, '"1"', None, None]
 
 
-def test_a_304_that_nobody_asked_for_is_an_answer() -> None:
+def test_an_unrequested_304_is_an_answer() -> None:
     story = tape(UNCHANGED, UNCHANGED)
     story.run(2)
     assert [line["status"] for line in story.written] == [304]
@@ -143,7 +143,7 @@ def test_a_line_each_minute_says_that_it_is_still_there() -> None:
     assert story.brief() == ["0 answer 1", "60 same 60", "120 same 60"]
 
 
-def test_whoever_wants_to_be_left_alone_is_left_alone() -> None:
+def test_retry_after_delays_the_next_poll() -> None:
     def pause(outcome: Outcome) -> float:
         return tape(outcome).recorder.poll().pause_seconds
 
@@ -168,7 +168,7 @@ def test_the_first_answer_may_take_long_and_polls_keep_their_beat() -> None:
 
 
 def seen_after(skews: Sequence[Micros]) -> float:
-    """Return the recorded second after as many seconds as there are jumps."""
+    """Return the recorded second after one second for each jump."""
     story = Tape(iter([shown(number) for number in range(99)]))
     story.run(1)
     for skew in skews:
@@ -179,9 +179,9 @@ def seen_after(skews: Sequence[Micros]) -> float:
 
 def test_time_passes_also_while_the_vm_stands_still() -> None:
     assert seen_after([0, 0, 0]) == 3
-    # Frozen for 30 seconds, which only the wall clock knows afterwards.
+    # Frozen for 30 seconds, which only the wall clock shows.
     assert seen_after([0, 30 * SECOND, 0]) == 33
-    # Set by hand, or by a few milliseconds: not believed.
+    # Set manually, or by a few milliseconds: ignored.
     assert seen_after([0, -2 * HOUR, 0]) == 3
     assert seen_after([0, 500 * HOUR, 0]) == 3
     assert seen_after([1_000, -1_000, 1_000]) == 3

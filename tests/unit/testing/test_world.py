@@ -1,4 +1,4 @@
-"""A world as a test uses it: verbs, waits, assertions, faults, scenarios, ends."""
+"""Tests of a world: verbs, waits, assertions, faults, scenarios, ends."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -41,12 +41,12 @@ def world() -> Iterator[ScheduledEvents]:
 
 @pytest.fixture
 def still() -> Iterator[ScheduledEvents]:
-    """A world whose time stands still."""
+    """A world with a virtual clock."""
     with ScheduledEvents(clock="virtual", seed=0) as world:
         yield world
 
 
-# Being told
+# Events
 
 
 def test_three_vms_each_have_an_address(world: ScheduledEvents) -> None:
@@ -87,7 +87,7 @@ def test_three_vms_each_have_an_address(world: ScheduledEvents) -> None:
         ),
     ],
 )
-def test_a_vm_is_shown_what_befalls_it(
+def test_vm_sees_the_events_of_its_verbs(
     still: ScheduledEvents,
     order: Callable[[Vm], Event],
     event_type: str,
@@ -155,7 +155,7 @@ def test_the_first_request_may_have_to_enable() -> None:
         assert vm.document()["Events"] == []
 
 
-# Going on
+# Next steps
 
 
 def test_an_approval_is_waited_for(world: ScheduledEvents) -> None:
@@ -212,7 +212,7 @@ def test_an_event_goes_on_by_hand(still: ScheduledEvents) -> None:
     again.wait_until("Cancelled")
 
 
-def test_what_the_guard_holds_is_told(still: ScheduledEvents) -> None:
+def test_reasons_of_the_guard_are_reported(still: ScheduledEvents) -> None:
     (first,) = still.maintain("h0", impact="reboot")
     (second,) = still.maintain("h1", impact="reboot")
     first.start()
@@ -323,10 +323,10 @@ def test_an_operator_api_is_there_when_it_is_asked_for() -> None:
         assert http(f"{other.api_url}/v1/sim/reset", {})[0] == 409
 
 
-# What is not seen, and what cannot be
+# Unmet expectations and invalid calls
 
 
-def test_what_is_not_seen_fails_with_what_was(still: ScheduledEvents) -> None:
+def test_unmet_expectation_reports_what_was_seen(still: ScheduledEvents) -> None:
     vm = still.vm("web_0")
     event = vm.preempt()
     with pytest.raises(NotSeenError, match=r"Preempt .* was not approved within 0 s"):
@@ -384,7 +384,7 @@ def test_what_is_not_seen_fails_with_what_was(still: ScheduledEvents) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_said(
+def test_invalid_calls_are_refused(
     still: ScheduledEvents, wrong: Callable[[ScheduledEvents], object], message: str
 ) -> None:
     with pytest.raises(ForewarnError, match=message):
@@ -416,7 +416,7 @@ def test_a_vm_that_others_have_added_is_there() -> None:
         assert world.vm("late").state == "running"
 
 
-# Ending
+# The end
 
 
 def test_worlds_never_meet() -> None:
@@ -442,7 +442,7 @@ def test_worlds_may_live_in_many_threads() -> None:
     assert lives == list(map(live, range(40)))
 
 
-def test_what_breaks_a_world_is_not_passed_over() -> None:
+def test_exception_in_a_world_fails_the_test() -> None:
     world = ScheduledEvents()
     core = live(world._core)
 

@@ -1,4 +1,4 @@
-"""How a world begins: values of another form, and machines without open files."""
+"""Tests of new worlds: wrong values, and machines without free descriptors."""
 
 import contextlib
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ from tests.support.programs import Program
         ({"scenario": ["a", "b"]}, "scenario must be a scenario's name, or the Path"),
     ],
 )
-def test_what_is_of_another_form_is_said(wrong: dict[str, Any], message: str) -> None:
+def test_wrong_forms_are_reported(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ForewarnError, match=message):
         ScheduledEvents(**wrong)
 
@@ -63,7 +63,7 @@ def test_where_files_run_out_a_world_says_so() -> None:
             == "cannot open a listener for VM web_0: Too many open files"
         )
         assert "`ulimit -n`" in told.value.hint
-        # What was begun of it is gone, and the others live on.
+        # The failed world is closed, and the other worlds continue.
         assert Program(world.vm("web_0").url).events() == []
         with open_files.no_more_files(), pytest.raises(StartError):
             world.add_vm("late")
@@ -96,6 +96,6 @@ def test_faults_of_the_driver_are_played() -> None:
     with ScheduledEvents(clock="virtual", settings=settings) as world:
         event = world.vm("web_0").reboot()
         event.start()
-        # What has failed is not recovered from.
+        # A failed world is not repaired.
         world.advance("5m")
         event.assert_status("Removed")

@@ -1,4 +1,4 @@
-"""What a world says of its clients is said of all that they did, and of nothing else."""
+"""Tests that assertions of a world cover all requests of its clients."""
 
 import http.client
 from pathlib import Path
@@ -21,7 +21,7 @@ def _ask(vm: Vm, path: str) -> int:
 
 
 def _poll(vm: Vm, count: int) -> None:
-    """Ask well, again and again, on one connection."""
+    """Send valid requests on one connection."""
     connection = http.client.HTTPConnection(urlsplit(vm.url).netloc, timeout=20)
     for _ in range(count):
         connection.request("GET", EVENTS, headers={"Metadata": "true"})
@@ -29,7 +29,7 @@ def _poll(vm: Vm, count: int) -> None:
     connection.close()
 
 
-def test_what_was_done_is_not_forgotten_for_what_came_later(
+def test_old_approvals_are_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
@@ -64,7 +64,7 @@ def test_time_that_was_let_pass_counts(clock: Literal["machine", "virtual"]) -> 
             event.assert_approved(within="5s")
         event.assert_approved(within="11m")
         assert 600 <= event.wait_for_approval().after.total_seconds() < 660
-        # What comes after an approval does not count.
+        # Requests after the approval do not count.
         other = world.vm("web_1").reboot()
         other.approve(vm="web_1")
         world.advance("10m")

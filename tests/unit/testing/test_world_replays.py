@@ -1,4 +1,4 @@
-"""Recordings in a world: what comes is what was, and what clients do is judged."""
+"""Tests of replays in a world: events and expectations about clients."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ def test_a_recording_is_lived_through(still: ScheduledEvents) -> None:
     assert program.look() == [event.id]
     event.assert_approved("web_0", within="3s")
     assert event.wait_for_approval().by == event.approved_by == "web_0"
-    # It goes on as it was, approved or not.
+    # The replay does not change, with or without an approval.
     event.assert_status("Scheduled")
     assert still.step() == 47
     event.assert_status("Started")
@@ -63,7 +63,7 @@ def test_a_recording_is_lived_through(still: ScheduledEvents) -> None:
     assert still.step() == 0
 
 
-def test_what_a_client_has_not_done_is_told(still: ScheduledEvents) -> None:
+def test_missing_actions_of_a_client_are_reported(still: ScheduledEvents) -> None:
     program = Program(still.vm("web_0").url)
     program.events()
     still.advance("20s")
@@ -71,7 +71,7 @@ def test_what_a_client_has_not_done_is_told(still: ScheduledEvents) -> None:
     with pytest.raises(NotSeenError, match=r"Freeze D4713D60 of web.* is not approved"):
         event.assert_approved()
     still.advance("45s")
-    # It has started: an approval is answered, and comes too late.
+    # The event has started: an approval gets 200 but is too late.
     assert program.approve(event.id) == 200
     with pytest.raises(NotSeenError, match="is not approved"):
         event.assert_approved()
@@ -104,7 +104,7 @@ def test_an_event_that_was_never_started_was_cancelled(tmp_path: Path) -> None:
         event.wait_until("Cancelled")
 
 
-def test_what_failed_fails_and_may_be_spoiled_further(tmp_path: Path) -> None:
+def test_faults_change_answers_of_failed_requests(tmp_path: Path) -> None:
     failure = Failed(failure=Failure.RESET)
     file = recordings.write(tmp_path / "f.jsonl", recordings.life(failure=failure))
     with ScheduledEvents(2, replay=file, clock="virtual") as world:
@@ -244,14 +244,14 @@ def test_nothing_is_ordered_in_a_recording(
         ({"replay": 3}, "replay must be a text, or a Path, not 3"),
     ],
 )
-def test_what_a_replay_cannot_have_is_told(
+def test_options_that_a_replay_cannot_have_are_refused(
     file: Path, wrong: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ForewarnError, match=message):
         begin(**{"replay": file, **wrong})
 
 
-def test_a_world_without_a_recording_waits_for_none() -> None:
+def test_wait_for_replay_needs_a_recording() -> None:
     with ScheduledEvents(clock="virtual") as world:
         with pytest.raises(
             RefusedError, match="does not replay a recording\nhint: Beg"
@@ -262,20 +262,20 @@ def test_a_world_without_a_recording_waits_for_none() -> None:
         assert world.wait_for_event(vm="web_1").type == "Freeze"
 
 
-def test_time_that_stands_still_is_told(still: ScheduledEvents) -> None:
+def test_wait_on_a_virtual_clock_is_refused(still: ScheduledEvents) -> None:
     with pytest.raises(RefusedError, match="the clock of this world stands still"):
         still.wait_for_replay()
 
 
 @pytest.mark.parametrize("expect", ["scenario", "asked", "approved"])
-def test_a_recording_that_nobody_asked_fails_the_test(file: Path, expect: Any) -> None:
+def test_replay_without_a_client_fails_the_test(file: Path, expect: Any) -> None:
     world = ScheduledEvents(replay=file, clock="virtual", expect=expect)
     said = r"did not meet the recording:\n  no client asked for the events of web_0\n"
     with pytest.raises(NotSeenError, match=said), world:
         world.advance("1h")
 
 
-def test_what_was_not_approved_in_time_fails_the_test(file: Path) -> None:
+def test_late_approval_fails_the_test(file: Path) -> None:
     world = ScheduledEvents(replay=file, clock="virtual", expect="approved")
     said = "web_0 did not approve Freeze D4713D60 of web_0 in the 50 s until the record"
     Program(world.vm("web_0").url).events()
@@ -283,7 +283,7 @@ def test_what_was_not_approved_in_time_fails_the_test(file: Path) -> None:
         world.advance("65s")
 
 
-def test_what_was_approved_in_time_passes(file: Path) -> None:
+def test_approval_in_time_passes(file: Path) -> None:
     with ScheduledEvents(replay=file, clock="virtual", expect="approved") as world:
         program = Program(world.vm("web_0").url)
         program.events()

@@ -1,4 +1,4 @@
-"""Scenarios that a world begins with or runs: how long, how fast, and judged when."""
+"""Tests of scenarios in a world: length, speed and judgement."""
 
 import threading
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_a_scenario_runs_beside_the_test() -> None:
         Program(world.vm("web_0").url).running(),
     ):
         assert world.wait_for_scenario().passed
-        # The VM has been restarted, and may be again.
+        # The VM was restarted, and may be restarted again.
         assert world.run_scenario("user-reboot").passed
 
 
@@ -37,13 +37,13 @@ def test_a_scenario_begins_when_a_client_has_asked_for_its_events() -> None:
         assert world.events == []
         with Program(vm.url).running():
             [event] = eventually(lambda: world.events, bool)
-            # It has its whole notice, and the client approves it.
+            # The event has its full notice, and the client approves it.
             event.wait_for_approval()
         world.close(judge=False)
 
 
 def test_a_client_has_the_time_that_it_takes_on_a_virtual_clock() -> None:
-    """Half an hour's notice is not over in a moment while it is waited for."""
+    """A notice of half an hour does not pass at once during a wait."""
     with ScheduledEvents(clock="virtual") as world:
         slow = Program(world.vm("web_0").url).running(pause_seconds=0.2)
         with slow:
@@ -62,7 +62,7 @@ def test_a_scenario_stands_still_until_the_test_lets_time_pass() -> None:
                 [event] = [*vm.events, None][:1]
                 status = "none" if event is None else str(event.status)
                 seen.append((world.now.strftime("%H:%M:%S"), status))
-                # However long a client takes, the time is that of the world.
+                # Delays of clients do not change the time of the world.
                 Program(vm.url).events()
                 Program(vm.url).events()
                 if len(seen) > 1:
@@ -113,7 +113,7 @@ def test_every_step_that_was_due_is_done_when_time_has_passed(tmp_path: Path) ->
         event.wait_for_approval(timeout=1)
         world.advance("59m")
         assert not world.vm("web_1").events
-        # The clock goes to what is due next, whatever it is.
+        # The clock advances to the next timer.
         while not world.vm("web_1").events:
             assert world.step() <= 3600
         world.advance("2h")
@@ -131,7 +131,7 @@ def test_waiting_for_a_scenario_goes_on_from_where_the_test_has_come() -> None:
 
 
 def test_a_client_that_sleeps_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A turn of a virtual clock waits for clients that may yet act.
+    # A tick of a virtual clock waits for clients that can still act.
     monkeypatch.setattr(playing, "REST_SECONDS", 0.0)
     with ScheduledEvents(clock="virtual") as world:
         program = Program(world.vm("web_0").url)
@@ -142,7 +142,7 @@ def test_a_client_that_sleeps_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         asking.join()
 
 
-def test_a_scenario_that_nobody_asked_is_no_success(
+def test_scenario_without_a_client_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(playing, "CLIENT_SECONDS", 0.05)
@@ -193,20 +193,20 @@ expect = { event = "second", approved_by = "web_1", within = "1h" }
 """
 
 
-def test_what_a_scenario_has_decided_counts_before_it_is_over(tmp_path: Path) -> None:
+def test_decided_expectations_count_before_the_end(tmp_path: Path) -> None:
     file = tmp_path / "duty.toml"
     file.write_text(DUTY, encoding="utf-8")
     wanted = r"duty failed before its end:\n  web_0 did not .*duty.toml:7\)\nevents"
     with ScheduledEvents(scenario=file) as world:
         Program(world.vm("web_0").url).events()
-        # The second order follows the first expectation.
+        # The second request follows the first expectation.
         eventually(lambda: world.vm("web_1").events, bool)
         with pytest.raises(NotSeenError, match=wanted):
             world.judge()
         world.close(judge=False)
 
 
-def test_what_a_scenario_has_yet_to_decide_is_no_success(tmp_path: Path) -> None:
+def test_undecided_expectations_are_failures(tmp_path: Path) -> None:
     file = tmp_path / "duty.toml"
     file.write_text(DUTY.replace("100ms", "1h"), encoding="utf-8")
     with ScheduledEvents(scenario=file) as world:
@@ -241,8 +241,8 @@ def test_a_scenario_is_waited_for_as_long_as_it_takes(
 ) -> None:
     monkeypatch.setattr(playing, "SCENARIO_SECONDS", 0.0)
     file = tmp_path / "duty.toml"
-    # Without approvals, it takes six hours: 108 seconds. A client that the machine
-    # has stand still for a while has 54 seconds for each approval.
+    # Without approvals, it takes six hours, which are 108 seconds. A client that is
+    # blocked for a while has 54 seconds for each approval.
     text = DUTY.replace("100ms", "3h").replace('"1h"', '"3h"')
     text = text.replace("[[step]]", '[settings]\nrecovery = "2m"\n[[step]]', 1)
     file.write_text(text, encoding="utf-8")
@@ -268,14 +268,14 @@ SOLO = '[[host]]\nname = "box"\n[[vm]]\nname = "solo"\nhost = "box"\n'
         ({"fleet": SOLO, "names": ["solo"]}, "solo"),
     ],
 )
-def test_a_scenario_is_about_whom_the_test_names(
+def test_scenario_uses_the_vms_that_the_test_names(
     wanted: dict[str, Any], lead: str
 ) -> None:
     with ScheduledEvents(scenario="user-reboot", clock="virtual", **wanted) as world:
         assert world.vms[0].name == lead
         with Program(world.vm(lead).url, lead).running():
             assert world.wait_for_scenario().passed
-            # Another one finds its VMs by itself.
+            # Another scenario finds its VMs by itself.
             assert world.run_scenario("host-agent-maintenance").passed
 
 
@@ -307,7 +307,7 @@ def test_names_that_cannot_be_are_refused(wanted: dict[str, Any], said: str) -> 
         ScheduledEvents(**wanted)
 
 
-def test_a_scenario_that_is_not_over_in_time_says_what_it_waits_for() -> None:
+def test_scenario_timeout_reports_what_it_waits_for() -> None:
     with ScheduledEvents(scenario="user-reboot", speed=1) as world:
         world.vms[0].fault("500 x1")
         HttpClient(world.vms[0].url, timeout_seconds=5).ask("GET", EVENTS)

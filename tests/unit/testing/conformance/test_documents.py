@@ -1,4 +1,4 @@
-"""Documents are parsed as far as possible, whatever the endpoint sends."""
+"""Tests of the parser for documents from faulty endpoints."""
 
 import json
 from typing import Any
@@ -48,7 +48,7 @@ def exchange(body: bytes, *headers: tuple[str, str]) -> Exchange:
         (b'{"a":' + b"1" * 100_000 + b"}", "is not JSON"),
     ],
 )
-def test_what_is_no_object_is_told(body: bytes, told: str) -> None:
+def test_body_without_an_object_is_reported(body: bytes, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         decode(body)
 
@@ -74,7 +74,7 @@ TEXTS = st.text(alphabet='a "\\,:é\n', max_size=6)
 
 
 @given(value=st.dictionaries(TEXTS, TEXTS | st.lists(TEXTS, max_size=3), max_size=3))
-def test_what_is_dumped_without_blanks_has_none(value: dict[str, Any]) -> None:
+def test_compact_json_has_no_blank(value: dict[str, Any]) -> None:
     compact = json.dumps(value, separators=(",", ":")).encode()
     assert first_blank(compact) is None
     loose = json.dumps({"": 0, **value}, separators=(",", ": ")).encode()
@@ -110,7 +110,7 @@ DOCUMENTS = st.lists(EVENTS | VALUES, max_size=3)
 
 @given(st.lists(st.tuples(VALUES, DOCUMENTS), max_size=4))
 def test_no_rule_stumbles_over_a_document(shown: list[tuple[Any, Any]]) -> None:
-    """Whatever types its members have: a verdict comes, and no error."""
+    """A document with members of any type gets a verdict and raises no error."""
     story = Story()
     for number, events in shown:
         listed = [each for each in events if isinstance(each, dict)]

@@ -1,4 +1,4 @@
-"""What may look like a fault over time and is none, and what is known of approvals."""
+"""Tests of changes over time that look like violations, and of approvals."""
 
 from dataclasses import replace
 from typing import Any
@@ -60,7 +60,7 @@ def test_forewarns_own_extension_says_whether_an_event_was_approved(
 
 
 def test_two_clocks_may_differ() -> None:
-    """By ten seconds where the endpoint tells its time, else by a minute."""
+    """The tolerance is ten seconds with a Date header, else a minute."""
     for is_dated, seconds, is_late in (
         (True, 9, True),
         (True, 11, False),
@@ -73,7 +73,7 @@ def test_two_clocks_may_differ() -> None:
         assert isinstance(judged(TIMELY, story), wanted), (is_dated, seconds)
 
 
-def test_who_started_before_the_approval_was_not_started_by_it() -> None:
+def test_event_started_before_the_approval_was_not_started_by_it() -> None:
     story = Story().show(event(status="Started")).approve(1).wait()
     verdict = judged(STARTED, story)
     assert isinstance(verdict, NotTried)
@@ -81,14 +81,14 @@ def test_who_started_before_the_approval_was_not_started_by_it() -> None:
 
 
 def test_a_started_document_that_was_missed_is_no_cancellation() -> None:
-    """A VM is often down while its event is Started: 2, and then 4."""
+    """A VM is often down while its event is Started, so the numbers are 2 and 4."""
     story = Story().show().show(event()).approve(1).show(number=4)
     assert isinstance(judged(STARTED, story), NotTried)
     assert broken(story) == []
 
 
 def test_one_cancellation_may_come_with_the_approval() -> None:
-    """And so may all that is left of one rollout; where others start, it proves nothing."""
+    """Cancelling a rollout can remove all its events; if others start, it proves nothing."""
     story = Story().show().show(event()).approve(1).show()
     assert broken(story) == []
     story.show(event(2, due=2000)).approve(2).show()
@@ -117,7 +117,7 @@ def test_a_removed_event_is_not_the_one_that_comes_long_after() -> None:
 
 
 def test_events_that_were_under_way_appear_within_five_minutes() -> None:
-    """With what is left of their notice, or Started (7.1)."""
+    """They have the rest of their notice, or are Started (7.1)."""
     late = Story().show().show(event(1, due=60), event(2, "Started", **FREEZE))
     assert broken(late) == []
     assert isinstance(judged("the notice is long enough", late), NotTried)
@@ -135,7 +135,7 @@ def test_the_notice_is_divided_by_the_speed() -> None:
     assert isinstance(judged("the notice is long enough", announced(17, 1)), Failed)
 
 
-def test_a_day_of_silence_may_begin_the_incarnation_anew() -> None:
+def test_incarnation_may_restart_after_a_day_without_requests() -> None:
     story = Story().show(event(), number=9).show(after=86_400, number=1)
     assert "the incarnation never falls" not in broken(story)
 
@@ -145,7 +145,7 @@ def test_a_gap_in_the_numbers_may_hide_a_change_and_its_undoing() -> None:
     assert broken(story) == []
 
 
-def test_a_hiccup_of_a_watch_is_told_and_the_rest_is_judged() -> None:
+def test_failed_read_of_a_watch_is_reported_and_the_watch_continues() -> None:
     story = Story().show()
     story.bend = lambda _where, _answer: Answer(status=503, headers=(), body=b"")
     story.wait()
@@ -171,7 +171,7 @@ def test_a_watch_outlives_a_connection_that_is_cut() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Preempt", "Terminate"])
-def test_nobody_answers_a_vm_that_was_deleted(kind: str) -> None:
+def test_deleted_vm_gets_no_answer(kind: str) -> None:
     story = Story().show(event(kind=kind)).show(event(status="Started", kind=kind))
     story.bend = lambda _where, answer: replace(answer, status=404, body=b"")
     story.wait()
@@ -202,8 +202,8 @@ def test_escapes_as_dotnet_writes_them_are_compact() -> None:
     assert broken(story) == []
 
 
-def test_what_a_user_ordered_waits_for_what_is_done_to_its_vm() -> None:
-    """And for what is done to others it does not."""
+def test_users_request_waits_for_started_events_of_its_vm() -> None:
+    """It does not wait for events of other VMs."""
     order: dict[str, Any] = {"EventSource": "User"}
     under_way = event(2, "Started", "Freeze")
     busy = Story().show(event(**order), under_way).approve(1).wait(150)
@@ -220,13 +220,13 @@ def test_what_a_user_ordered_waits_for_what_is_done_to_its_vm() -> None:
 
 
 def test_an_event_like_one_that_has_gone_unseen_is_another() -> None:
-    """Where documents were missed, the one may have ended and the other begun."""
+    """If documents were missed, one event may have ended and another begun."""
     story = Story().show(event(1, Description="x")).wait()
     story.show(event(2, "Started", Description="x"), number=5)
     assert broken(story) == []
 
 
-def test_a_simulation_shortens_no_notice_below_what_a_client_can_meet() -> None:
+def test_simulation_keeps_a_minimum_notice() -> None:
     story = Story(speed=1000.0).show().show(event(kind="Terminate", due=7))
     assert broken(story) == []
     story = Story(speed=1000.0).show().show(event(kind="Terminate", due=12))

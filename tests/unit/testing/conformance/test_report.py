@@ -1,4 +1,4 @@
-"""The report keeps what verdicts rest on: bytes and times, bounded in size."""
+"""Tests of the report: evidence with bytes and times, limited in size."""
 
 import base64
 import json
@@ -97,7 +97,7 @@ def test_a_pass_names_its_witnesses_and_the_report_has_their_bytes() -> None:
     }
 
 
-def test_what_is_not_tried_says_what_it_needs_and_has_no_evidence() -> None:
+def test_untried_check_has_a_need_and_no_evidence() -> None:
     finding = only(document(found()), "1.2")
     assert (finding["verdict"], finding["needs"]) == ("not tried", "a VM")
     assert (finding["witnesses"], finding["evidence"]) == (0, [])
@@ -114,7 +114,7 @@ def test_a_request_without_an_answer_says_why() -> None:
     assert only(value)["seen"] == "no answer"
 
 
-def test_bodies_are_cut_and_their_length_is_told() -> None:
+def test_bodies_are_truncated_with_their_length() -> None:
     long = b'{"a":"' + "é".encode() * 5000 + b'"}'
     answer = document(found(witness(1, body=long)))["exchanges"][0]["answer"]
     assert answer["body_bytes"] == len(long)
@@ -124,7 +124,7 @@ def test_bodies_are_cut_and_their_length_is_told() -> None:
 
 
 def test_the_largest_report_has_a_bound() -> None:
-    """Every check with as many witnesses as it keeps, of two exchanges each."""
+    """Every check has its maximum of witnesses, with two exchanges each."""
     checks, body = 80, b"\x00" * (1 << 20)
     findings = [
         Finding(

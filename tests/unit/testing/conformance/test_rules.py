@@ -1,4 +1,4 @@
-"""Each rule in three stories: it saw nothing, it saw it kept, it saw it broken."""
+"""Tests of each rule without observations, with a pass, and with a violation."""
 
 import pytest
 
@@ -19,14 +19,14 @@ def test_every_rule_has_its_stories() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.title)
-def test_what_saw_nothing_is_not_tried(rule: Rule) -> None:
+def test_rule_without_observations_is_not_tried(rule: Rule) -> None:
     verdict = rule.judge(Transcript())
     assert isinstance(verdict, NotTried)
     assert verdict.needs
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.title)
-def test_what_was_seen_is_kept(rule: Rule) -> None:
+def test_rule_passes_in_its_story(rule: Rule) -> None:
     story = KEPT[rule.title]()
     verdict = rule.judge(story.seen)
     assert isinstance(verdict, Passed), verdict
@@ -39,7 +39,7 @@ def test_what_was_seen_is_kept(rule: Rule) -> None:
     ("title", "told", "part"),
     [(title, *each) for title, stories in BROKEN.items() for each in stories],
 )
-def test_what_was_seen_otherwise_is_broken(title: str, told: Told, part: str) -> None:
+def test_rule_fails_in_its_broken_stories(title: str, told: Told, part: str) -> None:
     verdict = RULE_BY_TITLE[title].judge(told().seen)
     assert isinstance(verdict, Failed), verdict
     assert part in verdict.witness.complaint

@@ -1,4 +1,4 @@
-"""A verdict is made from witnesses, and cannot be made without."""
+"""Tests that verdicts need matching witnesses."""
 
 from collections.abc import Iterator
 
@@ -38,7 +38,7 @@ def test_nothing_is_broken_without_a_complaint() -> None:
         Failed(witness=GOOD)
 
 
-def test_what_is_not_tried_says_what_it_needs() -> None:
+def test_untried_check_must_name_its_need() -> None:
     with pytest.raises(ValueError, match="must name what it needs"):
         NotTried(needs="")
     assert judge((), needs="an event") == NotTried(needs="an event")
