@@ -1,4 +1,4 @@
-"""The reference of the scenarios that come with forewarn, `docs/reference/scenarios.md`."""
+"""The page of the built-in scenarios, `docs/reference/scenarios.md`."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ def _lines() -> Iterator[str]:
     for scenario in builtin.scenarios():
         yield f"| [`{scenario.name}`](#{scenario.name}) | {scenario.description} |"
     yield ""
-    yield "The timelines are at the speed 1, where nobody approves."
+    yield "The timelines are at speed 1, without approvals."
     for scenario in builtin.scenarios():
         yield from _section(scenario)
 
@@ -41,7 +41,7 @@ def _section(scenario: Scenario) -> Iterator[str]:
     ]
     if aliases:
         yield ""
-        yield f"Also called {', '.join(aliases)}."
+        yield f"Aliases: {', '.join(aliases)}."
     if scenario.own_speed is not None:
         yield ""
         yield f"`forewarn simulate` plays it at speed {scenario.own_speed:g}."
