@@ -31,7 +31,7 @@ def test_every_scenario_that_is_shown_is_one() -> None:
         *steps.ACTS,
         *steps.COMMON,
         *(wanted.value for wanted in model.Wanted),
-        *(stand.value for stand in model.EventPhase),
+        *(phase.value for phase in model.EventPhase),
         *(demand.value for demand in model.Demand if demand is not model.Demand.ASKS),
         *(expected.value for expected in model.Expected),
     ],

@@ -119,7 +119,7 @@ class Taped:
                     source=EventSource.USER if is_users else EventSource.PLATFORM,
                     notice=number * SECOND,
                 )
-                world.order(lambda work: staged.stage(work, wanted))
+                world.order(lambda work: staged.inject(work, wanted))
             case "approve" if live:
                 world.vm(VM).approve(live[0].event_id)
             case "cancel" if live:

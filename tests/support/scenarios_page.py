@@ -53,5 +53,5 @@ def _section(scenario: Scenario) -> Iterator[str]:
     yield ""
     yield "Timeline:"
     yield ""
-    for line in timeline.told(timeline.play(scenario)):
+    for line in timeline.lines_of(timeline.play(scenario)):
         yield f"- {line}"

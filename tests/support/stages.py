@@ -1,4 +1,4 @@
-"""Stages for tests: a simulated fleet on sockets, used from synchronous code."""
+"""A simulated fleet on sockets, for synchronous tests."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class StagedFleet:
-    """A stage on a virtual clock, and where its VMs are reached."""
+    """A simulated server on a virtual clock, with the addresses of its VMs."""
 
     def __init__(self, loop: LoopThread, *, vms: int = 3) -> None:
         self.loop = loop
@@ -36,7 +36,7 @@ class StagedFleet:
         return stage
 
     def call(self, act: Callable[[SimServer], T]) -> T:
-        """Do something with the stage on its loop."""
+        """Call a function with the server on its loop."""
         return self.loop.call(lambda: act(self.stage))
 
     def set(self, vm: str, line: str) -> None:
@@ -51,7 +51,7 @@ class StagedFleet:
             notice=15 * MINUTE,
         )
         before = {event.event_id for event in self.events()}
-        self.call(lambda stage: stage.stage(wanted))
+        self.call(lambda stage: stage.inject(wanted))
         (event_id,) = {event.event_id for event in self.events()} - before
         return event_id
 
@@ -70,7 +70,7 @@ class StagedFleet:
 
 @contextmanager
 def staged_fleet(loop: LoopThread, *, vms: int = 3) -> Generator[StagedFleet]:
-    """Have a stage for as long as the block takes."""
+    """Provide a simulated server during a block."""
     fleet = StagedFleet(loop, vms=vms)
     try:
         yield fleet

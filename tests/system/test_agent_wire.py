@@ -181,7 +181,7 @@ def test_a_notice_shorter_than_documented_is_taken_as_it_is(
         source=EventSource.PLATFORM,
         notice=5 * SECOND,
     )
-    fleet.call(lambda stage: stage.stage(wanted))
+    fleet.call(lambda stage: stage.inject(wanted))
     agent.poll()
     (notice,) = agent.notices.values()
     (event,) = fleet.events()

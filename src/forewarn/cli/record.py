@@ -29,7 +29,7 @@ from forewarn.instants import (
 )
 from forewarn.protocol import versions
 from forewarn.sim.pseudonyms import Pseudonyms
-from forewarn.sim.recording import Header, told
+from forewarn.sim.recording import Header, describe
 from forewarn.testing.asking import Asker
 from forewarn.testing.recorder import Polled, Recorder
 
@@ -234,7 +234,7 @@ class _Screen(StatusLine):
         """Report a poll: print a change, and update the status line."""
         stamp = format_instant(now - now % SECOND)
         if polled.moment is not None:
-            self.say(f"{stamp} {told(polled.moment.outcome)}")
+            self.say(f"{stamp} {describe(polled.moment.outcome)}")
         self.show(f"{stamp} {polled.polls} polls, the last as above")
 
 

@@ -25,7 +25,7 @@ from forewarn.sim.journal import Seen
 from forewarn.sim.news import News, What
 from forewarn.sim.playlist import CUT, WAIT
 from forewarn.sim.positions import Places, parse_places
-from forewarn.sim.recording import Moment, told
+from forewarn.sim.recording import Moment, describe
 from forewarn.sim.replay import Replay, load, vm_names
 from forewarn.sim.scenario.model import Expected
 from forewarn.sim.scenario.verdicts import Outcome, length
@@ -238,7 +238,7 @@ class _Replaying:
 
     def _tell_moment(self, moment: Moment) -> None:
         seconds = moment.at / SECOND
-        text = f"{seconds:.1f} s: {told(moment.outcome)}"
+        text = f"{seconds:.1f} s: {describe(moment.outcome)}"
         self._say(What.EVENT, text, recorded_at=seconds)
 
     def _tell_seen(self, seen: Seen) -> None:

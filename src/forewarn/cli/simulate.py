@@ -30,9 +30,9 @@ from forewarn.sim.news import Reporter, What
 from forewarn.sim.playlist import (
     TOGETHER,
     WAIT,
-    Ground,
     Player,
     Playlist,
+    PlayOptions,
     rounds_of,
 )
 from forewarn.sim.positions import ADMIN, Addresses, Places, parse_places
@@ -97,13 +97,13 @@ def _play(call: Call, report: junit_file.Report) -> int:
     if call.flag("exact"):
         raise CommandError(Exit.USAGE, "--exact is only valid with --replay")
     with _usage():
-        ground, playlist = _ground(call), _playlist(call)
-        _check_fleets(ground, playlist)
-        playlist = replace(playlist, rounds=tuple(map(ground.cast, playlist.rounds)))
+        options, playlist = _options(call), _playlist(call)
+        _check_fleets(options, playlist)
+        playlist = replace(playlist, rounds=tuple(map(options.cast, playlist.rounds)))
         addresses = _addresses(call)
         first = playlist.rounds[0] if playlist.rounds else ()
-        terms = ground.terms(first)
-        places = ground.places(playlist.rounds)
+        terms = options.terms(first)
+        places = options.places(playlist.rounds)
     with contextlib.ExitStack() as undone:
         if call.flag("link_local"):
             undone.enter_context(link_local.served(call.environ))
@@ -118,7 +118,7 @@ def _play(call: Call, report: junit_file.Report) -> int:
                         terms=terms,
                         addresses=addresses,
                         places=places,
-                        ground=ground,
+                        options=options,
                         playlist=playlist,
                     )
                 )
@@ -135,21 +135,21 @@ async def _run(
     terms: Terms,
     addresses: Addresses,
     places: int,
-    ground: Ground,
+    options: PlayOptions,
     playlist: Playlist,
 ) -> int:
     with _usage():
         simulator = Simulator(terms, addresses, places=places)
     voice = _voice(call)
-    reporter = Reporter(voice.hear, tells_deviations=ground.profile.tells)
+    reporter = Reporter(voice.hear, tells_deviations=options.profile.tells)
     simulator.on_stage.append(reporter.follow)
     simulator.on_served.append(reporter.serve)
     simulator.on_publish.append(reporter.publish)
-    player = Player(simulator, reporter, ground=ground, playlist=playlist)
+    player = Player(simulator, reporter, options=options, playlist=playlist)
     stopped = until_signal()
     await simulator.start()
     try:
-        _greet(simulator, reporter, speed=ground.told_speed(simulator.terms))
+        _greet(simulator, reporter, speed=options.speed_text(simulator.terms))
         voice.begin(simulator)
         status = await _until_over(simulator, player, playlist, stopped)
     except ForewarnError as error:
@@ -270,7 +270,7 @@ def _listed(scenario: Scenario) -> dict[str, Any]:
         "description": scenario.description,
         "speed": scenario.own_speed or SPEED,
         "clients": [demands.summary(client) for client in scenario.clients],
-        "timeline": timeline.told(timeline.play(scenario)),
+        "timeline": timeline.lines_of(timeline.play(scenario)),
     }
 
 
@@ -292,7 +292,7 @@ def _usage() -> Generator[None]:
         ) from error
 
 
-def _ground(call: Call) -> Ground:
+def _options(call: Call) -> PlayOptions:
     fleet = ""
     if name := call.text("fleet"):
         fleet, shown = files.read_text(name)
@@ -306,7 +306,7 @@ def _ground(call: Call) -> Ground:
     if name := call.text("faults"):
         text, shown = files.read_text(name)
         faults = read_faults(text, name=shown)
-    return Ground(
+    return PlayOptions(
         vms=_vms(call.text("vms")),
         fleet=fleet,
         speed=_speed(call.text("speed")),
@@ -336,16 +336,16 @@ def _names(call: Call) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_fleets(ground: Ground, playlist: Playlist) -> None:
+def _check_fleets(options: PlayOptions, playlist: Playlist) -> None:
     """Refuse options for a fleet that would not be used."""
-    if ground.vms and ground.fleet:
+    if options.vms and options.fleet:
         raise CommandError(
             Exit.USAGE,
             "--vms cannot be combined with --fleet",
             hint="Remove one of them.",
         )
     played = [scenario for together in playlist.rounds for scenario in together]
-    if ground.vms and played and all(scenario.fleet.text for scenario in played):
+    if options.vms and played and all(scenario.fleet.text for scenario in played):
         names = {scenario.name: scenario for scenario in played}
         brings = "has its" if len(names) == 1 else "have their"
         raise CommandError(

@@ -40,7 +40,7 @@ WAIT: Micros = 60 * SECOND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class PlayOptions:
     """The options that apply to all rounds."""
 
     vms: int | None = None
@@ -104,7 +104,7 @@ class Ground:
         fleets = {self.terms(scenarios).setup.fleet for scenarios in rounds}
         return max(map(_places_of, fleets), default=0)
 
-    def told_speed(self, terms: Terms) -> str:
+    def speed_text(self, terms: Terms) -> str:
         """Return the speed of a world as text, with its origin."""
         speed = terms.setup.speed
         told = f"at speed {speed:g}"
@@ -167,13 +167,13 @@ class Player:
         simulator: Simulator,
         reporter: Reporter,
         *,
-        ground: Ground,
+        options: PlayOptions,
         playlist: Playlist,
     ) -> None:
         """Report to `reporter`."""
         self._simulator = simulator
         self._reporter = reporter
-        self._ground = ground
+        self._options = options
         self._playlist = playlist
         self.results: list[Result] = []
         """Results of ended scenarios; in a loop, of the latest complete iteration."""
@@ -204,7 +204,7 @@ class Player:
                 self.results = latest
             for scenarios in self._playlist.rounds:
                 if not is_new:
-                    await self._simulator.begin_with(self._ground.terms(scenarios))
+                    await self._simulator.begin_with(self._options.terms(scenarios))
                 is_new = False
                 latest += await self._round(scenarios)
             self.results = latest
@@ -265,7 +265,7 @@ class Player:
         terms = self._simulator.terms
         reporter.say(
             What.BEGIN,
-            f"{names}, {self._ground.told_speed(terms)}",
+            f"{names}, {self._options.speed_text(terms)}",
             scenarios=[scenario.name for scenario in scenarios],
             speed=terms.setup.speed,
         )

@@ -164,7 +164,7 @@ def usual_reason(status: int) -> str:
         return ""
 
 
-def told(outcome: Outcome) -> str:
+def describe(outcome: Outcome) -> str:
     """Return an outcome as a line of text."""
     if isinstance(outcome, Failed):
         return ": ".join(filter(None, (outcome.failure.value, outcome.detail)))

@@ -128,7 +128,7 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
             lambda reader: _terminate_notice(reader, body.vms[0])
         )
         wanted = body.wanted(stage.engine.policy, terminate_notice=notice)
-        request = stage.stage(wanted)
+        request = stage.inject(wanted)
         report = await gateway.read(
             lambda reader: reports.request_report(
                 reader, need(reader, Request, request.request_id), now=gateway.now()

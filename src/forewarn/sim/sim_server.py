@@ -300,9 +300,9 @@ class SimServer:
 
     # Events
 
-    def stage(self, wanted: Staged) -> Request:
-        """Publish an event; see `staged.stage`."""
-        return self._order(lambda work: staged.stage(work, wanted))
+    def inject(self, wanted: Staged) -> Request:
+        """Publish an event; see `staged.inject`."""
+        return self._order(lambda work: staged.inject(work, wanted))
 
     def move(self, operation_id: str, stop: Stop) -> Operation:
         """Advance an operation to `stop` now; see `staged.move`.

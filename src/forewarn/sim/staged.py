@@ -72,7 +72,7 @@ class Stop(enum.Enum):
     CANCELLED = "Cancelled"
 
 
-def stage(work: Work, wanted: Staged) -> Request:
+def inject(work: Work, wanted: Staged) -> Request:
     """Inject an event: one operation and one event for each host and scope.
 
     Refuses no VM, repeated or unknown VMs, a type that never comes from the source, and a

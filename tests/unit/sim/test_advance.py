@@ -1,4 +1,4 @@
-"""Time that is let pass at once: what is as long as that is over, at any instant."""
+"""Jumps in time: notices and impacts of this length are over, at any instant."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,10 +24,10 @@ from forewarn.store import kinds
 from forewarn.store.port import every
 
 TICK: Micros = 7
-"""How far the machine's clock goes on between two looks at it."""
+"""Advance of the machine's clock between two readings."""
 
 LATENESS: Micros = MILLISECOND
-"""More than passes on the machine's clock in one of these stories."""
+"""More than the time on the machine's clock in one of these tests."""
 
 FREEZE, RECOVERY = 7 * SECOND, 10 * MINUTE
 
@@ -35,7 +35,7 @@ SETUP = Setup(fleet=fleet_text(3))
 
 
 class Running:
-    """A machine's clock: it goes on by itself, whoever looks at it."""
+    """A machine's clock, which advances by itself."""
 
     def __init__(self, start: Micros) -> None:
         self._start = self._now = start
@@ -49,7 +49,7 @@ class Running:
 
 
 def begun(kind: str, phase: Micros) -> SimServer:
-    """Return a stage whose clock stands within a second, or goes on from there."""
+    """Return a server whose clock stops within a second, or advances from there."""
     if kind == "running":
         return running_stage(SETUP, clock=Running(START + phase), seed=0)
     stage = virtual_stage(SETUP)
@@ -59,7 +59,7 @@ def begun(kind: str, phase: Micros) -> SimServer:
 
 
 def freeze(stage: SimServer, notice: Micros) -> None:
-    stage.stage(
+    stage.inject(
         Staged(
             event_type=EventType.FREEZE,
             vms=("web_0",),
@@ -70,7 +70,7 @@ def freeze(stage: SimServer, notice: Micros) -> None:
 
 
 def statuses(stage: SimServer) -> list[str]:
-    """Return how the events that documents show stand."""
+    """Return the status of the events in documents."""
     found = stage.engine.read(lambda reader: list(every(reader, kinds.LIVE_EVENTS)))
     return [event.status.value for event in found]
 
@@ -81,7 +81,7 @@ def events(stage: SimServer) -> list[Event]:
 
 KINDS = pytest.mark.parametrize("kind", ["virtual", "running"])
 EXAMPLES = hypothesis.settings(max_examples=30)
-"""An example begins a simulation."""
+"""Each example starts a simulation."""
 
 PHASES = st.integers(0, SECOND - 1)
 NOTICES = st.one_of(
@@ -92,7 +92,7 @@ PARTS = st.lists(st.floats(0, 1), max_size=4)
 
 
 def parts_of(whole: Micros, cuts: Sequence[float]) -> list[Micros]:
-    """Return lengths that make up a whole."""
+    """Return lengths with a given sum."""
     places = sorted([0, *(round(whole * cut) for cut in cuts), whole])
     return [end - begin for begin, end in pairwise(places)]
 
@@ -144,7 +144,7 @@ def reboot(work: Work) -> object:
 
 
 def maintain_two(work: Work) -> object:
-    """The first host is announced at once, by its rollout."""
+    """The rollout announces the first host at once."""
     return verbs.maintain(work, ["h0", "h1"], Action.FREEZE, OrderOptions())
 
 

@@ -1,4 +1,4 @@
-"""A client that polls once a second meets every notice, however fast a simulation is."""
+"""At any speed, a client that polls once a second can react to every notice."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.sim.engine import START
 from forewarn.sim.scenario import model
-from forewarn.sim.scenario.doing import Hand
+from forewarn.sim.scenario.doing import StepExecutor
 from forewarn.sim.scenario.setup import running_stage, setup_for, virtual_stage
 from forewarn.sim.sim_server import SimServer
 from forewarn.store import kinds
@@ -66,21 +66,21 @@ def live(stage: SimServer) -> list[Event]:
 
 
 class Watch:
-    """The clock of a stage that is the machine's, turned by hand."""
+    """The machine's clock of a server, under the control of the test."""
 
     def __init__(self, *, step: str, speed: float) -> None:
-        """Begin with every view enabled, and do one step of a scenario."""
+        """Start with every view enabled, and run one step of a scenario."""
         self.clock = VirtualClock(START + SECOND // 3)
         found = scenario(FLEET + f"[[step]]\n{step}\n")
         self.stage = running_stage(setup_for([found], speed=speed), clock=self.clock)
         engine = self.stage.engine
         for vm in engine.read(lambda reader: list(every(reader, kinds.ALL_VMS))):
             engine.plane.enable(vm.name, now=engine.now)
-        hand = Hand(self.stage, reason="")
-        hand.do(found.steps[0].act, name="e1")
+        executor = StepExecutor(self.stage, reason="")
+        executor.do(found.steps[0].act, name="e1")
 
     def wait(self, duration: Micros) -> None:
-        """Let time pass in steps of 10 ms, as a ticker does."""
+        """Let time pass in steps of 10 ms, like the timer task."""
         for _ in range(duration // (10 * 1000)):
             self.clock.advance_to(self.clock.now() + 10 * 1000)
             self.stage.engine.settle()
@@ -99,7 +99,7 @@ async def test_a_poll_a_second_sees_the_event_approves_in_time_and_sees_it_start
     step: str, speed: float
 ) -> None:
     watch = Watch(step=step, speed=speed)
-    # The poll before came just before the order.
+    # The previous poll came just before the request.
     watch.wait(POLL)
     seen = live(watch.stage)
     assert seen
@@ -134,7 +134,7 @@ async def test_a_virtual_clock_divides_exactly() -> None:
     exact, floored = virtual_stage(setup), running_stage(setup)
     assert exact.engine.policy.preempt_notice == SECOND // 2
     assert floored.engine.policy.preempt_notice == 5 * SECOND
-    # What is long enough is divided alike.
+    # Longer times are divided exactly.
     assert exact.engine.policy.freeze_notice == 15 * SECOND
     assert floored.engine.policy.freeze_notice == 15 * SECOND
     for stage in (exact, floored):

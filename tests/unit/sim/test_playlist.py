@@ -1,4 +1,4 @@
-"""What is played, in which rounds, and in what kind of world."""
+"""Playlists: the rounds of scenarios, and their worlds."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from forewarn.instants import MINUTE
 from forewarn.protocol.errors import BadRequestError, RefusedError
-from forewarn.sim.playlist import Ground, rounds_of
+from forewarn.sim.playlist import PlayOptions, rounds_of
 from forewarn.sim.profiles import Profile
 from forewarn.sim.scenario import builtin, timeline
 from forewarn.sim.scenario.model import Expected, Scenario
@@ -40,7 +40,7 @@ def test_a_plus_needs_both_its_sides(words: str) -> None:
 
 
 def test_a_world_without_a_scenario_has_the_usual_fleet() -> None:
-    terms = Ground(vms=5, profile=Profile.STRICT).terms([])
+    terms = PlayOptions(vms=5, profile=Profile.STRICT).terms([])
     assert terms.setup.fleet.count("[[vm]]") == 5
     assert terms.setup.speed == 60
     assert terms.profile is Profile.STRICT
@@ -52,26 +52,26 @@ def test_a_name_may_bring_its_speed_unless_another_is_asked_for() -> None:
         builtin.find("Live Migration Dev Timing"),
     )
     assert fast.speed is not None
-    assert Ground().terms([usual]).setup.speed == 60
-    assert Ground().terms([fast]).setup.speed == fast.speed
-    assert Ground(speed=2).terms([fast]).setup.speed == 2
+    assert PlayOptions().terms([usual]).setup.speed == 60
+    assert PlayOptions().terms([fast]).setup.speed == fast.speed
+    assert PlayOptions(speed=2).terms([fast]).setup.speed == 2
 
 
 def test_a_fleet_of_ones_own_takes_the_place_of_the_usual_one() -> None:
     text = '[[host]]\nname = "h0"\n[[vm]]\nname = "web_0"\nhost = "h0"\n'
-    ground = Ground(fleet=text)
-    assert ground.terms([]).setup.fleet == text
+    options = PlayOptions(fleet=text)
+    assert options.terms([]).setup.fleet == text
     for name in ("host-agent-maintenance", "user-reboot"):
-        cast = ground.cast([builtin.find(name)])
-        assert ground.terms(cast).setup.fleet == text
+        cast = options.cast([builtin.find(name)])
+        assert options.terms(cast).setup.fleet == text
     own = builtin.find("other-tenant")
     with pytest.raises(RefusedError, match="cannot be played on this fleet"):
-        ground.cast([own])
-    assert Ground().terms([own]).setup.fleet == own.fleet.text
+        options.cast([own])
+    assert PlayOptions().terms([own]).setup.fleet == own.fleet.text
 
 
 def documented() -> list[str]:
-    """Return the scenarios that documents and the command's own help play at once."""
+    """Return the scenarios that pages and the help of the command run together."""
     root = Path(__file__).parents[3]
     texts = [path.read_text(encoding="utf-8") for path in (root / "docs").rglob("*.md")]
     found = re.findall(r"forewarn simulate ((?:[a-z-]+ )+\+ [a-z -]+)", "".join(texts))
@@ -83,7 +83,7 @@ def documented() -> list[str]:
 async def test_what_documents_play_at_once_can_be_played(words: str) -> None:
     for names in rounds_of(words.split()):
         scenarios = [builtin.find(name) for name in names]
-        assert Ground().terms(scenarios).setup.fleet
+        assert PlayOptions().terms(scenarios).setup.fleet
         stage = virtual_stage(setup_for(scenarios))
         runner = Runner(stage, VirtualTime(stage), expected=Expected.NONE)
         for result in await runner.run_together(scenarios):
@@ -95,6 +95,6 @@ async def test_what_documents_play_at_once_can_be_played(words: str) -> None:
 async def test_every_scenario_is_over_in_two_minutes_whatever_clients_do(
     scenario: Scenario,
 ) -> None:
-    setup = Ground().terms([scenario]).setup
-    # Nobody approves, so that everything takes as long as it can.
+    setup = PlayOptions().terms([scenario]).setup
+    # Without approvals, everything takes the maximum time.
     assert await timeline.length(scenario, setup) < 2 * MINUTE

@@ -44,7 +44,7 @@ _MARK = "\ufffc"
 Document = dict[str, Any]
 
 
-def spoil(
+def faulty(
     fault: Fault, genuine: Response | None, *, earlier: Sequence[Response] = ()
 ) -> Response:
     """Return the answer for a fault of the status, the answer or the document.

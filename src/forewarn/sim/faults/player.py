@@ -287,15 +287,15 @@ class Player:
                 return genuine
             case "stale":
                 earlier = self._served.get((vm, request.query), [])[:-1]
-                return bodies.spoil(fault, genuine, earlier=earlier)
+                return bodies.faulty(fault, genuine, earlier=earlier)
             case "stuck":
                 key = (vm, request.query)
                 if known and (plan.is_new or key not in self._stuck):
                     self._stuck[key] = known[-1]
                 stuck = self._stuck.get(key)
-                return bodies.spoil(fault, genuine, earlier=[stuck] if stuck else ())
+                return bodies.faulty(fault, genuine, earlier=[stuck] if stuck else ())
             case _:
-                return bodies.spoil(fault, genuine)
+                return bodies.faulty(fault, genuine)
 
     def _remember(self, key: tuple[str, str], document: Response) -> None:
         """Store a genuine document, unless it equals the last one."""

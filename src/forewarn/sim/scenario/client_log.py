@@ -33,7 +33,7 @@ class Approval(NamedTuple):
 
 
 @dataclass(slots=True)
-class Deeds:
+class ClientActions:
     """The actions of the program in one VM."""
 
     asked_first: Micros = 0
@@ -55,7 +55,7 @@ class ClientLog:
         self._stage = stage
         self._journal = stage.journal
         self._since = since
-        self._deeds: dict[str, Deeds] = defaultdict(Deeds)
+        self._actions: dict[str, ClientActions] = defaultdict(ClientActions)
         for seen in self._journal.find(from_time=since):
             self._note(seen)
         self._journal.on_seen.append(self._note)
@@ -64,15 +64,15 @@ class ClientLog:
         """Stop logging."""
         self._journal.on_seen.remove(self._note)
 
-    def of(self, vm: str) -> Deeds:
+    def of(self, vm: str) -> ClientActions:
         """Return the actions of the program in a VM."""
         latest = self._journal.latest(vm)
         if latest is not None and latest.is_answered_poll and latest.at >= self._since:
             # Only the journal has a poll that repeats the previous one.
-            deeds = self._deeds[vm]
-            deeds.asked_first = deeds.asked_first or latest.at
-            deeds.asked_last = max(deeds.asked_last, latest.at)
-        return self._deeds.get(vm) or Deeds()
+            actions = self._actions[vm]
+            actions.asked_first = actions.asked_first or latest.at
+            actions.asked_last = max(actions.asked_last, latest.at)
+        return self._actions.get(vm) or ClientActions()
 
     def has_asked(self, vm: str) -> bool:
         """Return whether the program in a VM was answered with its events."""
@@ -85,16 +85,18 @@ class ClientLog:
     def _note(self, seen: Seen) -> None:
         if not seen.vm:
             return
-        deeds = self._deeds[seen.vm]
+        actions = self._actions[seen.vm]
         if seen.is_answered_poll:
-            deeds.asked_first = deeds.asked_first or seen.at
-            deeds.asked_last = max(deeds.asked_last, seen.at)
+            actions.asked_first = actions.asked_first or seen.at
+            actions.asked_last = max(actions.asked_last, seen.at)
             if was_given(seen):
-                deeds.polls.append(seen.at)
+                actions.polls.append(seen.at)
         elif seen.took_effect:
-            deeds.approvals += [self._approval(each, seen.at) for each in seen.approved]
+            actions.approvals += [
+                self._approval(each, seen.at) for each in seen.approved
+            ]
         else:
-            deeds.turned_away = seen
+            actions.turned_away = seen
 
     def _approval(self, event_id: str, at: Micros) -> Approval:
         event = self._stage.engine.read(lambda reader: reader.get(Event, event_id))

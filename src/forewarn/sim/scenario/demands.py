@@ -13,7 +13,7 @@ from forewarn.problems import listed
 from forewarn.protocol.actors import DOWN_ALREADY, NO_NOTICE, POLICY, ActorKind
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.views import View, sees
-from forewarn.sim.scenario.client_log import Deeds
+from forewarn.sim.scenario.client_log import ClientActions
 from forewarn.sim.scenario.describe import why_at_once
 from forewarn.sim.scenario.model import OTHERS, Client, Demand, Expected
 from forewarn.sim.scenario.verdicts import Verdict, bad, good, length, skipped
@@ -51,7 +51,7 @@ class Facts:
     client: Client
     events: Sequence[Named]
     """All events of the scenario, in order."""
-    deeds_of: Callable[[str], Deeds]
+    actions_of: Callable[[str], ClientActions]
     """Returns the actions of the program in a VM."""
     view: View | None
     """The view of the client's VM; None: it no longer exists."""
@@ -63,14 +63,14 @@ class Facts:
     """Whether the scenario itself has the demand, so that there must be a matching event."""
 
     @property
-    def deeds(self) -> Deeds:
+    def actions(self) -> ClientActions:
         """Return the actions of the client."""
-        return self.deeds_of(self.client.vm)
+        return self.actions_of(self.client.vm)
 
     @property
     def own(self) -> Sequence[Named]:
         """Return the events that name the client's VM and by which it is judged."""
-        since = self.deeds.asked_first if self.client.is_optional else 0
+        since = self.actions.asked_first if self.client.is_optional else 0
         return [
             each
             for each in self.events
@@ -95,7 +95,7 @@ def demanded(client: Client, expected: Expected) -> tuple[Demand, ...]:
     }[expected]
 
 
-def told(demand: Demand, client: Client) -> str:
+def text_of(demand: Demand, client: Client) -> str:
     """Return a demand as text."""
     return f"client {client.vm} {_words(demand, client)}"
 
@@ -129,22 +129,22 @@ _WORDS: Mapping[Demand, str] = {
 
 def judge(demand: Demand, facts: Facts) -> Verdict | None:
     """Return the verdict on a demand, or None while it is undecided."""
-    if demand is not Demand.ASKS and not facts.deeds.asked_first:
+    if demand is not Demand.ASKS and not facts.actions.asked_first:
         # A separate verdict reports that it has not asked.
         return skipped(f"{facts.client.vm} did not ask") if facts.is_over else None
     return _JUDGES[demand](facts)
 
 
 def _asks(facts: Facts) -> Verdict | None:
-    vm, first = facts.client.vm, facts.deeds.asked_first
+    vm, first = facts.client.vm, facts.actions.asked_first
     if first:
         return good(f"{vm} first asked at {format_to_the_millisecond(first)}")
     return bad(f"{vm} did not ask") if facts.is_over else None
 
 
-def turned_away(deeds: Deeds) -> str:
+def turned_away(actions: ClientActions) -> str:
     """Describe the last request that was not answered with events; empty: none."""
-    seen = deeds.turned_away
+    seen = actions.turned_away
     if seen is None:
         return ""
     got = f"got {seen.status}" if seen.status else "got no answer"
@@ -193,7 +193,7 @@ def _came_late(facts: Facts) -> Verdict | None:
     missed = [each for each in facts.events if each.event.names(facts.client.vm)]
     if facts.own or not missed:
         return None
-    vm, first = facts.client.vm, format_to_the_millisecond(facts.deeds.asked_first)
+    vm, first = facts.client.vm, format_to_the_millisecond(facts.actions.asked_first)
     return skipped(f"{vm} first asked at {first}, after {missed[-1]} was created")
 
 
@@ -217,7 +217,7 @@ def _in_time(facts: Facts, event: Event) -> tuple[Micros, str] | None:
     found = [
         (each.at, resource.vm)
         for resource in event.resources
-        for each in facts.deeds_of(resource.vm).approvals
+        for each in facts.actions_of(resource.vm).approvals
         if each.event_id == event.event_id and each.in_time
     ]
     by_vm = event.approver is not None and event.approver.kind is ActorKind.VM
@@ -247,28 +247,28 @@ def _unapproved(facts: Facts, named: Named) -> str:
 
 def _last_seen(facts: Facts, event: Event) -> str:
     """Describe the last action of the client."""
-    deeds = facts.deeds
+    actions = facts.actions
     late = next(
-        (each.at for each in deeds.approvals if each.event_id == event.event_id), 0
+        (each.at for each in actions.approvals if each.event_id == event.event_id), 0
     )
     if late:
         return (
             f", and {facts.client.vm} approved it at {format_to_the_millisecond(late)}"
         )
-    away = deeds.turned_away
+    away = actions.turned_away
     if away is not None and away.method == "POST" and away.at >= event.created:
         return (
             f", and its last approval, at {format_to_the_millisecond(away.at)}, got "
             f"{away.status or 'no answer'}"
         )
-    return f"; {facts.client.vm} asked last at {format_to_the_millisecond(deeds.asked_last)}"
+    return f"; {facts.client.vm} asked last at {format_to_the_millisecond(actions.asked_last)}"
 
 
 def _ignores_others(facts: Facts) -> Verdict | None:
     vm = facts.client.vm
     others = [each for each in facts.events if not each.event.names(vm)]
     by_id = {each.event.event_id: each for each in others}
-    for approval in facts.deeds.approvals:
+    for approval in facts.actions.approvals:
         named = by_id.get(approval.event_id)
         if named is not None:
             return bad(
@@ -287,18 +287,18 @@ def _was_shown(facts: Facts, event: Event) -> bool:
     """Return whether the client was shown an event that does not name its VM."""
     if facts.view is None or not sees(facts.view, event):
         return False
-    return _first_poll(facts.deeds, event.created, event.removed_at) != 0
+    return _first_poll(facts.actions, event.created, event.removed_at) != 0
 
 
 # Polls
 
 
-def _first_poll(deeds: Deeds, begin: Micros, end: Micros) -> Micros:
+def _first_poll(actions: ClientActions, begin: Micros, end: Micros) -> Micros:
     """Return when the client first received its document in an interval; 0: never.
 
     If `end` is 0, the interval ends now.
     """
-    polls = (at for at in deeds.polls if at >= begin and (not end or at < end))
+    polls = (at for at in actions.polls if at >= begin and (not end or at < end))
     return next(polls, 0)
 
 
@@ -310,14 +310,14 @@ def _sees(facts: Facts) -> Verdict | None:
         begin, end = event.created, event.started_at or event.removed_at
         if status is EventStatus.STARTED:
             begin, end = event.started_at, event.removed_at
-        if begin and (at := _first_poll(facts.deeds, begin, end)):
+        if begin and (at := _first_poll(facts.actions, begin, end)):
             return good(f"{vm} saw {named} {status.value} after {length(at - begin)}")
     if not facts.is_over:
         return None
     if not facts.own:
         none = f"no event named {vm}; expected that it sees one {status.value}"
         return _came_late(facts) or bad(none)
-    last = format_to_the_millisecond(facts.deeds.asked_last)
+    last = format_to_the_millisecond(facts.actions.asked_last)
     shown = listed([each.exactly for each in facts.own])
     return bad(
         f"{vm} did not see {shown} while it was {status.value}: expected that it asks "
@@ -326,7 +326,7 @@ def _sees(facts: Facts) -> Verdict | None:
 
 
 def _comes_back(facts: Facts) -> Verdict | None:
-    vm, deeds = facts.client.vm, facts.deeds
+    vm, actions = facts.client.vm, facts.actions
     if not facts.is_over:
         # Another event may follow, after which it has to ask again too.
         return None
@@ -341,13 +341,13 @@ def _comes_back(facts: Facts) -> Verdict | None:
         )
     last = max(facts.own, key=lambda each: each.event.removed_at)
     gone = last.event.removed_at
-    if deeds.asked_last >= gone:
+    if actions.asked_last >= gone:
         return good(f"{vm} asked again after {last} was removed")
     deleted = ", and was deleted" if facts.is_deleted else ""
     return bad(
         f"{vm} did not ask again after {last.exactly} was removed at {format_to_the_millisecond(gone)}: "
         f"expected it within {length(facts.client.comes_back)}; it asked last at "
-        f"{format_to_the_millisecond(deeds.asked_last)}{deleted}"
+        f"{format_to_the_millisecond(actions.asked_last)}{deleted}"
     )
 
 
@@ -367,15 +367,15 @@ hours."""
 
 def may_act(demand: Demand, facts: Facts, *, now: Micros) -> bool:
     """Return whether a client may meet a demand at this moment."""
-    deeds = facts.deeds
-    if not deeds.asked_first:
+    actions = facts.actions
+    if not actions.asked_first:
         return False
     fresh = [each.event for each in facts.own if now < each.event.created + PATIENCE]
     if demand is Demand.APPROVES:
         return any(event.awaits_approval for event in fresh)
     if demand is Demand.SEES:
         return any(
-            event.is_live and deeds.asked_last < event.created for event in fresh
+            event.is_live and actions.asked_last < event.created for event in fresh
         )
     return comes_back_yet(demand, facts)
 
@@ -387,6 +387,6 @@ def comes_back_yet(demand: Demand, facts: Facts) -> bool:
         and bool(facts.own)
         and not facts.is_deleted
         and all(not each.event.is_live for each in facts.own)
-        and bool(facts.deeds.asked_first)
-        and facts.deeds.asked_last < max(each.event.removed_at for each in facts.own)
+        and bool(facts.actions.asked_first)
+        and facts.actions.asked_last < max(each.event.removed_at for each in facts.own)
     )

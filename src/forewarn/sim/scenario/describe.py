@@ -69,8 +69,8 @@ _FOR_VMS = {
 def _told_of_expectation(wanted: Expectation) -> str:
     what: list[str] = ["expect", *([wanted.event] if wanted.event else [])]
     what.append(wanted.wanted.value.replace("_", " "))
-    if wanted.stand:
-        what.append(wanted.stand.value)
+    if wanted.phase:
+        what.append(wanted.phase.value)
     if wanted.vms:
         what.append(", ".join(wanted.vms))
     if wanted.status:

@@ -41,7 +41,7 @@ BY_HAND = Said(text="cancelled by the scenario")
 ACTOR = "scenario"
 
 
-class Hand:
+class StepExecutor:
     """Runs actions on one simulated server, and keeps the names of requests."""
 
     def __init__(self, stage: SimServer, *, reason: str) -> None:
@@ -73,7 +73,7 @@ class Hand:
                 self._requests[name] = self._order(act)
             case Publish(wanted=wanted):
                 soon = replace(wanted, notice=self.notice(wanted.notice))
-                self._requests[name] = self._stage.stage(soon).request_id
+                self._requests[name] = self._stage.inject(soon).request_id
             case MoveOn():
                 self._move(act)
             case Cancel(event=event):

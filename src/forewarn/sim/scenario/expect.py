@@ -207,22 +207,22 @@ def _no_deviation(wanted: Expectation, facts: Facts) -> Verdict | None:
 
 
 def _status(wanted: Expectation, facts: Facts) -> Verdict | None:
-    assert wanted.stand is not None, wanted
-    reached = [_reached(event, wanted.stand) for event in facts.events]
-    name, stand = wanted.event, wanted.stand.value
+    assert wanted.phase is not None, wanted
+    reached = [_reached(event, wanted.phase) for event in facts.events]
+    name, phase = wanted.event, wanted.phase.value
     if all(reached):
         first = min(event.created for event in facts.events)
-        return good(f"{name} was {stand} after {length(max(reached) - first)}")
-    never = [event for event in facts.events if _never(event, wanted.stand)]
+        return good(f"{name} was {phase} after {length(max(reached) - first)}")
+    never = [event for event in facts.events if _never(event, wanted.phase)]
     if never:
         ended = "was cancelled" if _is_cancelled(never[0]) else "started"
-        return bad(f"{name} {ended}; expected it to be {stand}")
+        return bad(f"{name} {ended}; expected it to be {phase}")
     late = facts.events[reached.index(0)].status.value
-    sentence = f"{name} is {late}, not {stand}, {_within(wanted)}"
+    sentence = f"{name} is {late}, not {phase}, {_within(wanted)}"
     return bad(sentence) if facts.is_over else None
 
 
-def _reached(event: Event, stand: EventPhase) -> Micros:
+def _reached(event: Event, phase: EventPhase) -> Micros:
     """Return when the event reached a phase; 0: not yet."""
     was_scheduled = event.started_at != event.created
     return {
@@ -230,17 +230,17 @@ def _reached(event: Event, stand: EventPhase) -> Micros:
         EventPhase.STARTED: event.started_at,
         EventPhase.REMOVED: event.removed_at,
         EventPhase.CANCELLED: event.removed_at if _is_cancelled(event) else 0,
-    }[stand]
+    }[phase]
 
 
-def _never(event: Event, stand: EventPhase) -> bool:
+def _never(event: Event, phase: EventPhase) -> bool:
     """Return whether the event can no longer reach a phase."""
     return {
         EventPhase.SCHEDULED: event.started_at == event.created,
         EventPhase.STARTED: _is_cancelled(event),
         EventPhase.REMOVED: False,
         EventPhase.CANCELLED: event.started_at != 0,
-    }[stand]
+    }[phase]
 
 
 def _is_cancelled(event: Event) -> bool:

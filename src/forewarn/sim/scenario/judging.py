@@ -131,7 +131,7 @@ class ClientJudge:
                     for client, demand in pairs
                     if any(each.event.awaits_approval for each in own[client.vm])
                 ]
-        return [demands.told(demand, client) for client, demand in pairs]
+        return [demands.text_of(demand, client) for client, demand in pairs]
 
     def conclude(self, events: Sequence[Named]) -> list[Finding]:
         """Return all other findings, at the end of the scenario."""
@@ -171,7 +171,7 @@ class ClientJudge:
             if verdict is None:
                 still_open.append((client, demand))
                 continue
-            what = demands.told(demand, client)
+            what = demands.text_of(demand, client)
             found.append(verdict.about(what, line=client.line))
         self._open = still_open
         return found
@@ -183,7 +183,7 @@ class ClientJudge:
         return Facts(
             client=client,
             events=events,
-            deeds_of=self._log.of,
+            actions_of=self._log.of,
             view=view,
             is_deleted=vm is None or vm.state is VmState.DELETED,
             is_over=is_over,
@@ -236,7 +236,7 @@ class ClientJudge:
         sentence = f"no client asked for the events of {where}"
         may = client.is_optional
         verdict = skipped(f"{sentence}; it is not judged") if may else untried(sentence)
-        return verdict.about(demands.told(Demand.ASKS, client), line=client.line)
+        return verdict.about(demands.text_of(Demand.ASKS, client), line=client.line)
 
     def _turned_away(self, vm: str) -> str:
         found = demands.turned_away(self._log.of(vm))

@@ -191,7 +191,7 @@ class Expectation:
     """The VMs; empty: any VM, or all VMs that the event names."""
     event: str = ""
     """The name of the step that created the events; empty: none."""
-    stand: EventPhase | None = None
+    phase: EventPhase | None = None
     """The phase to reach, with `status`."""
     status: EventStatus | None = None
     """The status that the VM must see, with `seen_by`; None: any."""

@@ -18,7 +18,7 @@ from forewarn.protocol.operations import ENDED_STATES, CallState
 from forewarn.sim.scenario import describe
 from forewarn.sim.scenario.client_log import ClientLog, Witness
 from forewarn.sim.scenario.describe import counted, telling
-from forewarn.sim.scenario.doing import Hand
+from forewarn.sim.scenario.doing import StepExecutor
 from forewarn.sim.scenario.expect import Facts, judge
 from forewarn.sim.scenario.judging import (
     NO_CLIENT,
@@ -159,7 +159,7 @@ class Runner:
             nobody = f"a client that asks for the events of {needed}"
             clients += [nobody if w == NO_CLIENT else w for w in run.undecided()]
         engine = self._stage.engine
-        made = [each for run in self._runs for each in run.hand.all_operations()]
+        made = [each for run in self._runs for each in run.executor.all_operations()]
         work = engine.read(
             lambda reader: describe.unfinished(reader, made, now=engine.now)
         )
@@ -243,7 +243,7 @@ class Runner:
         return await asyncio.gather(*map(play, scenarios, players))
 
     async def _play(self, scenario: Scenario) -> Result:
-        hand = Hand(self._stage, reason=scenario.name)
+        executor = StepExecutor(self._stage, reason=scenario.name)
         log = ClientLog(self._stage, since=self._since)
         judge = ClientJudge(
             self._stage,
@@ -252,7 +252,7 @@ class Runner:
             log=log,
             addresses=dict(self._addresses()),
         )
-        run = _Run(self._time, hand, scenario, self._tell, judge)
+        run = _Run(self._time, executor, scenario, self._tell, judge)
         self._runs.append(run)
         try:
             for step in scenario.steps:
@@ -262,9 +262,9 @@ class Runner:
                 else:
                     run.do(step)
             end = self._time.now() + self._platform_takes(
-                hand, REST_MAX, operations=len(hand.all_operations())
+                executor, REST_MAX, operations=len(executor.all_operations())
             )
-            while _goes_on(hand):
+            while _goes_on(executor):
                 if self._time.now() >= end:
                     self._tell(
                         "the remaining operations take too long; not waiting any longer"
@@ -283,12 +283,14 @@ class Runner:
         return run.result
 
     async def _expect(self, run: "_Run", step: Step, wanted: Expectation) -> None:
-        time, hand = self._time, run.hand
+        time, executor = self._time, run.executor
         of_clients = wanted.wanted in OF_CLIENTS
         within = wanted.within
         if within and not of_clients:
-            made = hand.operations(wanted.event)
-            within = self._platform_takes(hand, within, operations=max(len(made), 1))
+            made = executor.operations(wanted.event)
+            within = self._platform_takes(
+                executor, within, operations=max(len(made), 1)
+            )
         since = self._stage.engine.now
         if step is run.scenario.steps[0] and not (step.after or step.at):
             # The request that started the scenario counts too.
@@ -312,21 +314,21 @@ class Runner:
         )
 
     def _platform_takes(
-        self, hand: Hand, duration: Micros, *, operations: int
+        self, executor: StepExecutor, duration: Micros, *, operations: int
     ) -> Micros:
         """Return the maximum time at this speed for a duration of the file.
 
         Each operation is rounded up. The minimums of notices and impacts make nothing
         longer than it is at speed 1.
         """
-        sped_up = hand.scaled(duration)
+        sped_up = executor.scaled(duration)
         floors = self._stage.floors.lengthen() * operations
         return sped_up + min(floors, max(duration - sped_up, 0)) + ROUNDING * operations
 
     def _judge(
         self, run: "_Run", wanted: Expectation, since: Micros, *, is_over: bool
     ) -> Verdict | None:
-        events = run.hand.events(wanted.event) if wanted.event else []
+        events = run.executor.events(wanted.event) if wanted.event else []
         engine = self._stage.engine
         return engine.read(
             lambda reader: judge(
@@ -351,14 +353,14 @@ class _Run:
     def __init__(
         self,
         time: Time,
-        hand: Hand,
+        executor: StepExecutor,
         scenario: Scenario,
         tell: Callable[[str], None],
         judge: ClientJudge,
     ) -> None:
-        self.hand = hand
+        self.executor = executor
         self.start = time.now()
-        self.began = hand.now
+        self.began = executor.now
         self.findings: list[Finding] = []
         self.result: Result | None = None
         """None: it has not ended."""
@@ -369,7 +371,7 @@ class _Run:
 
     async def wait_for(self, step: Step) -> None:
         """Wait until the time of the step, which may already have passed."""
-        scaled = self.hand.scaled
+        scaled = self.executor.scaled
         begin = self._time.now() if step.at is None else self.start
         target = begin + scaled(step.after if step.at is None else step.at)
         while self._time.now() < target:
@@ -377,28 +379,28 @@ class _Run:
 
     async def pass_until(self, target: Micros, *, closely: bool = False) -> None:
         """Let time pass, then judge the actions of clients."""
-        events = self.hand.named_events()
-        closely = closely or self._judge.is_waited_for(events, now=self.hand.now)
+        events = self.executor.named_events()
+        closely = closely or self._judge.is_waited_for(events, now=self.executor.now)
         await self._time.pass_until(target, closely=closely)
         self.look()
 
     def look(self) -> None:
         """Judge the demands on clients that can be decided now."""
-        for finding in self._judge.look(self.hand.named_events()):
+        for finding in self._judge.look(self.executor.named_events()):
             self.found(finding)
 
     def undecided(self) -> Sequence[str]:
         """Return the undecided demands on clients, as text."""
-        return self._judge.undecided(self.hand.named_events())
+        return self._judge.undecided(self.executor.named_events())
 
     async def conclude(self) -> None:
         """Judge the remaining demands on clients, after the time they may take."""
-        events = self.hand.named_events()
-        while (until := self._judge.awaits(events)) > self.hand.now:
+        events = self.executor.named_events()
+        while (until := self._judge.awaits(events)) > self.executor.now:
             await self.pass_until(
-                self._time.now() + until - self.hand.now, closely=True
+                self._time.now() + until - self.executor.now, closely=True
             )
-        events = self.hand.named_events()
+        events = self.executor.named_events()
         if self._judge.nobody_asked(events):
             # This is one error, and not a failure of each client.
             self.findings = [_unjudged(each) for each in self.findings]
@@ -409,7 +411,7 @@ class _Run:
         """Run a step; a refusal is a finding."""
         self._tell(telling(step))
         try:
-            self.hand.do(step.act, name=step.name)
+            self.executor.do(step.act, name=step.name)
         except ForewarnError as error:
             if step.may_be_refused:
                 self._tell(f"refused, which is allowed: {operators.refusal(error)}")
@@ -448,12 +450,12 @@ def _unjudged(finding: Finding) -> Finding:
     return replace(finding, outcome=Outcome.SKIPPED, sentence=sentence)
 
 
-def _goes_on(hand: Hand) -> bool:
+def _goes_on(executor: StepExecutor) -> bool:
     """Return whether any operation will continue by itself."""
     return any(
         operation.state not in ENDED_STATES
         and (operation.due_at or operation.call_state is CallState.ISSUED)
-        for operation in hand.all_operations()
+        for operation in executor.all_operations()
     )
 
 

@@ -44,7 +44,7 @@ class Setup:
     def load(self) -> Settings:
         """Return the settings; raises SettingsError."""
         variables = {name: environment_name(name) for name in SETTINGS.values()}
-        heeded = {
+        applicable = {
             variable: self.environ[variable]
             for variable in variables.values()
             if variable in self.environ
@@ -52,10 +52,10 @@ class Setup:
         flags = {
             name: value
             for name, value in self.settings.items()
-            if variables.get(name) not in heeded
+            if variables.get(name) not in applicable
         }
         flags["timing.speed"] = f"{self.speed:.9g}"
-        return load_settings(file=None, environ=heeded, flags=flags)
+        return load_settings(file=None, environ=applicable, flags=flags)
 
 
 def setup_for(

@@ -381,7 +381,7 @@ class _StepReader:
                 within=own.get("within", 0),
                 vms=() if value is True or isinstance(value, str) else value or (),
                 event=own.get("event", ""),
-                stand=EventPhase(value) if isinstance(value, str) else None,
+                phase=EventPhase(value) if isinstance(value, str) else None,
                 status=EventStatus(own["as"]) if "as" in own else None,
             )
         )

@@ -46,7 +46,7 @@ async def length(scenario: Scenario, setup: Setup) -> Micros:
     return took
 
 
-def told(moments: tuple[Moment, ...]) -> list[str]:
+def lines_of(moments: tuple[Moment, ...]) -> list[str]:
     """Return the lines of a timeline."""
     return [f"{describe_duration(moment.at)}: {moment.what}" for moment in moments]
 

@@ -77,7 +77,7 @@ def staging(
 ) -> Decide:
     """Return a request that injects an event with any notice, by default none."""
     return lambda work: (
-        staged.stage(
+        staged.inject(
             work,
             Staged(
                 event_type=event_type,

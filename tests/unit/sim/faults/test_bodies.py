@@ -1,4 +1,4 @@
-"""Faulty answers are made of the genuine one, and of nothing else."""
+"""Faulty answers are made from the genuine answer only."""
 
 import json
 
@@ -25,7 +25,7 @@ def document(incarnation: int = 4, *, version: int = -1, events: int = 2) -> Res
 def spoilt(
     text: str, genuine: Response | None = None, **more: list[Response]
 ) -> Parsed:
-    given = bodies.spoil(syntax.parse_fault(text), genuine or document(), **more)
+    given = bodies.faulty(syntax.parse_fault(text), genuine or document(), **more)
     parsed = parse(given.payload)
     assert parsed.status == given.status
     if parsed.status != 304:
@@ -107,7 +107,7 @@ def test_iso_dates_say_the_same_instant() -> None:
     "kind", [each.name for each in FAULTS.values() if each.group is Group.DOCUMENT]
 )
 def test_a_refusal_stays_a_refusal(kind: str) -> None:
-    given = bodies.spoil(
+    given = bodies.faulty(
         syntax.parse_fault(kind), answers.NOT_FOUND, earlier=[document(1)]
     )
     assert given is answers.NOT_FOUND
@@ -116,8 +116,8 @@ def test_a_refusal_stays_a_refusal(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["empty", "text", "html"])
 def test_only_a_good_answer_is_made_bad(kind: str) -> None:
     fault = syntax.parse_fault(kind)
-    assert bodies.spoil(fault, answers.TOO_MANY) is answers.TOO_MANY
-    assert bodies.spoil(fault, None).status == 200
+    assert bodies.faulty(fault, answers.TOO_MANY) is answers.TOO_MANY
+    assert bodies.faulty(fault, None).status == 200
 
 
 def test_an_answer_of_ones_own_is_given_as_it_is_written() -> None:
@@ -127,7 +127,7 @@ def test_an_answer_of_ones_own_is_given_as_it_is_written() -> None:
         body=b"<h1>no</h1>",
         content_type="text/html",
     )
-    given = bodies.spoil(Fault(kind="replace", replacement=replacement), None)
+    given = bodies.faulty(Fault(kind="replace", replacement=replacement), None)
     parsed = parse(given.payload)
     assert parsed.status == given.status == 403
     assert parsed.headers == {
@@ -138,5 +138,5 @@ def test_an_answer_of_ones_own_is_given_as_it_is_written() -> None:
     }
     assert parsed.body == b"<h1>no</h1>"
     empty = Replacement(status=304, body=b"never sent")
-    bare = bodies.spoil(Fault(kind="replace", replacement=empty), None)
+    bare = bodies.faulty(Fault(kind="replace", replacement=empty), None)
     assert parse(bare.payload).body == b""

@@ -1,4 +1,4 @@
-"""Scenario files: what they may say, and how their mistakes are told."""
+"""Scenario files: their contents, and messages about problems."""
 
 from pathlib import Path
 
@@ -153,7 +153,7 @@ def test_later_steps_name_events_or_mean_the_latest() -> None:
             wanted=Wanted.STATUS,
             within=60 * MINUTE,
             event="second",
-            stand=EventPhase.REMOVED,
+            phase=EventPhase.REMOVED,
         )
     )
     assert found[5].may_be_refused
@@ -317,7 +317,7 @@ def test_a_fleet_of_its_own_is_that_of_a_file() -> None:
 
 
 def cases() -> list[tuple[str, str]]:
-    """Return the files of `messages.txt`, each with what is told of it."""
+    """Return the files in `messages.txt`, each with its messages."""
     parts = MESSAGES.read_text(encoding="utf-8").strip("\n").split("\n====\n")
     found = [f"{part}\n".partition("----\n") for part in parts]
     return [(text, told.strip("\n")) for text, _, told in found]

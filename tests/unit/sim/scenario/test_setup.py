@@ -1,11 +1,11 @@
-"""The settings of a simulation: what a scenario says, and what the environment does."""
+"""The settings of a simulation, from a scenario and from the environment."""
 
 import pytest
 
 from forewarn.cli import main
 from forewarn.instants import MINUTE, SECOND
 from forewarn.service.settings import SettingsError
-from forewarn.sim.playlist import Ground
+from forewarn.sim.playlist import PlayOptions
 from forewarn.sim.scenario.file import read_scenario
 
 SCENARIO = read_scenario(
@@ -21,7 +21,7 @@ say = "hello"
 
 
 def test_variable_of_a_setting_goes_before_the_scenario() -> None:
-    ground = Ground(
+    ground = PlayOptions(
         environ={
             "FOREWARN_TIMING_RECOVERY": "2m",
             "FOREWARN_TIMING_SPEED": "3",
@@ -31,19 +31,19 @@ def test_variable_of_a_setting_goes_before_the_scenario() -> None:
     settings = ground.terms([SCENARIO]).setup.load()
     assert settings.timing.recovery == 2 * MINUTE
     assert settings.origins["timing.recovery"] == "environment FOREWARN_TIMING_RECOVERY"
-    # What nobody else says is the scenario's; the speed and the store are none of these.
+    # The scenario provides the other values, except the speed and the store.
     assert settings.simulated.reboot == 20 * SECOND
     assert settings.timing.speed == 60
     assert settings.store.url == "sqlite:///forewarn.db"
 
 
 def test_variable_counts_without_a_scenario_too() -> None:
-    ground = Ground(environ={"FOREWARN_DRIVER_ATTEMPTS": "7"})
+    ground = PlayOptions(environ={"FOREWARN_DRIVER_ATTEMPTS": "7"})
     assert ground.terms(()).setup.load().driver.attempts == 7
 
 
 def test_wrong_variable_is_told_by_its_name() -> None:
-    ground = Ground(environ={"FOREWARN_TIMING_RECOVERY": "soon"})
+    ground = PlayOptions(environ={"FOREWARN_TIMING_RECOVERY": "soon"})
     with pytest.raises(SettingsError) as told:
         ground.terms([SCENARIO]).setup.load()
     assert told.value.message == (
