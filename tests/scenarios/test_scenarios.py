@@ -1,7 +1,7 @@
-"""Every scenario of this folder, replayed and compared word for word.
+"""Every transcript in this directory, replayed and compared word for word.
 
 If one fails, run `pytest tests/scenarios --rewrite` and read the difference. Keep
-it only if you understand what caused it, and `docs/reference/protocol.md` wants it so.
+it only if you understand its cause and `docs/reference/protocol.md` requires it.
 """
 
 import re

@@ -21,7 +21,7 @@ Deed: TypeAlias = Callable[[SimServer], object]
 
 
 def scenario(text: str, *, name: str = "mine") -> Scenario:
-    """Return the scenario of a file."""
+    """Return the scenario in a text."""
     return read_scenario(text, file=f"{name}.toml")
 
 
@@ -58,9 +58,9 @@ def run(
     asked: Sequence[str] = ("web_0",),
     before: Sequence[Deed] = (),
 ) -> list[Result]:
-    """Run scenarios at once on a virtual clock, where some VMs have asked once.
+    """Run scenarios together on a virtual clock, where some VMs have asked once.
 
-    What clients did `before`, they did a second before the first step.
+    The actions in `before` happen a second before the first step.
     """
 
     async def play() -> list[Result]:
@@ -93,7 +93,7 @@ def one(
     more: str = "",
     asked: Sequence[str] = ("web_0",),
 ) -> tuple[bool, str]:
-    """Return how one expectation after one step was decided."""
+    """Return the verdict on one expectation after one step."""
     text = (
         f"{fleet}\n[[step]]\n{step}\n{more}\n[[step]]\nexpect = {{ {expectation} }}\n"
     )
@@ -104,7 +104,7 @@ def one(
 def asks(
     *seconds: int, fault: str = "", deviations: Sequence[str] = ()
 ) -> dict[int, Deed]:
-    """Have web_0 ask at these seconds, as the journal tells it."""
+    """Return actions that add polls of web_0 to the journal at these seconds."""
 
     def note(stage: SimServer) -> None:
         path = "/metadata/scheduledevents"

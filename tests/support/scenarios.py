@@ -1,4 +1,4 @@
-"""Scenarios told as stories: what VMs see on the virtual clock, and what they do."""
+"""Transcripts of scenarios on the virtual clock."""
 
 import asyncio
 from http import HTTPStatus
@@ -17,11 +17,11 @@ from tests.support.transcripts.story import Story
 from tests.support.worlds import taken_apart
 
 REACTS_AFTER = 2 * SECOND
-"""From the sight of an event until a careful client has prepared for it."""
+"""Time that a client needs to prepare for an event."""
 
 
 class Clients:
-    """Every VM of a story: it asks now and then, and may approve what names it."""
+    """All VMs of a story: they poll, and may approve events that name them."""
 
     def __init__(self, story: Story, stage: SimServer, *, approve: bool) -> None:
         self._story = story
@@ -30,7 +30,7 @@ class Clients:
         self._stage = stage
         self._asked_at: Micros = 0
         self._known: dict[str, Micros] = {}
-        """When each event that was seen will be approved; 0: it was."""
+        """When each event will be approved; 0: it is approved."""
         self._mine: dict[str, str] = {}
 
     def next_at(self) -> Micros | None:
@@ -68,9 +68,9 @@ class Clients:
 
 
 def tell(scenario: Scenario, *, approve: bool) -> tuple[str, Result]:
-    """Return what a scenario tells on the virtual clock, and how it went.
+    """Return the transcript of a scenario on the virtual clock, and its result.
 
-    Nobody approves, or every VM approves two seconds after it was told.
+    Either no VM approves, or every VM approves two seconds after it sees an event.
     """
     return asyncio.run(_tell(scenario, approve=approve))
 

@@ -1,4 +1,4 @@
-"""A simulator in this process, for tests that are synchronous."""
+"""A simulator in this process, for synchronous tests."""
 
 import json
 import urllib.error
@@ -24,7 +24,7 @@ SECONDS = 120
 
 
 class Simulation:
-    """A simulator, its news, and how it is asked."""
+    """A simulator with its news and clients."""
 
     def __init__(self, loop: LoopThread, terms: Terms, addresses: Addresses) -> None:
         self.loop = loop
@@ -37,7 +37,7 @@ class Simulation:
         loop.wait(self.simulator.start())
 
     def url(self, vm: str = "web_0") -> str:
-        """Return where a VM is served."""
+        """Return the address of a VM."""
         return url_of(self.loop.call(self.simulator.addresses)[vm])
 
     def ask(
@@ -83,7 +83,7 @@ class Simulation:
         return self.ask(self.url(vm) + EVENTS, body)[0]
 
     def sim(self, path: str, body: object = None, *, method: str | None = None) -> Any:
-        """Return what the simulator's own routes answer; fail unless it is good."""
+        """Return the answer of a route of the simulator; fail for an error."""
         status, answer = self.api(f"sim/{path}", body, method=method)
         assert status < 300, answer
         return answer
@@ -103,7 +103,7 @@ class Simulation:
         return self.ask(where, body, method=method, token=token)
 
     def call(self, act: Callable[[Simulator], T]) -> T:
-        """Do something with the simulator on its loop."""
+        """Call a function with the simulator on its loop."""
         return self.loop.call(lambda: act(self.simulator))
 
 
@@ -111,7 +111,7 @@ class Simulation:
 def simulation(
     loop: LoopThread, terms: Terms | None = None, addresses: Addresses = ANYWHERE
 ) -> Generator[Simulation]:
-    """Have a simulator for as long as the block takes."""
+    """Provide a simulator during a block."""
     running = Simulation(loop, terms or Terms(), addresses)
     try:
         yield running

@@ -1,8 +1,8 @@
 """The world of the tests: a simulated service on a virtual clock, and its VMs as clients.
 
-It can crash at any checkpoint and begin again on what was durable; the driver, like
-a hypervisor, lives on. Its VMs ask the endpoint without a socket, and whatever only control can answer is
-asked of the plane at once, as the metadata server does.
+It can crash at any checkpoint and restart on the durable records. The driver survives,
+like a hypervisor. Its VMs use the endpoint without sockets. Questions of the endpoint go to
+the plane at once, as in the metadata server.
 """
 
 import json
@@ -52,7 +52,7 @@ METADATA: Mapping[str, tuple[str, ...]] = {"metadata": ("true",)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a VM got, taken apart."""
+    """A parsed answer to a VM."""
 
     status: int
     headers: Mapping[str, str]
@@ -81,7 +81,7 @@ def live_events(engine: Engine) -> list[Event]:
 
 
 class CrashError(Exception):
-    """The process of the service ended here, without a word."""
+    """The process of the service crashed here."""
 
 
 class LastingStore(MemoryStore):
@@ -96,10 +96,10 @@ def _never(_place: str, _count: int) -> bool:
 
 
 class World(engine.World):
-    """A service on a virtual clock, with what tests do to it and look at."""
+    """A service on a virtual clock, with actions and queries for tests."""
 
     has_news = False
-    """Something was published since a test set this back."""
+    """Whether there was a publication since a test reset this."""
 
     def __init__(
         self,
@@ -112,12 +112,12 @@ class World(engine.World):
         start: Micros = START,
         rate_limit: float = 0,
     ) -> None:
-        """Begin with a fleet. `store` opens the store, again after each crash."""
+        """Start with a fleet. `store` opens the store, at the start and after each crash."""
         self.crash_at: Callable[[str, int], bool] = _never
-        """Asked at each checkpoint, with how often it was passed so far."""
+        """Called at each checkpoint with the count so far; returns whether to crash."""
         self.passed: Counter[str] = Counter()
         self.witness: Callable[[str], None] = lambda _place: None
-        """Told of each checkpoint that was reached, before a crash there."""
+        """Called at each checkpoint, before a crash there."""
         self._open_store = store
         super().__init__(
             store=store(),
@@ -130,7 +130,7 @@ class World(engine.World):
         )
 
     def restart(self) -> None:
-        """Crash now, wherever it is, and start again."""
+        """Crash now, and restart."""
         self.crash_at = _never
         self.on_publish = lambda _publication: None
         self.store.close()
@@ -153,20 +153,20 @@ class World(engine.World):
         self.clock.step(-size if back else size)
         self.settle()
 
-    # What VMs do
+    # VMs
 
     def vm(self, name: str) -> "WorldVm":
         """Return the VM as a client."""
         return WorldVm(self, name)
 
-    # What operators see
+    # Queries
 
     def operation(self, operation_id: str) -> Operation:
-        """Return an operation as it is stored."""
+        """Return a stored operation."""
         return self.read(lambda reader: need(reader, Operation, operation_id))
 
     def operations(self) -> list[Operation]:
-        """Return all operations that are stored, by id."""
+        """Return all stored operations, by ID."""
         return self.read(lambda reader: list(every(reader, kinds.ALL_OPERATIONS)))
 
     def live_events(self) -> list[Event]:
@@ -174,7 +174,7 @@ class World(engine.World):
         return live_events(self)
 
     def stored_vm(self, name: str) -> Vm:
-        """Return a VM as it is stored."""
+        """Return a stored VM."""
         return self.read(lambda reader: need(reader, Vm, name))
 
     def explain(self, operation_id: str) -> list[str]:
@@ -186,27 +186,27 @@ class World(engine.World):
 
 
 class WorldVm:
-    """A VM as its programs see the world: they can only ask the endpoint."""
+    """A VM as a client of the endpoint."""
 
     def __init__(self, world: World, name: str) -> None:
-        """Be the VM with this key."""
+        """Use the VM with this key."""
         self.world = world
         self.name = name
 
     def get(self, version: str = NEWEST, *, etag: str = "") -> Answer:
-        """Ask for the document."""
+        """Get the document."""
         headers = dict(METADATA)
         if etag:
             headers["if-none-match"] = (etag,)
         return self.ask("GET", f"{EVENTS_PATH}?api-version={version}", headers=headers)
 
     def own_events(self) -> Answer:
-        """Ask for what it may know of its own events."""
+        """Get the event details."""
         path = f"{OWN_EVENTS_PATH}?api-version={OWN_NEWEST}"
         return self.ask("GET", path, headers=METADATA)
 
     def glance(self) -> Answer | None:
-        """Ask for the document; None if there is no answer at once."""
+        """Get the document; return None if there is no immediate answer."""
         answer = self.world.endpoint.handle(
             Request(
                 method="GET",
@@ -292,7 +292,7 @@ class WorldVm:
 
 
 def taken_apart(response: Response) -> Answer:
-    """Return what a VM got, taken apart."""
+    """Parse an answer to a VM."""
     head, _, body = response.payload.partition(b"\r\n\r\n")
     lines = head.decode("ascii").split("\r\n")[1:]
     headers = dict(line.split(": ", 1) for line in lines)

@@ -1,4 +1,4 @@
-"""What clients do otherwise than the protocol says is named, with its clause."""
+"""Deviations of clients from the protocol, with their clauses."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A poller's answer stands, and yet nothing that it sends escapes who is in front."""
+"""A poller gets cached answers, and the interceptor still sees all its requests."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -38,7 +38,7 @@ LIMIT = 5
 
 
 class Bench:
-    """An endpoint with somebody in front of it, on a clock that is turned."""
+    """An endpoint with an interceptor, on a virtual clock."""
 
     def __init__(self, *, rate_limit: float = 0) -> None:
         self.clock = VirtualClock(NOW)
@@ -72,7 +72,7 @@ class Bench:
 
 
 async def ask(talk: Talk, *requests: bytes) -> list[int]:
-    """Return the statuses of what is answered at once."""
+    """Return the statuses of the immediate answers."""
     before = len(talk.transport.written)
     await talk.send(requests)
     written = b"".join(talk.transport.written[before:])
@@ -80,7 +80,7 @@ async def ask(talk: Talk, *requests: bytes) -> list[int]:
 
 
 async def poll(bench: Bench, request: bytes = GET) -> Talk:
-    """Return a connection whose last answer stands."""
+    """Return a connection with a cached answer."""
     talk = bench.connect()
     assert await ask(talk, *[request] * 4) == [200] * 4
     assert talk.connection._cached is not None
@@ -131,7 +131,7 @@ def test_a_client_that_hurries_is_found_out_once_in_a_second() -> None:
     async def story() -> None:
         bench = Bench()
         talk = await poll(bench)
-        # The loop's own time counts, not the clock that is turned.
+        # The time of the event loop counts, not the virtual clock.
         bench.turn(60)
         await ask(talk, *[GET] * 6)
         assert names(bench.journal.find(deviating=True)) == [["too-often"]]
@@ -208,7 +208,7 @@ def test_a_request_counts_once_against_the_limit_of_a_vm() -> None:
         talk = await poll(bench)
         assert await ask(talk, GET, GET) == [200, 429]
         bench.turn(1)
-        # What stood falls with the first of these, which counts once nevertheless.
+        # The first of these ends the cached answer, and still counts once.
         assert await ask(talk, GET) == [200]
         bench.faults.set("", "500 after 1h")
         assert await ask(talk, *[GET] * 5) == [200] * 4 + [429]

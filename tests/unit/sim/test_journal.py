@@ -1,4 +1,4 @@
-"""The journal keeps what assertions ask for, within its bounds."""
+"""The journal keeps the requests that assertions need, within its bounds."""
 
 from forewarn.instants import SECOND
 from forewarn.metadata.http import Request

@@ -1,4 +1,4 @@
-"""Where VMs are served: what `--listen` may say, and what each VM gets of it."""
+"""The addresses of VMs: values of `--listen`, and the address of each VM."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One address for each position, whatever the worlds that come and go are like."""
+"""One address for each position, in every world."""
 
 import http.client
 import socket
@@ -30,7 +30,7 @@ def loop() -> Iterator[LoopThread]:
 
 
 def fleet(*names: str, listen: str = "") -> Terms:
-    """Return a world of these VMs; the first has a listener of its own, if so."""
+    """Return a world of these VMs; optionally the first VM has a listener."""
     own = f'listen = "{listen}"\n' if listen else ""
     text = "".join(
         f'[[host]]\nname = "{name}-host"\n'
@@ -45,7 +45,7 @@ def played(scenario: str) -> Terms:
 
 
 def begin(found: Simulation, terms: Terms) -> dict[str, int]:
-    """Begin a world; return the port of each VM."""
+    """Start a world; return the port of each VM."""
     found.loop.wait(found.simulator.begin_with(terms))
     return ports(found)
 
@@ -110,7 +110,7 @@ def test_a_position_without_a_vm_says_so(loop: LoopThread) -> None:
         assert [each.text for each in found.news] == [
             "position 2: 404, since this world has no VM there"
         ]
-        # A VM that joins finds it, and is served there at once.
+        # A VM that joins gets it, and is served there at once.
         assert found.sim("vms", {"name": "late"})["url"].endswith(f":{vacant}")
         assert asked(vacant)[0] == 200
 
@@ -184,7 +184,7 @@ def test_listener_of_a_fleet_file_takes_no_position(loop: LoopThread) -> None:
 
 
 def test_a_connection_goes_on_from_one_world_to_the_next(loop: LoopThread) -> None:
-    """One that was never asked anything, and one that is kept for the next poll."""
+    """One unused connection, and one that is kept for the next poll."""
     with simulation(loop, fleet("a", "b")) as found:
         port = ports(found)["a"]
         unasked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -202,7 +202,7 @@ def test_a_connection_goes_on_from_one_world_to_the_next(loop: LoopThread) -> No
 
 
 def test_nobody_is_refused_while_one_world_follows_another(loop: LoopThread) -> None:
-    """The listeners stay, so a client that connects meanwhile reaches either world."""
+    """The listeners stay, so a client that connects in between reaches either world."""
     with simulation(loop, fleet("a")) as found:
         port, over = ports(found)["a"], threading.Event()
         statuses: list[int] = []

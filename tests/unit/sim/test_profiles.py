@@ -1,4 +1,4 @@
-"""The profiles: which settings each has, and what speed does to them."""
+"""The settings of the profiles, and the effect of the speed."""
 
 from forewarn.sim.profiles import Profile, settings_of
 

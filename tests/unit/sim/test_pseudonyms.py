@@ -1,4 +1,4 @@
-"""Pseudonyms: nothing of the original stays, and the story does."""
+"""Pseudonyms: originals are removed, and the course of events is kept."""
 
 import json
 from typing import Any
@@ -56,7 +56,7 @@ def test_a_document_keeps_its_story() -> None:
         ],
     }
     assert list(found["Events"][0]) == list(EVENT)
-    # The same again, and in whatever case; another one is another.
+    # Equal originals in any case have equal pseudonyms; others differ.
     other = {**EVENT, "EventId": EVENT["EventId"].lower(), "Resources": ["Ünïq vm"]}
     again = hidden(hide, document(other, {**EVENT, "EventId": "x"}))["Events"]
     assert again[0]["EventId"].endswith("001")

@@ -1,4 +1,4 @@
-"""What a recording has shown of its events, and which approvals of them count."""
+"""The events of a recording, and the approvals that count."""
 
 import json
 from typing import Any
@@ -59,7 +59,7 @@ AFTERWARDS = {
     ("gone", "Started", BEFORE): (EventStatus.STARTED, None),
     ("gone", "gone", BEFORE): (EventStatus.REMOVED, Outcome.CANCELLED),
 }
-"""How an event stands, by what was shown before and what is shown at an instant."""
+"""The state of an event, by earlier documents and the current document."""
 
 
 @pytest.mark.parametrize(("before", "now", "at"), AFTERWARDS)
@@ -91,7 +91,7 @@ def test_an_approval_counts_while_an_event_is_scheduled(shown: str) -> None:
     found = events.find(FREEZE)
     assert found is not None
     assert found.is_approved is COUNTS[shown]
-    # The first one counts, and one that counts stays.
+    # The first approval counts, and it stays.
     assert events.approve("web_1", [FREEZE], at=START + 3 * SECOND) is None
     take(events, START + 4 * SECOND, *SHOWN["Started"])
     found = events.find(FREEZE)

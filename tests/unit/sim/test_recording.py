@@ -1,4 +1,4 @@
-"""The file of a recording: what is written is read, and what is wrong is placed."""
+"""Recording files: round trips, and problems with their line."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A replay on a turned clock: what is served when, and how dates are brought to now."""
+"""A replay on a virtual clock: answers and their times, and dates in the present."""
 
 import json
 
@@ -31,7 +31,7 @@ NOW = START + 400 * DAY
 
 
 def shown(number: int, *, not_before: Micros | None = None) -> Answer:
-    """Return an answer as our own service gives it."""
+    """Return an answer in the form of the service."""
     events: list[object] = []
     if not_before is not None:
         events.append(
@@ -74,7 +74,7 @@ def recording(
 
 
 class Player:
-    """A replay on a virtual clock, asked without sockets."""
+    """A replay on a virtual clock, without sockets."""
 
     def __init__(
         self, played: Recording, *, speed: float = 1, exact: bool = False
@@ -172,7 +172,7 @@ async def test_dates_are_brought_to_now_and_nothing_else() -> None:
     again = NOW + 15 * MINUTE
     wanted = shown(1, not_before=again).response().payload
     assert Player(played).ask().payload == wanted
-    # At a speed, NotBefore is when the recording comes to it.
+    # At any speed, NotBefore is the moment when the replay reaches it.
     faster = Player(played, speed=60).ask().payload
     assert faster == shown(1, not_before=NOW + 15 * SECOND).response().payload
     # It is rounded up, as NotBefore always is.
@@ -246,7 +246,7 @@ async def test_approvals_are_taken_for_what_was_shown() -> None:
     story.advance(10)
     assert await approve() is None
     story.advance(10)
-    # What has gone was shown: a late approval does no harm (3.2).
+    # A removed event was shown, so a late approval is harmless (3.2).
     assert await approve() is None
     assert story.ask().payload == shown(3).response().payload
 
@@ -325,7 +325,7 @@ async def test_time_may_leap_on_the_clock_of_the_machine() -> None:
     [event] = replay.events.live
     assert event.not_before == NOW + 890 * SECOND
     assert replay.next_at == NOW + 50 * SECOND
-    # What waits comes nearer, and is told so.
+    # The next moment comes nearer, and NotBefore with it.
     replay.leap(30 * SECOND)
     [event] = replay.events.live
     assert event.not_before == NOW + 860 * SECOND
@@ -344,7 +344,7 @@ async def test_time_may_leap_on_the_clock_of_the_machine() -> None:
 
 
 class Running:
-    """The machine's clock, as far as a test goes on with it."""
+    """The machine's clock, under the control of the test."""
 
     def __init__(self, instant: Micros) -> None:
         self.instant = instant

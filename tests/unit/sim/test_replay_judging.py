@@ -1,4 +1,4 @@
-"""What is demanded of clients of a recording, by what they did and what was shown."""
+"""Verdicts on the clients of a replay."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -109,7 +109,7 @@ def test_a_recording_of_which_no_event_can_be_judged_fails() -> None:
     assert found[0] is Outcome.ERROR
     assert found[1].startswith("no event could be judged: Freeze D4713D60 of ")
     assert found[1].endswith(" was still Scheduled at the end, and not approved")
-    # One that can is enough, and so is an approval.
+    # One event that can be judged is enough, and so is an approval.
     later = event(REBOOT)
     two = shown([FREEZES], [STARTED, later])
     assert [each[0] for each in judged(two)[1:]] == [Outcome.FAILED, Outcome.SKIPPED]

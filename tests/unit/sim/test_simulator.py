@@ -1,4 +1,4 @@
-"""A simulator on sockets: orders of its own API, and what VMs see of them."""
+"""A simulator on sockets: its API, and the effects that VMs see."""
 
 import socket
 import urllib.request
@@ -37,7 +37,7 @@ def running(loop: LoopThread) -> Iterator[Simulation]:
 
 @pytest.fixture
 def fresh(running: Simulation) -> Simulation:
-    """Return the simulator as if nothing had happened; `web_0` listens."""
+    """Return a fresh simulator, with events enabled for `web_0`."""
     running.sim("reset", {})
     running.news.clear()
     assert running.document() == {"DocumentIncarnation": 1, "Events": []}
@@ -314,7 +314,7 @@ def test_one_that_others_added_without_an_address_is_no_ones_failure(
             assert served(found)["filed"] is None
             assert found.sim("vms", {"name": "late"})["url"].endswith(f".5:{port}")
             found.sim("vms/late", method="DELETE")
-            # Whoever had the port goes, and the next look finds it free.
+            # The other program frees the port, and the next attempt succeeds.
             taken.close()
             found.sim("vms", {"name": "later"})
             assert served(found)["filed"] is not None
@@ -370,7 +370,7 @@ def test_many_simulators_live_side_by_side(loop: LoopThread) -> None:
 def test_only_a_good_question_for_events_lets_a_scenario_begin(
     running: Simulation,
 ) -> None:
-    """Others enable nothing, so what happened then would come without notice."""
+    """Other requests do not enable events, so events would come without notice."""
     running.sim("reset", {})
     running.news.clear()
     scenario = read_scenario('[[step]]\nreboot = "web_1"\n', file="mine.toml")
@@ -395,14 +395,14 @@ def test_only_a_good_question_for_events_lets_a_scenario_begin(
 
 
 class AskedWhileItStarts(Simulator):
-    """One whose first address is asked as soon as it is bound."""
+    """A simulator whose first address gets a request as soon as it is bound."""
 
     client: socket.socket | None = None
 
     def _is_ours(self, address: Address) -> bool:
         host, port = address
         if host.endswith(".2"):
-            # The first address is bound by now, and its VM has not come yet.
+            # The first address is bound, and its VM is not assigned yet.
             self.client = socket.create_connection((host[:-1] + "1", port), 10)
             request = f"GET {EVENTS} HTTP/1.1\r\nHost: a\r\nMetadata: true\r\n\r\n"
             self.client.sendall(request.encode())
@@ -428,7 +428,7 @@ def test_an_address_answers_503_while_the_simulator_starts(loop: LoopThread) -> 
         assert head.startswith("HTTP/1.1 503 ")
         assert "Retry-After: 1\r\n" in head
         assert "The simulator is starting" in head
-        # Its VM is there at the next connection.
+        # The VM is assigned at the next connection.
         (host, port), *_ = simulator.addresses().values()
         with urllib.request.urlopen(
             urllib.request.Request(

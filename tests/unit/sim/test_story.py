@@ -1,4 +1,4 @@
-"""What whoever writes a story is told, and what a story promises to its reader."""
+"""Messages about invalid stories, and guarantees of valid ones."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ fleet
 
 
 def played(commands: str) -> str:
-    """Return what the last block tells."""
+    """Return the output of the last block."""
     text = f"{FLEET}{commands}\n----\n"
     return play(text, name="story").rpartition("----\n")[2].rstrip("\n")
 

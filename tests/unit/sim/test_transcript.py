@@ -1,4 +1,4 @@
-"""The form of a transcript: blocks, comments, and what is wrong with one."""
+"""The form of transcripts: blocks, comments and problems."""
 
 import pytest
 

@@ -216,7 +216,7 @@ def test_wrong_mark_is_reported_without_traceback(pytester: pytest.Pytester) -> 
     done.stdout.fnmatch_lines(
         [
             "the mark * has no 'vsm' (did you mean \"vms\"[?]); it has vms, together, *",
-            'there is no scenario "spot-premption" (did you mean "spot-preemption"?)',
+            'scenario "spot-premption" does not exist (did you mean "spot-preemption"?)',
             "hint: *--list*",
             "fleet must be the text of a fleet file, or a Path, not 3",
             "settings must be a dictionary of texts, such as *",

@@ -277,7 +277,7 @@ def test_replay_without_a_client_fails_the_test(file: Path, expect: Any) -> None
 
 def test_late_approval_fails_the_test(file: Path) -> None:
     world = ScheduledEvents(replay=file, clock="virtual", expect="approved")
-    said = "web_0 did not approve Freeze D4713D60 of web_0 in the 50 s until the record"
+    said = "web_0 did not approve Freeze D4713D60 of web_0 in the 50 s before it was"
     Program(world.vm("web_0").url).events()
     with pytest.raises(NotSeenError, match=said), world:
         world.advance("65s")

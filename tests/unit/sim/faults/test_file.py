@@ -1,4 +1,4 @@
-"""Files of faults: what they mean, and problems with line and key."""
+"""Faults files: their meaning, and problems with line and key."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which fault befalls the next request of which VM: stories without a socket."""
+"""The player of faults, without sockets."""
 
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ EVENTS = "/metadata/scheduledevents"
 
 @dataclass
 class Table:
-    """A player, and who asks it."""
+    """A player, and the requests to it."""
 
     seconds: int = 0
     player: Player = field(init=False)

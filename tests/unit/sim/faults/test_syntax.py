@@ -1,4 +1,4 @@
-"""Faults on one line: what is read, what it means, and what is wrong with it."""
+"""Faults in one line: parsing, meaning and problems."""
 
 import contextlib
 

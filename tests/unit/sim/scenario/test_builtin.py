@@ -1,4 +1,4 @@
-"""Every scenario that comes with forewarn, told as stories and compared.
+"""Transcripts of every built-in scenario, compared with golden files.
 
 If one fails, run `pytest tests/unit/sim/scenario --rewrite` and read the difference.
 """
@@ -58,7 +58,7 @@ MOCK = {
     "User Redeploy": (15 * 60, 10 * 60),
     "Spot Eviction": (15, 5),
 }
-"""How many seconds the mock's scenarios are Scheduled, and Started."""
+"""Seconds for which the scenarios of the mock are Scheduled, and Started."""
 
 
 @pytest.mark.parametrize("name", MOCK)

@@ -1,4 +1,4 @@
-"""Scenarios by role: the same scenario on other fleets, and under other names."""
+"""Roles: the same scenario on other fleets and with other names."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ SOLO = '[[host]]\nname = "box"\n[[vm]]\nname = "solo"\nhost = "box"\n'
 
 
 def rich(*, order: Sequence[int] = range(12)) -> str:
-    """Return a fleet in which there is somebody for every role."""
+    """Return a fleet with a VM for every role."""
     lines = ['[[tenant]]\nname = "acme"', '[[tenant]]\nname = "guest"']
     for name, tenant in (("app", "acme"), ("else", "guest")):
         lines.append(
@@ -174,7 +174,7 @@ def test_of_a_large_fleet_a_part_is_tried_and_the_whole_where_that_is_not_enough
     for name in ("live-migration", "rollout"):
         played = rehearsal.playable(builtin.find(name), text)
         assert played.fleet.text == text
-    # Nowhere is a place.
+    # No host has capacity.
     full = text.replace('[[host]]\nname = "spare"\n', "")
     full = re.sub(r'(name = "h\d+"\n)', r"\1capacity = 1\n", full)
     monkeypatch.setattr(rehearsal, "CASTS_MAX", 1)

@@ -1,7 +1,7 @@
-"""What scenarios demand of clients, on a virtual clock: met, missed, never tried.
+"""Demands of scenarios on clients, on a virtual clock: met, missed, not judged.
 
-Each scenario that comes with forewarn is played to a client that lives on, to one that
-asks once and sleeps, and to nobody. Only the first passes. What each demand means is
+Each built-in scenario is played with a client that keeps running, with one that asks
+once, and with no client. Only the first passes. The meaning of each demand is
 told in `test_demands`.
 """
 
@@ -29,7 +29,7 @@ POLLS_EVERY: Micros = 5 * SECOND
 
 
 class Poller:
-    """A client that polls now and then, and approves what names its VM."""
+    """A client that polls in intervals, and approves events that name its VM."""
 
     def __init__(
         self, stage: SimServer, vm: str, *, approves_all: bool = False
@@ -67,7 +67,7 @@ def play(
     sleepers: Iterable[str] | None = (),
     approves_all: bool = False,
 ) -> Result:
-    """Play a scenario to clients in these VMs; None: in all."""
+    """Play a scenario with clients in these VMs; None: in all VMs."""
 
     async def playing() -> Result:
         stage = virtual_stage(setup_for([played]))
@@ -76,7 +76,7 @@ def play(
             VirtualClient(stage, vm).get()
         actors = [
             Poller(stage, vm, approves_all=approves_all)
-            # Those act first whom the first event does not name.
+            # Clients that the first event does not name act first.
             for vm in (reversed(vms) if pollers is None else pollers)
         ]
         for actor in actors:
@@ -93,7 +93,7 @@ def outcomes(result: Result) -> set[Outcome]:
     return {finding.outcome for finding in result.findings}
 
 
-# Those that come with forewarn
+# Built-in scenarios
 
 
 def shipped() -> list[object]:
@@ -143,7 +143,7 @@ def test_a_scenario_of_which_nothing_is_judged_neither_passes_nor_fails(
 
 @pytest.mark.parametrize("played", shipped())
 def test_one_client_in_the_first_vm_is_enough(played: Scenario) -> None:
-    """Whoever tries one program is not told of failures of others that are not there."""
+    """A test of one program reports no failures of absent clients."""
     first = next(client.vm for client in played.clients)
     result = play(played, pollers=[first])
     assert result.passed, sentences(result)
@@ -158,7 +158,7 @@ def test_a_client_that_approves_for_others_fails_where_it_is_told(
     assert result.passed is not heeds, sentences(result)
 
 
-# How much is demanded
+# Levels of demands
 
 
 def test_who_only_asks_is_asked_no_more_of() -> None:
@@ -218,7 +218,7 @@ expect = { status = "Scheduled", within = "1s" }
 def test_steps_are_judged_as_far_as_they_are_wanted(
     expected: Expected, wanted: list[Outcome]
 ) -> None:
-    """What is expected of the platform is judged unless nothing is."""
+    """Expectations on the platform are judged, except with `none`."""
     [result] = run(scenario(STEPS), expected=expected)
     assert [each.outcome for each in result.findings] == wanted
 

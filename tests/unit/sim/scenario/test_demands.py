@@ -1,4 +1,4 @@
-"""Each demand on a client: met, missed, and the sentence that tells it."""
+"""Each demand on a client: met, missed, and its sentence."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def one(
     more: str = "",
     asked: tuple[str, ...] = ("web_0",),
 ) -> tuple[Outcome, str]:
-    """Return what became of one demand on web_0."""
+    """Return the verdict on one demand on web_0."""
     text = f'[[client]]\nvm = "web_0"\n{demand}\n{more}\n[[step]]\n{step}\n'
     [result] = run(scenario(text), deeds=deeds, asked=asked)
     found = [each for each in result.findings if "for its events" not in each.what]
@@ -181,7 +181,7 @@ def test_events_of_others_that_nobody_showed_were_not_ignored() -> None:
 
 
 def test_a_client_comes_back_within_its_time() -> None:
-    # It is gone after 15 m of notice, 1 m of impact and 10 m of recovery.
+    # It is removed after 15 m of notice, 1 m of impact and 10 m of recovery.
     gone = (15 + 1 + 10) * 60
     assert one("comes_back = true", deeds={gone + 14: asks()}) == (
         Outcome.PASSED,
@@ -237,7 +237,7 @@ def test_an_optional_client_is_judged_from_its_first_question_on() -> None:
 def test_an_optional_client_that_came_after_all_of_its_events_is_not_judged(
     demand: str,
 ) -> None:
-    """It may begin a moment after the first client, whose question began it all."""
+    """It may start a moment after the first client, whose request started the scenario."""
     text = (
         '[[client]]\nvm = "web_0"\n'
         f'[[client]]\nvm = "web_1"\noptional = true\n{demand}\n'

@@ -1,4 +1,4 @@
-"""Expectations: when they are met, when they are not, and the sentence for each."""
+"""Expectations: met, not met, and the sentence of each."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_an_approval_that_must_not_come() -> None:
 
 
 def test_a_policys_approval_is_nobodys() -> None:
-    """A restart that nobody listens to is approved by itself (7.4)."""
+    """Without enabled events, a restart is approved by itself (7.4)."""
     assert one(
         'not_approved = true, within = "1m"',
         step='reboot = "db_0"',
@@ -243,7 +243,7 @@ def test_the_request_with_which_a_scenario_begins_counts_for_its_steps() -> None
     [asks_once] = asks(0).values()
     [first] = run(scenario(step), before=[asks_once], asked=())
     assert sentences(first)[0] == (True, "web_0 asked after 0 s")
-    # After anything else was done, or waited for, it must be asked again.
+    # After any other step or wait, a new request is needed.
     for later in ('[[step]]\nsay = "hello"\n' + step, step + 'after = "1s"\n'):
         [result] = run(scenario(later), before=[asks_once], asked=())
         assert sentences(result)[0] == (False, "web_0 did not ask within 20 s")

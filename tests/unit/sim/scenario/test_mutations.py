@@ -1,4 +1,4 @@
-"""Files that are wrong in any way are refused with a place, and never break the reader."""
+"""Invalid files are refused with a place, and never crash the reader."""
 
 import random
 
@@ -8,7 +8,7 @@ from forewarn.sim.scenario import builtin
 from forewarn.sim.scenario.file import ScenarioError, read_scenario
 
 MUTATIONS = 300
-"""Files of one seed: a tenth of a second's work."""
+"""Number of files per seed: a tenth of a second of work."""
 
 VALUES = (
     "1", "-1", "1.5", "nan", "true", '""', '"x"', '"15m"', '"web_0"', "2026-01-01",

@@ -175,7 +175,7 @@ def test_what_is_held_and_announced_for_ever_is_left_in_the_end() -> None:
         speed=1000,
         told=told,
     )
-    # A second more for each operation, whose NotBefore is on a whole one.
+    # One extra second for each operation, because NotBefore is on a full second.
     assert result.took == 8 * DAY // 1000 + 2 * SECOND
     assert told[-1] == "the remaining operations take too long; not waiting any longer"
 
@@ -249,7 +249,7 @@ def test_speed_of_a_scenario_is_asked_for_or_named_or_in_its_file_or_usual() -> 
     assert setup_for([named], usual_speed=60).speed == 9
     assert setup_for([own], usual_speed=60).speed == 600
     assert setup_for([scenario(_SAY)], usual_speed=60).speed == 60
-    # A virtual clock makes nobody wait: what a file takes is exact there.
+    # On a virtual clock there is no waiting, so times of a file are exact.
     assert setup_for([own]).speed == 1
     assert setup_for([named]).speed == 9
 
@@ -292,7 +292,7 @@ def test_the_same_runner_runs_on_the_machines_clock() -> None:
 
     result = asyncio.run(play())
     assert not result.failures
-    # The jump counts as time that has passed.
+    # The jump counts as elapsed time.
     assert result.took >= 6 * SECOND
 
 
