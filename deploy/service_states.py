@@ -1,7 +1,7 @@
-"""Describe the state tables of the protocol in docs/explanation/event-lifecycle.md.
+"""Render the tables of `lifecycle` for `docs/explanation/event-lifecycle.md`.
 
-The arrows come from the tables that decide, so the page cannot say otherwise. What
-a state means is written here, a paragraph for each.
+The transitions come from the tables that decide. This module has a paragraph about each
+state.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ Table = Mapping[Any, Mapping[Any, Any]]
 
 @frozen_dataclass
 class Machine:
-    """A table with what a reader must be told about it."""
+    """A table with its texts for the page."""
 
     title: str
     intro: str
     table: Table
     first: enum.Enum
     states: Mapping[Any, str]
-    """A paragraph for each state, in the order of the page."""
+    """A paragraph about each state, in the order of the page."""
 
 
 EVENT = Machine(
     title="Event",
     intro=(
-        "What one scope sees of one operation. Documents show it while it is Scheduled "
-        "or Started (clauses 2.6 and 4.1)."
+        "The part of an operation that one scope sees. Documents show it while it is "
+        "Scheduled or Started (clauses 2.6 and 4.1)."
     ),
     table=EVENT_STEPS,
     first=EventStatus.NEW,
     states={
         EventStatus.NEW: (
-            "It has been made in this transaction and nobody has been told. No event is "
-            "New when a transaction ends."
+            "It was created in the current transaction and is not published. No event is "
+            "New at the end of a transaction."
         ),
         EventStatus.SCHEDULED: (
-            "It is announced. VMs prepare, and approve or let NotBefore come. It can "
-            "still be cancelled, and then nothing happens to them."
+            "It is announced. VMs prepare, and approve or wait for NotBefore. It can "
+            "still be cancelled without any impact."
         ),
         EventStatus.STARTED: (
-            "The impact has begun, or is about to: this status is durable and served "
-            "before a VM is touched. There is no way back. It lasts through the "
-            "recovery time."
+            "The impact has started or is about to start. This status is durable and "
+            "published before any VM is affected. It cannot be cancelled any more. It "
+            "includes the recovery time."
         ),
         EventStatus.REMOVED: (
-            "No document shows it. It is kept for the retention time, so that late "
-            "approvals are answered with 200 (3.2) and history can tell of it."
+            "No document shows it. It is stored for the retention time, so that late "
+            "approvals get 200 (3.2) and the history can show it."
         ),
     },
 )
@@ -68,44 +68,43 @@ EVENT = Machine(
 OPERATION = Machine(
     title="Operation",
     intro=(
-        "What is done at one time to one host or one VM. It is what the platform works "
-        "on; its events follow it."
+        "The work that is done at one time to one host or one VM. Its events follow it."
     ),
     table=OPERATION_STEPS,
     first=OperationState.PLANNED,
     states={
         OperationState.PLANNED: (
-            "It has been decided and has no events yet: nobody has been told. A host of "
-            "a rollout stays Planned until its turn comes; every other operation leaves "
-            "this state in the transaction that made it."
+            "It has no events yet. A host of a rollout stays Planned until it is "
+            "announced. Every other operation leaves this state in the transaction that "
+            "created it."
         ),
         OperationState.ANNOUNCED: (
             "Its events are Scheduled. It waits until all of them are approved or "
-            "NotBefore comes; deletions of one request wait for each other (3.6)."
+            "NotBefore comes. Deletions of one request wait for each other (3.6)."
         ),
         OperationState.READY: (
-            "It has been let go and waits for what it must not collide with: the guard "
-            "of 6.3, another operation that has one of its VMs in hand, or a host with "
-            "room. `forewarn explain` says what it is."
+            "It is released. It can wait for the guard (6.3), for another operation that "
+            "is running on one of its VMs, or for a destination host. `forewarn explain` "
+            "shows the reason."
         ),
         OperationState.IMPACTING: (
-            "It is past the point of no return: Started is durable. The driver works, "
-            "or is called again, or an operator must say what became of it; a failure "
-            "stays here until its VMs run again."
+            "Started is durable, and it cannot be cancelled. The driver works, another "
+            "attempt follows, or an operator must set an unknown outcome. A failure stays "
+            "in this state until its VMs run again."
         ),
         OperationState.RECOVERING: (
-            "The impact is over. Its events stay Started for the recovery time, and its "
+            "The impact has ended. Its events stay Started for the recovery time, and its "
             "fault domain stays occupied."
         ),
-        OperationState.DONE: "It went well and its events are gone.",
+        OperationState.DONE: "It succeeded, and its events are removed.",
         OperationState.CANCELLED: (
-            "It ended before it started, without an impact: by an operator, because its "
-            "rollout stopped, because a failure overtook it, because all its VMs left, "
-            "or because it was held too long and announced anew (4.2)."
+            "It ended without an impact. Possible causes: a request, a stopped rollout, a "
+            "failure, the departure of all its VMs, or a hold that was too long, after "
+            "which it was announced again (4.2)."
         ),
         OperationState.FAILED: (
-            "It started and could not be done. VMs that are down because of it have a "
-            "failure's event by now (4.3)."
+            "It started and could not be completed. VMs that are down because of it have "
+            "the event of a failure (4.3)."
         ),
     },
 )
@@ -113,40 +112,41 @@ OPERATION = Machine(
 REQUEST = Machine(
     title="Request",
     intro=(
-        "One order, with the operations that it caused. A rollout is a request over "
-        "several hosts or instances."
+        "One command of an operator or tenant, with its operations. A rollout is a "
+        "request for several hosts or instances."
     ),
     table=REQUEST_STEPS,
     first=RequestState.OPEN,
     states={
         RequestState.OPEN: "Some of its operations have not ended.",
         RequestState.STOPPED: (
-            "One of its operations failed. In a rollout those that had not started were "
-            "cancelled (4.5); those that had go on to their end."
+            "One of its operations failed. In a rollout, operations that had not started "
+            "were cancelled (4.5). Started ones continue."
         ),
         RequestState.CANCELLED: (
-            "An operator stopped what had not started; what had goes on to its end."
+            "It was cancelled: operations that had not started ended. Started ones "
+            "continue."
         ),
-        RequestState.CLOSED: "All its operations have ended, and nothing stopped it.",
+        RequestState.CLOSED: "All its operations ended, and it was neither stopped nor cancelled.",
     },
 )
 
 VIEW = Machine(
     title="View",
     intro=(
-        "The VMs that are served the same list of events. Views that are enabled "
-        "together change together (7.2)."
+        "The VMs that see the same list of events. Views with the same enabling key "
+        "change together (7.2)."
     ),
     table=VIEW_STEPS,
     first=ViewState.DISABLED,
     states={
         ViewState.DISABLED: (
-            "Nobody listens: there is no document, a user's order waits for nobody, and "
-            "live events cannot be approved (7.4, 3.3)."
+            "Scheduled Events are not enabled: there is no document, requests of users "
+            "start without approval, and events cannot be approved (7.4, 3.3)."
         ),
         ViewState.ENABLED: (
-            "Somebody has asked within the last day. Each time it comes here its "
-            "incarnation begins at 1 (2.10)."
+            "A VM requested the document within the last day. Each time the view is "
+            "enabled, its incarnation starts at 1 (2.10)."
         ),
     },
 )
@@ -157,8 +157,8 @@ MACHINES = (EVENT, OPERATION, REQUEST, VIEW)
 def mermaid(machine: Machine) -> str:
     """Return the table as a mermaid state diagram.
 
-    Inputs that lead the same way share an arrow. A state that nothing leads out
-    of is an end.
+    Inputs with the same transition share an arrow. A state without outgoing transitions
+    is an end state.
     """
     lines = ["stateDiagram-v2", f"    [*] --> {machine.first.value}"]
     for state, steps in machine.table.items():
@@ -174,7 +174,7 @@ def mermaid(machine: Machine) -> str:
 
 
 def section(machine: Machine) -> str:
-    """Return the part of the page about one table, from its heading on."""
+    """Return the section of the page about one table."""
     return "\n\n".join(
         [
             f"## {machine.title}",
@@ -186,5 +186,5 @@ def section(machine: Machine) -> str:
 
 
 def page() -> str:
-    """Return the part of `docs/explanation/event-lifecycle.md` about the service."""
+    """Return the service sections of `docs/explanation/event-lifecycle.md`."""
     return "\n\n".join(map(section, MACHINES)) + "\n"
