@@ -323,7 +323,7 @@ class More(Blocker, kind="more"):
 
 
 class Redacted(enum.Enum):
-    """What a tenant may know about a reason that names others.
+    """Redacted reasons, for tenants, that would name others.
 
     The members are in the order of output. The order of the original reasons would
     reveal how the names of others sort.

@@ -18,7 +18,7 @@ VERSIONS = ("2026-11-01",)
 
 
 class Wait(enum.Enum):
-    """What an event waits for. Programs read `reason`."""
+    """Kinds of waits of an event. Programs read `reason`."""
 
     OWN_APPROVAL = "OwnApproval"
     """No VM that sees the event has approved it."""

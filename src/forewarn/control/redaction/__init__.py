@@ -1,1 +1,1 @@
-"""What a tenant may see: redaction of values, and a filtered store reader."""
+"""Redaction for tenants: filters for values, and a filtered store reader."""

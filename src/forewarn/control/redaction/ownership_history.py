@@ -31,7 +31,7 @@ def ending(before: object, after: object) -> tuple[str, ...]:
 
 
 class Past:
-    """What belonged to a tenant, and when; cached for one read."""
+    """Current and earlier ownership of one tenant; cached for one read."""
 
     def __init__(self, reader: Reader, tenant: str) -> None:
         """Read the ownership of `tenant` from `reader`."""

@@ -57,7 +57,7 @@ class TenantFilter:
         self.aliases = aliases_of(reader, tenant)
         self._tenants: dict[str, str] = {}
         self._cuts: dict[str, Any] = {}
-        """By ID, operations and requests as the tenant may see them."""
+        """Filtered operations and requests, by ID."""
         self._see: dict[type, Callable[[Any], Any]] = {
             Tenant: self._tenant,
             Scope: self._scope,

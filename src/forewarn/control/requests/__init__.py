@@ -1,1 +1,1 @@
-"""What operators, VMs and fleet files ask for, and what becomes of it."""
+"""Requests of operators, VMs and fleet files, and their follow-ups."""

@@ -37,7 +37,7 @@ class NoticeClock:
         self._skew: Micros | None = None
         """Wall clock minus monotonic clock, at the first reading or the last step."""
         self._ends: Mapping[str, tuple[Micros, Micros]] = {}
-        """By operation, NotBefore and the end on the monotonic clock."""
+        """NotBefore and the end on the monotonic clock, by operation."""
 
     def read(self, *, now: Micros, monotonic: float) -> Micros:
         """Take a reading of both clocks; return the size of a step, or 0.

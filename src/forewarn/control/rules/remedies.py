@@ -26,7 +26,7 @@ from forewarn.protocol.verbs import Verb
 
 
 class Remedy(enum.Enum):
-    """Who can resolve a blocker, in the order of lists."""
+    """The party that can resolve a blocker, in the order of lists."""
 
     OPERATOR = "operator"
     TENANT = "tenant"

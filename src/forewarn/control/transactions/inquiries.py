@@ -59,7 +59,7 @@ Question: TypeAlias = ProbeQuestion | LookQuestion | StopQuestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """What the driver knows about a call."""
+    """The answer of the driver about a call."""
 
     question: ProbeQuestion
     probe: Probe

@@ -146,7 +146,7 @@ class Work:
         self._views_gone: dict[str, None] = {}
         self._steps: list[tuple[Event, Event]] = []
         self._shown: dict[str, dict[str, views.View]] = {}
-        """By event ID, the views whose documents show it for the first time."""
+        """Views that show an event for the first time, by event ID."""
 
     # Reading
 
