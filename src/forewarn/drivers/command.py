@@ -123,7 +123,7 @@ class CommandDriver:
             grace=self._programs.grace / SECOND,
         )
         self._book.add(self._directories.accept(plan), is_wanted=True)
-        self._watcher.ring()
+        self._watcher.wake()
 
     def probe(
         self, operation_id: str, generation: int, *, now: Micros, memory: str
@@ -170,7 +170,7 @@ class CommandDriver:
                 return False
         # The caller needs no report of a stopped call, but it may probe the call.
         self._book.note_reported(case)
-        self._watcher.ring()
+        self._watcher.wake()
         return True
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
@@ -248,7 +248,7 @@ class CommandDriver:
         """Start the rest of a call, because control has asked for it."""
         if not case.is_wanted:
             case.is_wanted = True
-            self._watcher.ring()
+            self._watcher.wake()
 
     def _may_be_stopped(self, case: TrackedCall) -> bool:
         try:
@@ -268,4 +268,4 @@ def _withdraw(case: TrackedCall, progress: Sequence[Progress]) -> None:
     with contextlib.suppress(OSError):
         for number, each in enumerate(progress):
             if each.state is RunState.WAITING:
-                case.directory.settle_unbegun(number, end="withdrawn", output="")
+                case.directory.record_unstarted(number, end="withdrawn", output="")

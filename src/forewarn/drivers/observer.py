@@ -63,7 +63,7 @@ class VmObserver:
             if answer.status == STILL_RUNNING_STATUS:
                 running.add(int(name))
             elif answer.status in {DONE_STATUS, RUNS_STATUS, DOWN_STATUS}:
-                case.directory.settle(
+                case.directory.record_end(
                     int(name), end="probed", status=answer.status, output=answer.text
                 )
         case.probed_running = frozenset(running)

@@ -143,15 +143,17 @@ class CallDirectory:
 
     # Writing
 
-    def settle(self, number: int, *, end: str, status: int | None, output: str) -> None:
+    def record_end(
+        self, number: int, *, end: str, status: int | None, output: str
+    ) -> None:
         """Record the end of a program without a shim; raises OSError."""
         note = {"end": end, "status": status, "output": output}
         shim.write(self.path / f"{number}.end", note)
 
-    def settle_unbegun(self, number: int, *, end: str, output: str) -> None:
+    def record_unstarted(self, number: int, *, end: str, output: str) -> None:
         """Record that a program does not run, unless a shim has started it."""
         if shim.claim(self.path / f"{number}.start", {"pid": 0, "identity": ""}):
-            self.settle(number, end=end, status=None, output=output)
+            self.record_end(number, end=end, status=None, output=output)
 
     def stop(self) -> None:
         """Request the end of all programs of the call; raises OSError."""

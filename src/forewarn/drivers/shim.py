@@ -183,21 +183,21 @@ def watch_over(folder: Path, number: int, ready: int) -> None:
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         # Stopping the service must stop neither the programs nor their shims. The
         # program does not inherit a handler, unlike SIG_IGN.
-        signal.signal(name, _overhear)
+        signal.signal(name, _ignore_signal)
     note = {"pid": os.getpid(), "identity": identity(os.getpid())}
     is_first = claim(folder / f"{number}.start", note)
     os.write(ready, b"+")
     os.close(ready)
     if is_first:
-        _let_go_of_streams()
+        _close_streams()
         write(folder / f"{number}.end", carry_out(folder, number))
 
 
-def _overhear(_number: int, _frame: object) -> None:
+def _ignore_signal(_number: int, _frame: object) -> None:
     """Do nothing."""
 
 
-def _let_go_of_streams() -> None:
+def _close_streams() -> None:
     """Close the streams, so that the parent process can read them to their end."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):

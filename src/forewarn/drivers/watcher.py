@@ -71,7 +71,7 @@ class Watcher:
             name="forewarn-probe",
             monotonic=clock.monotonic,
         )
-        self._bell = threading.Event()
+        self._wakeup = threading.Event()
         self._is_over = False
         self._purge_at = clock.monotonic() + PURGE_SECONDS
         self._thread = threading.Thread(
@@ -82,14 +82,14 @@ class Watcher:
         """Start the thread."""
         self._thread.start()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Make the thread check at once."""
-        self._bell.set()
+        self._wakeup.set()
 
     def stop(self) -> None:
         """End the thread; programs continue."""
         self._is_over = True
-        self._bell.set()
+        self._wakeup.set()
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
 
@@ -97,7 +97,7 @@ class Watcher:
 
     def _main(self) -> None:
         while not self._is_over:
-            self._bell.clear()
+            self._wakeup.clear()
             is_busy = False
             for case in self._book.open_cases():
                 try:
@@ -107,7 +107,7 @@ class Watcher:
                 if self._is_over:
                     return
             self._purge()
-            self._bell.wait(WATCH_SECONDS if is_busy else IDLE_SECONDS)
+            self._wakeup.wait(WATCH_SECONDS if is_busy else IDLE_SECONDS)
 
     def _process(self, case: TrackedCall) -> bool:
         """Do the next step of a call; return whether it needs another check soon."""
@@ -150,7 +150,7 @@ class Watcher:
                 logger.warning("%s: %s", case.directory.path.name, error)
             finally:
                 case.is_probing = False
-                self.ring()
+                self.wake()
 
         self._errands.run(ask)
 
@@ -169,7 +169,7 @@ class Watcher:
                 continue
             room -= 1
             if RunState.DONE in earlier:
-                case.directory.settle_unbegun(number, end="carried", output="")
+                case.directory.record_unstarted(number, end="carried", output="")
             else:
                 self._start(case, number)
 
@@ -182,7 +182,7 @@ class Watcher:
                 programs.start_shim(directory.path, number)
             except DriverError as error:
                 logger.warning("%s: %s", directory.path.name, error.message)
-                directory.settle_unbegun(
+                directory.record_unstarted(
                     number, end="unstartable", output=error.message
                 )
 

@@ -109,7 +109,7 @@ class Connection(Flow):
         self._hub.connections.discard(self)
         if self._admitted:
             self._hub.dismiss(self._source)
-        self._let_go()
+        self._release()
         if self._held is not None:
             self._held.cancel()
         if isinstance(self._task, Waiter):
@@ -134,7 +134,7 @@ class Connection(Flow):
 
     def _take(self, data: bytes) -> None:
         if self._is_ending:
-            self._rest()
+            self._pause_reading()
             return
         self._was_active = True
         is_alone = self.is_free
@@ -162,7 +162,7 @@ class Connection(Flow):
             self._hub.cache_request(data, ready[0])
         self._drain()
         if len(data) >= limits.TURN_BYTES_MAX:
-            self._rest()
+            self._pause_reading()
 
     def _repeat(self, known: CachedRequest) -> None:
         received = known.received
@@ -210,8 +210,8 @@ class Connection(Flow):
         """Send no further responses until the client has read the last ones."""
         self._is_choked = True
         self._cached = None
-        self._hurry(Phase.WRITE)
-        self._steer()
+        self._start_timeout(Phase.WRITE)
+        self._update_reading()
 
     def resume_writing(self) -> None:
         """Continue with the queued requests."""
@@ -264,13 +264,13 @@ class Connection(Flow):
                 return
         if self._is_clear and not ready:
             if reader.has_unread:
-                self._rest()
+                self._pause_reading()
             elif reader.awaits_continue:
                 reader.awaits_continue = False
                 self._write(answers.CONTINUE)
             elif self._has_ended and self._transport is not None:
                 self._transport.close()
-        self._steer()
+        self._update_reading()
         if not self._is_choked:
             self._watch_reader()
 
@@ -309,7 +309,7 @@ class Connection(Flow):
             self._wait(received, answer)
         else:
             loop = asyncio.get_running_loop()
-            conversation = self._converse(received, answer, has_waited=has_waited)
+            conversation = self._respond_later(received, answer, has_waited=has_waited)
             self._task = loop.create_task(conversation)
 
     def _wait(self, received: Received, wait: Wait) -> None:
@@ -353,12 +353,12 @@ class Connection(Flow):
         if not self._is_ending and not (self._reader.is_idle and self._reads):
             self._drain()
 
-    async def _converse(
+    async def _respond_later(
         self, received: Received, question: Question, *, has_waited: bool
     ) -> None:
         hub = self._hub
         try:
-            response = await hub.settle(received.request, self, question)
+            response = await hub.resolve(received.request, self, question)
         except Exception:
             logger.exception("a request could not be answered")
             response = answers.FAULT
@@ -407,7 +407,7 @@ class Connection(Flow):
                 self._transport.close()
         # The connection of a metadata proxy has the requests of many VMs.
         elif not self._hub.endpoint.directory.is_proxy(self._source):
-            self._rest(self._hub.bounds.throttle_seconds)
+            self._pause_reading(self._hub.bounds.throttle_seconds)
 
     def hold_back(self, answer: "asyncio.Future[Any]", *, forever: bool) -> None:
         """Send no other response until `end_answer`; `forever`: until the client leaves."""

@@ -120,26 +120,26 @@ class Flow(asyncio.Protocol):
         """Handle a timeout."""
         raise NotImplementedError
 
-    def _rest(self, seconds: float = 0.0) -> None:
+    def _pause_reading(self, seconds: float = 0.0) -> None:
         """Resume reading after the other connections, or in `seconds`."""
         if self._later is not None or self.is_gone:
             return
         loop = asyncio.get_running_loop()
         if seconds:
-            self._later = loop.call_later(seconds, self._go_on)
+            self._later = loop.call_later(seconds, self._resume_reading)
         else:
-            self._later = loop.call_soon(self._go_on)
-        self._steer()
+            self._later = loop.call_soon(self._resume_reading)
+        self._update_reading()
 
-    def _go_on(self) -> None:
+    def _resume_reading(self) -> None:
         self._later = None
         if self._is_ending:
-            self._steer()
+            self._update_reading()
             return
         self._reader.read_on()
         self._drain()
 
-    def _steer(self) -> None:
+    def _update_reading(self) -> None:
         """Pause or resume reading, so that responses keep up with requests."""
         if self._transport is None or self._transport.is_closing():
             return
@@ -174,15 +174,15 @@ class Flow(asyncio.Protocol):
                 self._transport.close()
                 return
             self._transport.write_eof()
-            self._steer()
-        self._hurry(Phase.LINGER)
+            self._update_reading()
+        self._start_timeout(Phase.LINGER)
 
-    def _hurry(self, phase: Phase) -> None:
+    def _start_timeout(self, phase: Phase) -> None:
         if self._watchdog is None:
             self._watchdog = Watchdog(self._hub.bounds, on_time=self._on_time)
         self._watchdog.arm(phase)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Break reference cycles when the client is gone.
 
         The objects are then freed at once, without the garbage collector.

@@ -168,7 +168,7 @@ class Hub:
         if not self.open:
             self.is_empty.set()
 
-    async def settle(
+    async def resolve(
         self, request: Request, client: Client, question: Question
     ) -> Response | Wait:
         """Return the response to a request that first needs `question` from control.

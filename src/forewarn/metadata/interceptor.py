@@ -264,7 +264,7 @@ class Interception:
     ) -> None:
         await asyncio.sleep(plan.delay_seconds)
         payload, closes = self._wire.render(received, given)
-        await self._trickle(payload, plan.pace)
+        await self._write_in_parts(payload, plan.pace)
         self._sending = None
         self._wire.end_answer(given, closes=closes)
 
@@ -275,11 +275,11 @@ class Interception:
         payload = b"" if given is None else self._wire.render(received, given)[0]
         if size and size >= len(payload):
             size = len(payload) // 2
-        await self._trickle(payload[:size], plan.pace)
+        await self._write_in_parts(payload[:size], plan.pace)
         await asyncio.sleep(FLUSH_SECONDS)
         self._wire.reset()
 
-    async def _trickle(self, payload: bytes, pace: Pace | None) -> None:
+    async def _write_in_parts(self, payload: bytes, pace: Pace | None) -> None:
         """Write a payload, in parts if there is a pace."""
         size = len(payload) if pace is None else pace.size
         for at in range(0, len(payload), size or 1):

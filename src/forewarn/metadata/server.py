@@ -191,7 +191,7 @@ async def listen(address: Address, make: Callable[[], Connection]) -> asyncio.Se
     if not listener.sockets:
         listener.close()
         raise _no_socket(host)
-    _send_simply(listener)
+    _disable_pacing(listener)
     return listener
 
 
@@ -215,7 +215,7 @@ def _no_socket(host: str) -> OSError:
     return OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
-def _send_simply(listener: asyncio.Server) -> None:
+def _disable_pacing(listener: asyncio.Server) -> None:
     """Make the kernel send a response without a pacing timer.
 
     A machine with BBR as its default sets a timer for each packet, which takes 0.2 of

@@ -32,7 +32,7 @@ VIOLATIONS_MAX = 1_000
 RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
     fleet_rules.references,
     fleet_rules.fleet,
-    fleet_rules.rooms,
+    fleet_rules.capacities,
     fleet_rules.view_assignments,
     fleet_rules.enablings,
     fleet_rules.incarnations,

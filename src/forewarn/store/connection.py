@@ -175,7 +175,7 @@ class Connection:
         if not self._is_closed and self._sqlite.in_transaction:
             self.run("ROLLBACK")
 
-    def settle(self) -> bool:
+    def end(self) -> bool:
         """Roll back an open transaction; close and return False if that fails."""
         try:
             self.rollback()

@@ -88,14 +88,14 @@ class Contents:
         return found
 
 
-def those(*claims: tuple[object, str]) -> Iterator[str]:
+def violated(*claims: tuple[object, str]) -> Iterator[str]:
     """Yield the sentences whose condition is true."""
     return (sentence for is_wrong, sentence in claims if is_wrong)
 
 
 def first_of(*claims: tuple[object, str]) -> str:
     """Return the first sentence whose condition is true, or nothing."""
-    return next(those(*claims), "")
+    return next(violated(*claims), "")
 
 
 def unknown(

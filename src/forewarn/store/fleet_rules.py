@@ -13,7 +13,7 @@ from forewarn.protocol.operations import (
     STARTED_STATES,
     OperationState,
 )
-from forewarn.store.contents import Contents, those, unknown
+from forewarn.store.contents import Contents, unknown, violated
 
 
 def references(contents: Contents) -> Iterator[str]:
@@ -55,7 +55,7 @@ def view_assignments(contents: Contents) -> Iterator[str]:
     for vm in contents.live_vms:
         right = settled[vm.name]
         me = f"VM {vm.name} is served view {vm.view}"
-        yield from those(
+        yield from violated(
             (
                 vm.tenant != right.tenant,
                 f"VM {vm.name} is of tenant {vm.tenant}, but its scope is of {right.tenant}",
@@ -76,7 +76,7 @@ def enablings(contents: Contents) -> Iterator[str]:
         has_begun = view.epoch > 0 and view.incarnation > 0
         ends = [end for end in (view.ready_at, view.events_from) if end]
         me = f"view {view.view_id}"
-        yield from those(
+        yield from violated(
             (
                 view.is_enabled and not has_begun,
                 f"{me} is enabled but has no epoch or incarnation",
@@ -169,7 +169,7 @@ def announced_outages(contents: Contents) -> Iterator[str]:
     for vm in contents.live_vms:
         host = contents.hosts.get(vm.host)
         is_on_dead_host = host is not None and host.state is HostState.DOWN
-        yield from those(
+        yield from violated(
             (
                 vm.state is VmState.DOWN and vm.name not in named,
                 f"VM {vm.name} is down, but no Started event names it",
@@ -181,7 +181,7 @@ def announced_outages(contents: Contents) -> Iterator[str]:
         )
 
 
-def rooms(contents: Contents) -> Iterator[str]:
+def capacities(contents: Contents) -> Iterator[str]:
     """6.3: the stored capacity of each host matches its VMs and operations."""
     used = Counter(name for vm in contents.vms.values() for name in taken_by(vm))
     works = Counter(

@@ -57,7 +57,7 @@ class SnapshotStore:
             self._give_back(connection)
 
     def _give_back(self, connection: Connection) -> None:
-        if not connection.settle():
+        if not connection.end():
             return
         with self._guard:
             if not self._is_closed:

@@ -99,7 +99,7 @@ class SqliteStore:
                 self._committed.forget()
                 raise
             finally:
-                if writer.settle():
+                if writer.end():
                     self._writer = writer
             return result
 

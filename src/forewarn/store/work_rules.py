@@ -32,7 +32,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.verbs import PLANNED_VERBS
 from forewarn.store.audit import AuditEntry, AuditKind
-from forewarn.store.contents import Contents, first_of, those, unknown
+from forewarn.store.contents import Contents, first_of, unknown, violated
 from forewarn.store.order_key import OrderKey
 from forewarn.store.outbox import OutboxMessage
 from forewarn.store.sequence import term_of
@@ -90,7 +90,7 @@ def operations(contents: Contents) -> Iterator[str]:
 def _wrong_instants(operation: Operation) -> Iterator[str]:
     state = operation.state
     is_over = state in ENDED_STATES
-    return those(
+    return violated(
         (state in WAITING_STATES and operation.started_at, "it has started"),
         (state in STARTED_STATES and not operation.started_at, "it has not started"),
         (
@@ -107,7 +107,7 @@ def _wrong_vms(operation: Operation) -> Iterator[str]:
     both = min({*operation.vms} & {*operation.left_vms}, default="")
     by = operation.cancelled_by
     wrong = wrong_actor(by) if by else ""
-    return those(
+    return violated(
         (both, f"VM {both} is both part of it and one that left it"),
         (
             by and operation.state is not OperationState.CANCELLED,
@@ -121,7 +121,7 @@ def _wrong_blockers(operation: Operation) -> Iterator[str]:
     is_planned = operation.state is OperationState.PLANNED
     held, waits = operation.held_by, operation.waits_for
     is_started = operation.state is not OperationState.READY and not is_planned
-    yield from those(
+    yield from violated(
         (is_started and held, "it has blockers"),
         (is_started and waits, f"it waits for {', '.join(waits[:1])}"),
         (
@@ -165,7 +165,7 @@ def _wrong_call(operation: Operation) -> Iterator[str]:
         operation.state is OperationState.IMPACTING
         and operation.action is not Action.NONE
     )
-    return those(
+    return violated(
         (is_called and not works, f"its driver call is {operation.call_state.value}"),
         (works and not is_called, "it has no driver call"),
         (
@@ -197,7 +197,7 @@ def events(contents: Contents) -> Iterator[str]:
         is_removed = event.status is EventStatus.REMOVED
         operation = contents.operations.get(event.operation)
         is_planned_work = operation is not None and operation.verb in PLANNED_VERBS
-        for what in those(
+        for what in violated(
             (event.not_before % SECOND, "has a NotBefore with a fraction of a second"),
             (wrong, f"is approved, but its approver {wrong}"),
             (
@@ -252,7 +252,7 @@ def _wrong_list(request: Request, contents: Contents) -> Iterator[str]:
     me = f"request {request.request_id}"
     ids = [operation_id for operation_id, _ in request.unplanned]
     hosts = [host for _, host in request.unplanned]
-    yield from those(
+    yield from violated(
         (
             len(hosts) > request.hosts or (hosts and not request.at_once),
             f"{me} has {len(hosts)} hosts to plan but covers {request.hosts}",
@@ -289,7 +289,7 @@ def requests(contents: Contents) -> Iterator[str]:
         )
         wrong = wrong_actor(request.actor)
         me = f"request {name} is {request.state.value}"
-        yield from those(
+        yield from violated(
             (
                 at_once and request.in_flight != count,
                 (

@@ -208,7 +208,7 @@ def call_of(
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_it_does_what_it_says_that_it_can_do(world: World, action: Action) -> None:
+def test_driver_carries_out_all_of_its_actions(world: World, action: Action) -> None:
     assert action in world.driver.actions()
     world.begin(call_of(action))
     [report] = world.pass_until_reported()
@@ -222,7 +222,9 @@ def test_it_does_what_it_says_that_it_can_do(world: World, action: Action) -> No
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_what_it_sees_agrees_with_what_it_did(world: World, action: Action) -> None:
+def test_observation_matches_the_work_of_the_driver(
+    world: World, action: Action
+) -> None:
     world.begin(call_of(action))
     world.pass_until_reported()
     moved = action in {Action.LIVE_MIGRATE, Action.REDEPLOY}
@@ -395,7 +397,7 @@ def test_an_older_generation_that_has_ended_reports_its_own_end(world: World) ->
     assert world.late_reports() == []
 
 
-def test_a_stopped_call_that_is_begun_again_is_told_as_failed(world: World) -> None:
+def test_stopped_call_that_is_begun_again_is_reported_as_failed(world: World) -> None:
     world.begin(call_of())
     assert world.abort(call_of())
     world.begin(call_of())
@@ -422,7 +424,7 @@ def test_a_stopped_call_does_not_end(world: World) -> None:
     assert world.driver.observe(["web_0"])["web_0"].running is not False
 
 
-def test_what_has_ended_or_never_began_cannot_be_stopped(world: World) -> None:
+def test_ended_or_unknown_call_cannot_be_stopped(world: World) -> None:
     assert not world.abort(call_of())
     world.begin(call_of())
     world.pass_until_reported()

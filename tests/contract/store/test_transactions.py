@@ -216,7 +216,7 @@ def test_one_key_is_added_once(store: Store) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_taken_first", [True, False])
-def test_a_rule_over_two_rows_holds_for_who_takes_the_safety_row(
+def test_rule_over_two_rows_holds_with_the_safety_row(
     store: Store, is_taken_first: bool
 ) -> None:
     """Each writer takes its own host down if the other is up."""

@@ -185,7 +185,7 @@ def test_a_program_that_reads_nothing_and_leaves_something_running(
         ("kill -9 $$", "vm web_0: the program was ended by signal 9", ()),
     ],
 )
-def test_a_failure_is_told_with_its_last_words(
+def test_failure_is_reported_with_the_last_output(
     bench: Bench, script: str, reason: str, down: tuple[str, ...]
 ) -> None:
     driver = bench.open(script)
@@ -246,7 +246,7 @@ def test_there_must_be_a_program_for_the_action(bench: Bench) -> None:
     assert probe_of(driver).state is ProbeState.NOT_STARTED
 
 
-def test_what_cannot_be_written_down_was_not_begun(bench: Bench) -> None:
+def test_call_that_cannot_be_recorded_is_not_begun(bench: Bench) -> None:
     driver = bench.open("exit 0")
     shutil.rmtree(bench.folder / "records")
     with pytest.raises(DriverError, match="the call cannot be recorded in"):
@@ -271,7 +271,7 @@ def test_a_call_is_done_when_all_its_vms_are(bench: Bench) -> None:
         assert 0 <= at_once <= 2
 
 
-def test_a_report_names_who_failed_and_who_is_down(bench: Bench) -> None:
+def test_report_names_failed_vms_and_vms_that_are_down(bench: Bench) -> None:
     driver = bench.open('case "$1" in a) exit 0;; b) exit 3;; *) exit 1;; esac')
     driver.begin(call_of(*"abcd"), now=NOW)
     report = report_of(driver)
@@ -308,7 +308,7 @@ def test_a_stopped_program_ends_with_all_that_it_started(bench: Bench) -> None:
     eventually(lambda: shim.identity(int(child)), lambda alive: alive is None)
 
 
-def test_what_does_not_listen_is_killed_after_a_grace(bench: Bench) -> None:
+def test_program_that_ignores_sigterm_is_killed_after_the_grace(bench: Bench) -> None:
     driver = bench.open(
         f"trap '' TERM; echo x >> \"$here/log\"; {WAIT}", grace=100 * MILLISECOND
     )
@@ -389,7 +389,7 @@ def test_a_program_without_a_witness_is_still_seen_to_run(bench: Bench) -> None:
         (4, ProbeState.RUNNING, None),
     ],
 )
-def test_the_probe_program_knows_what_became_of_lost_work(
+def test_probe_program_decides_about_lost_work(
     bench: Bench, status: int, state: ProbeState, down: tuple[str, ...] | None
 ) -> None:
     bench.open(WAIT).begin(call_of(), now=NOW)

@@ -163,7 +163,7 @@ def test_each_action_leaves_the_vm_as_it_must_be(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize("action", ["live-migrate", "redeploy", "delete"])
-def test_what_is_done_may_be_asked_for_again(tool: Tool, action: str) -> None:
+def test_ended_call_can_be_probed_again(tool: Tool, action: str) -> None:
     for _ in range(2):
         assert tool.run(action, "101", "h1", "h2") == DONE
     assert tool.vms() == ({} if action == "delete" else {"h2.101": tool.running})
@@ -212,7 +212,7 @@ def test_an_observer_finds_the_vm_or_that_it_does_not_run(tool: Tool) -> None:
     assert tool.run("observe", "101", "h2", "h1") == DOWN
 
 
-def test_what_an_example_cannot_do_it_says(tool: Tool) -> None:
+def test_example_without_an_action_reports_an_error(tool: Tool) -> None:
     assert tool.run("explode", "101", "h1") == RUNS
     assert "cannot explode" in tool.printed()
 

@@ -17,7 +17,7 @@ __all__ = ["bench"]
 SCRIPT = f'echo "$1" >> "$here/log"; {WAIT}'
 
 
-def test_what_has_not_begun_never_does(bench: Bench) -> None:
+def test_waiting_programs_of_an_aborted_call_never_start(bench: Bench) -> None:
     """The first may not be stopped, and goes on; a reboot of the rest, with no event
     in any document, would come out of the blue."""
     driver = bench.open(SCRIPT, abortable=False, parallel=1)
@@ -32,7 +32,7 @@ def test_what_has_not_begun_never_does(bench: Bench) -> None:
     assert bench.lines() == ["a"]
 
 
-def test_of_an_old_record_nothing_begins_that_nobody_asks_after(bench: Bench) -> None:
+def test_unclaimed_old_record_starts_no_programs(bench: Bench) -> None:
     """Its operation was settled while another kind of driver was in its place."""
     driver = bench.open(SCRIPT, abortable=False, parallel=1)
     driver.begin(call_of("a", "b"), now=NOW)

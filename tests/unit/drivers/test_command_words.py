@@ -27,7 +27,7 @@ def expanded(call: Call, *words: str) -> tuple[str, ...]:
     return placeholders.expand(words, placeholders.values_of(call, call.vms[0]))
 
 
-def test_each_placeholder_stands_for_what_the_call_says() -> None:
+def test_each_placeholder_has_the_value_of_the_call() -> None:
     words = [f"{{{name}}}" for name in placeholders.PLACEHOLDERS]
     assert expanded(call_of("web_0", to_host="h2"), *words) == (
         "web_0",

@@ -44,6 +44,6 @@ def test_a_text_is_a_fault(text: str, expected: Fault) -> None:
         ("reboot fail times=1000001", "times must be"),
     ],
 )
-def test_a_text_that_is_none_is_refused(text: str, complaint: str) -> None:
+def test_invalid_fault_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         parse_fault(text)

@@ -40,7 +40,7 @@ def test_a_program_tells_of_its_own_vm(bench: Bench) -> None:
     assert report_of(driver).paused == (("web_0", 850 * MILLISECOND),)
 
 
-def test_what_failed_has_no_pause(bench: Bench) -> None:
+def test_failed_call_has_no_pause(bench: Bench) -> None:
     driver = bench.open('echo "paused: 850ms"; exit 1')
     driver.begin(call_of(action=Action.FREEZE), now=0)
     assert report_of(driver).paused == ()

@@ -158,7 +158,7 @@ def test_a_forgotten_call_is_never_heard_of_again() -> None:
     assert not driver.abort("op-1", 1, now=NOW)
 
 
-def test_a_fault_befalls_what_it_fits_as_often_as_it_says() -> None:
+def test_fault_applies_to_matching_calls_the_given_number_of_times() -> None:
     driver = SimulatedDriver()
     driver.inject(
         Fault(kind=FaultKind.REFUSE, action=Action.REBOOT, vm="web_1", times=2)
@@ -221,7 +221,7 @@ def test_the_journal_forgives_a_torn_last_line(tmp_path: Path) -> None:
         reopened.close()
 
 
-def test_the_journal_refuses_what_is_none(tmp_path: Path) -> None:
+def test_file_that_is_not_a_journal_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "journal"
     file.write_text("[]\nhello\n")
     with pytest.raises(DriverError, match="journal:1 is not a line"):

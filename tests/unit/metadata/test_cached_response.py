@@ -142,7 +142,7 @@ def test_requests_with_ids_push_out_no_known_request(play: Play) -> None:
 
 
 @pytest.mark.clause("1.9")
-def test_an_answer_that_stands_counts_against_the_limit(play: Play) -> None:
+def test_cached_response_counts_against_the_rate_limit(play: Play) -> None:
     async def story() -> None:
         async with running(rate_limit=6) as world:
             wire = await polling(world)
@@ -184,7 +184,7 @@ def test_a_poller_is_seen_at_least_every_so_often(play: Play) -> None:
     play(story)
 
 
-def test_nothing_stands_while_anything_is_under_way(play: Play) -> None:
+def test_busy_connection_has_no_cached_response(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             wire = await polling(world)

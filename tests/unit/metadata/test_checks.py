@@ -214,7 +214,7 @@ def faulty(*faults: str) -> Request:
 
 
 @pytest.mark.clause("1.6")
-def test_the_first_fault_in_order_is_the_one_that_is_told() -> None:
+def test_first_error_in_order_is_returned() -> None:
     order = ("forwarded", "header", "path", "verb", "version", "body")
     endpoint = make_endpoint()
     alone = [read(ask(endpoint, faulty(fault))) for fault in order]
@@ -232,6 +232,6 @@ def test_a_bare_get_of_the_root_is_400() -> None:
 
 
 @pytest.mark.clause("3.3")
-def test_a_bad_body_is_told_in_a_sentence() -> None:
+def test_invalid_body_gets_400_with_a_message() -> None:
     answer = read(ask(make_endpoint(), post("")))
     assert answer.json == {"error": "Bad request. The body is not valid JSON"}

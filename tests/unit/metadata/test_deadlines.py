@@ -9,7 +9,7 @@ from forewarn.metadata.deadlines import Deadlines
 from tests.unit.metadata.support import Play
 
 
-def test_only_what_is_late_is_cancelled(play: Play) -> None:
+def test_only_late_futures_are_cancelled(play: Play) -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
         deadlines = Deadlines(0.01)
@@ -24,7 +24,7 @@ def test_only_what_is_late_is_cancelled(play: Play) -> None:
 
 
 @pytest.mark.system
-def test_what_comes_later_is_given_its_own_time(play: Play) -> None:
+def test_later_future_has_its_own_deadline(play: Play) -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
         deadlines = Deadlines(0.02)
@@ -52,7 +52,7 @@ def test_what_comes_later_is_given_its_own_time(play: Play) -> None:
     play(story)
 
 
-def test_what_is_done_is_not_kept(play: Play) -> None:
+def test_finished_futures_are_not_kept(play: Play) -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
         deadlines = Deadlines(60)

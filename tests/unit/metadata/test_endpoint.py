@@ -228,7 +228,7 @@ def test_each_vms_first_answer_of_an_epoch_is_in_full() -> None:
 
 
 @pytest.mark.clause("1.10")
-def test_a_vm_that_changes_its_view_is_greeted_anew() -> None:
+def test_vm_that_changes_its_view_gets_a_full_document() -> None:
     endpoint = make_endpoint()
     tagged = get(if_none_match='"1"')
     ask(endpoint, tagged)
@@ -311,7 +311,7 @@ def test_a_leaf_is_text_and_a_branch_in_text_is_a_list() -> None:
 
 
 @pytest.mark.clause("1.2", "1.11")
-def test_what_is_not_there_is_404() -> None:
+def test_missing_path_is_404() -> None:
     assert read(described("/compute/nothing")).status == 404
     assert read(described("/compute/name/more")).status == 404
     endpoint = make_endpoint()
@@ -323,7 +323,7 @@ def test_what_is_not_there_is_404() -> None:
 
 
 @pytest.mark.clause("1.9")
-def test_a_vm_that_asks_too_often_is_told_so() -> None:
+def test_vm_above_the_rate_limit_gets_429() -> None:
     endpoint = make_endpoint(rate_limit=3)
     paths = ["/metadata/scheduledevents", "/metadata/versions", "/metadata/versions"]
     for path in paths:

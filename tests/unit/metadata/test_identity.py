@@ -233,7 +233,9 @@ def test_only_a_signature_makes_up_for_a_forwarded_request() -> None:
         get(x_instance_id_signature="00"),
     ],
 )
-def test_a_bad_signature_is_nobody_even_at_a_known_address(request_: Request) -> None:
+def test_invalid_signature_is_an_unknown_caller_even_at_a_known_address(
+    request_: Request,
+) -> None:
     endpoint = make_endpoint(secret=SECRET)
     assert read(ask(endpoint, request_)).status == 404
     assert endpoint.identify(request_, WEST_0) is None
@@ -255,7 +257,7 @@ def test_a_vms_own_listener_outranks_a_signature() -> None:
 
 
 @pytest.mark.clause("1.1", "1.6")
-def test_a_refusal_is_told_to_whoever_proves_to_be_a_vm() -> None:
+def test_refusal_needs_an_identified_vm() -> None:
     endpoint = make_endpoint(secret=SECRET)
 
     def status(request: Request | None, source: Source) -> int:
@@ -271,7 +273,7 @@ def test_a_refusal_is_told_to_whoever_proves_to_be_a_vm() -> None:
 
 
 @pytest.mark.parametrize("vm_id", [VM_ID, "nobody"])
-def test_proxy_is_who_sends_a_good_signature(vm_id: str) -> None:
+def test_proxy_is_identified_by_a_valid_signature(vm_id: str) -> None:
     directory = make_endpoint(secret=SECRET).directory
     directory.by_signature(signed(vm_id, secret=b"other"), WEST_0)
     assert not directory.is_proxy(WEST_0)

@@ -41,7 +41,7 @@ def test_everybody_is_looked_at_in_each_round_and_never_all_at_once(play: Play) 
     play(story)
 
 
-def test_rounds_end_with_nobody_and_begin_with_somebody(play: Play) -> None:
+def test_sweeps_run_only_while_there_are_connections(play: Play) -> None:
     async def story() -> None:
         everybody: set[Quiet] = set()
         rounds = IdleSweep(everybody, seconds=SOON)

@@ -20,7 +20,7 @@ def compute(facts: instance.InstanceFacts, version: str = NEWEST) -> dict[str, o
 
 
 @pytest.mark.clause("1.11")
-def test_what_a_vm_is_told() -> None:
+def test_event_details_of_a_vm() -> None:
     assert compute(FACTS) == {
         "evictionPolicy": "",
         "location": "west",

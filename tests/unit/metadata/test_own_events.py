@@ -153,7 +153,7 @@ def test_deletions_that_go_together_name_whom_the_document_names() -> None:
     assert [len(each["Resources"]) for each in others] == [1]
 
 
-def test_a_failure_is_approved_by_nobody_and_other_events_by_whoever_did() -> None:
+def test_failure_has_no_approver_and_other_events_have_theirs() -> None:
     gateway = LocalGateway()
     gateway.enable("web_0")
     order(gateway, lambda work: failures.fail_vm(work, "web_0"))
@@ -172,7 +172,7 @@ def test_a_failure_is_approved_by_nobody_and_other_events_by_whoever_did() -> No
     assert waiting["Approved"]
 
 
-def test_what_ended_is_told_for_a_day_and_not_without_end() -> None:
+def test_ended_events_are_listed_for_a_day_and_up_to_a_limit() -> None:
     gateway = LocalGateway()
     gateway.enable("web_0")
     for _ in range(event_details.ENDED_MAX + 5):

@@ -69,7 +69,7 @@ def change(world: World, incarnation: int = 2) -> None:
     world.endpoint.publish(published(snapshot(incarnation, EVENT)))
 
 
-def test_a_change_is_told_at_once_and_the_connection_lives_on(play: Play) -> None:
+def test_change_ends_the_wait_at_once_and_keeps_the_connection(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             wires = [await waiting(world, count=each + 1) for each in range(5)]
@@ -149,7 +149,7 @@ def test_a_client_that_asks_and_shuts_in_one_go_does_not_wait(play: Play) -> Non
     play(story)
 
 
-def test_the_one_too_many_is_told_to_ask_later(play: Play) -> None:
+def test_wait_above_the_limit_of_a_vm_gets_429(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing(per_vm=1)) as world:
             first = await waiting(world)
@@ -167,7 +167,7 @@ def test_the_one_too_many_is_told_to_ask_later(play: Play) -> None:
     play(story)
 
 
-def test_what_is_sent_behind_a_wait_is_answered_after_it(play: Play) -> None:
+def test_request_behind_a_wait_is_answered_after_it(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             wire = await waiting(world, data=wait() + GET + wait(60, "2") + GET)
@@ -239,7 +239,7 @@ def test_a_vm_that_moves_gets_its_new_views_document(play: Play) -> None:
     play(story)
 
 
-def test_a_new_epoch_is_told_even_with_the_same_number(play: Play) -> None:
+def test_new_epoch_ends_a_wait_even_with_the_same_incarnation(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             wire = await waiting(world)
@@ -301,7 +301,7 @@ def test_the_stop_tells_all_that_wait_and_closes(play: Play) -> None:
     play(story)
 
 
-def test_no_watchdog_cuts_who_waits(play: Play) -> None:
+def test_no_timeout_ends_a_waiting_connection(play: Play) -> None:
     async def story() -> None:
         bounds = Limits(idle_seconds=0.02, head_seconds=0.02)
         async with running(waits=pushing(), bounds=bounds) as world:
@@ -337,7 +337,7 @@ def test_the_kernel_looks_for_clients_that_vanished(play: Play) -> None:
     play(story)
 
 
-def test_nothing_is_left_of_those_who_waited(play: Play) -> None:
+def test_no_state_is_left_of_waiters(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             for kind in ("news", "goes", "over"):

@@ -163,7 +163,7 @@ def test_a_refusal_follows_the_good_requests_before_it() -> None:
 
 @pytest.mark.clause("1.2")
 @pytest.mark.parametrize("verb", ["BREW", "FOO", "X", "V" * limits.VERB_BYTES_MAX])
-def test_a_verb_that_nobody_knows_is_read_as_any_other(verb: str) -> None:
+def test_unknown_verb_is_read_like_any_other(verb: str) -> None:
     data = head("Content-Length: 2", first=f"{verb} /p HTTP/1.1") + b"ab"
     first, second = read(data + SIZED)
     assert isinstance(first, Received)
@@ -232,7 +232,7 @@ def test_trailers_count_too() -> None:
 
 
 @pytest.mark.parametrize("first", [PLAIN, CHUNKED, SIZED])
-def test_what_follows_a_request_does_not_count_as_a_part_of_it(first: bytes) -> None:
+def test_data_after_a_request_is_not_part_of_it(first: bytes) -> None:
     count = limits.MESSAGE_BYTES_MAX // len(PLAIN) + 1
     for at in (20, len(first) - 1, len(first)):
         reader = make_reader()

@@ -300,7 +300,7 @@ def test_a_chunked_body(play: Play) -> None:
         (raw("POST", "/", "Content-Length: 1", "Transfer-Encoding: chunked"), 400),
     ],
 )
-def test_a_refused_request_is_told_why_and_its_connection_ends(
+def test_refused_request_gets_the_reason_and_its_connection_closes(
     data: bytes, status: int, play: Play
 ) -> None:
     async def story() -> None:
@@ -334,7 +334,7 @@ def test_a_refused_request_is_told_why_and_its_connection_ends(
         ("/", "false", 400),
     ],
 )
-def test_a_verb_that_nobody_knows_is_judged_in_its_turn(
+def test_unknown_verb_is_judged_in_the_order_of_the_checks(
     verb: str, target: str, metadata: str, status: int, play: Play
 ) -> None:
     async def story() -> None:
@@ -366,7 +366,7 @@ def test_a_verb_that_nobody_knows_is_judged_in_its_turn(
         (raw("POST", PATH, "Expect: something"), True),
     ],
 )
-def test_a_stranger_gets_404_whatever_it_sends(
+def test_unknown_caller_gets_404_for_any_input(
     data: bytes, closes: bool, play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:

@@ -153,7 +153,7 @@ def test_a_vm_that_has_gone_is_not_asked_about(play: Play) -> None:
             (party,) = hub.connections
             world.endpoint.directory.drop("w1")
             question = Approve(vm="w1", event_ids=(EVENT_ID,))
-            answer = await hub.settle(post(approval(EVENT_ID)), party, question)
+            answer = await hub.resolve(post(approval(EVENT_ID)), party, question)
             assert isinstance(answer, Response)
             assert answer.status == 404
             assert world.gateway.approved == []
@@ -162,7 +162,7 @@ def test_a_vm_that_has_gone_is_not_asked_about(play: Play) -> None:
 
 
 @pytest.mark.parametrize("where", ["control", "here"])
-def test_a_fault_is_logged_once_and_told_and_never_hangs(
+def test_internal_error_is_logged_and_the_client_gets_500(
     where: str, caplog: pytest.LogCaptureFixture, play: Play
 ) -> None:
     def fail(*_args: object, **_named: object) -> None:

@@ -59,7 +59,7 @@ def called(waits: Waits) -> list[Waiter]:
 # -- the queue
 
 
-def test_a_change_calls_all_of_its_view_and_nobody_else() -> None:
+def test_change_calls_all_waiters_of_its_view_and_no_others() -> None:
     waits = Waits(longest_seconds=60)
     west = [entered(waits, wait_of("w0")), entered(waits, wait_of("w1"))]
     entered(waits, wait_of("alone", "alone"))
@@ -106,7 +106,7 @@ def test_a_wait_ends_within_a_tenth_of_a_second() -> None:
     assert waits.stay(late, wait_of())
 
 
-def test_a_place_is_free_at_once_when_somebody_leaves() -> None:
+def test_waiter_that_leaves_frees_its_place_at_once() -> None:
     waits = Waits(longest_seconds=60, per_vm=2)
     first = entered(waits, wait_of())
     entered(waits, wait_of())
@@ -236,7 +236,7 @@ def test_without_wait_it_is_the_same_bytes_on_or_off() -> None:
         assert asked(on, request) == asked(off, request)
 
 
-def test_what_is_not_a_get_of_the_document_does_not_wait() -> None:
+def test_only_a_get_of_the_document_waits() -> None:
     endpoint = pushing()
     for request in (waiting()._replace(method="HEAD"), waiting("x")._replace(path="/")):
         assert read(asked(endpoint, request)).status in {404, 405}
@@ -258,7 +258,7 @@ def filed(endpoint: Endpoint, source: Source = WEST_0) -> Waiter:
     return entered(endpoint.waits, wait)
 
 
-def test_what_changes_a_vms_document_calls_it() -> None:
+def test_change_of_a_vms_document_calls_its_waiters() -> None:
     changes = {
         "a new document": published(snapshot(2, EVENT)),
         "a new epoch": published(snapshot(1, epoch=2)),
@@ -284,7 +284,7 @@ def _guest(vm: str, *, view: str, addresses: tuple[str, ...] = ()) -> Guest:
     return replace(guest, view_id=view, addresses=addresses or guest.addresses)
 
 
-def test_what_concerns_others_calls_nobody() -> None:
+def test_change_of_other_views_calls_no_waiter() -> None:
     endpoint = pushing()
     filed(endpoint)
     endpoint.publish(published(snapshot(1)))
@@ -304,6 +304,6 @@ def test_who_waits_has_been_seen_just_now() -> None:
     assert endpoint.take_last_seen(now=later) == {}
 
 
-def test_a_vm_nobody_has_asked_for_is_enabled_as_ever() -> None:
+def test_first_request_with_wait_enables_the_view() -> None:
     answer = asked(pushing(), waiting(), ALONE)
     assert isinstance(answer, Enable)

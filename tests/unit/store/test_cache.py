@@ -167,7 +167,7 @@ def test_who_remembers_tells_the_same_as_who_does_not(
     assert live(store, seed) == live(MemoryStore(), seed)
 
 
-def test_what_is_followed_too_long_is_asked_anew(
+def test_long_query_results_are_queried_again(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "ANSWER_KEYS_MAX", 2)
@@ -247,7 +247,7 @@ def test_operations_are_sent_in_bulk_and_never_written_twice(
     assert store.read(lambda reader: reader.get(Operation, "op-2")) is None
 
 
-def test_what_is_owed_already_is_not_added_again(store: SqliteStore) -> None:
+def test_pending_record_cannot_be_added_again(store: SqliteStore) -> None:
     def work(tx: Transaction) -> None:
         tx.add(OPERATION)
         with pytest.raises(DuplicateError, match="Operation op-0 exists already"):
@@ -280,7 +280,7 @@ def test_an_operation_that_is_changed_before_it_is_sent_is_sent_once(
     assert ended.revision == written.revision + 1
 
 
-def test_a_stale_write_is_told_at_once_and_by_name(store: SqliteStore) -> None:
+def test_stale_write_raises_at_once_and_names_the_record(store: SqliteStore) -> None:
     old = store.transact(lambda tx: tx.add(VM))
     store.transact(lambda tx: tx.replace(old, old))
 

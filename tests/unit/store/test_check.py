@@ -415,7 +415,7 @@ def test_every_damage_is_found(file: Path, damage: str) -> None:
     assert any(DAMAGES[damage] in each for each in found), "\n".join(found)
 
 
-def test_a_file_that_is_not_whole_is_told(file: Path) -> None:
+def test_damaged_file_is_reported(file: Path) -> None:
     with file.open("r+b") as opened:
         opened.seek(3 * 4096)
         opened.write(b"\xff" * 4096 * 4)
@@ -423,7 +423,7 @@ def test_a_file_that_is_not_whole_is_told(file: Path) -> None:
         check(file)
 
 
-def test_what_is_no_store_is_refused(tmp_path: Path, file: Path) -> None:
+def test_file_that_is_not_a_store_is_refused(tmp_path: Path, file: Path) -> None:
     with pytest.raises(StoreError, match="there is no store"):
         check(tmp_path / "missing")
     fresh = tmp_path / "fresh.db"

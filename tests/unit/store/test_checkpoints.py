@@ -189,7 +189,7 @@ def hosts_with_the_log(path: Path) -> int:
         return len(reader.select(kinds.ALL_HOSTS))
 
 
-def test_a_checkpoint_that_fails_is_told_of_and_ends_nothing(
+def test_failed_checkpoint_is_logged_and_the_store_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(checkpoints, "ROWS_BETWEEN", ROWS)

@@ -61,7 +61,7 @@ def test_journal_of_agent_has_its_tasks_notes_and_orders(tmp_path: Path) -> None
         journal.close()
 
 
-def test_records_of_command_driver_tell_what_became_of_calls(tmp_path: Path) -> None:
+def test_records_of_command_driver_have_the_results_of_calls(tmp_path: Path) -> None:
     records = tmp_path / "records"
     for name, text in json.loads((WRITTEN / "records.json").read_text("utf-8")).items():
         file = records / name

@@ -63,6 +63,6 @@ def test_a_store_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> Non
         "sqlite:////var/lib/forewarn/",
     ],
 )
-def test_what_is_no_url_of_a_store_is_refused_with_examples(url: str) -> None:
+def test_invalid_store_url_is_refused_with_examples(url: str) -> None:
     with pytest.raises(ValueError, match="is not the URL of a store: write"):
         open_store(url)

@@ -109,7 +109,7 @@ def test_every_addition_fits_its_table(
 
 
 @pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)
-def test_what_has_a_state_is_guarded_by_it(known: codec.Codec[Any]) -> None:
+def test_record_with_a_state_is_guarded_by_it(known: codec.Codec[Any]) -> None:
     fields = {field.name for field in dataclasses.fields(known.kind)}
     assert {known.status} - {""} == fields & {"state", "status"}
 
@@ -119,7 +119,7 @@ GATHERING = {"audit_of_subject"}
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_what_a_statement_costs_is_what_it_touches(
+def test_statements_read_only_the_rows_that_they_need(
     database: sqlite3.Connection, name: str
 ) -> None:
     """No statement reads a whole table, or sorts what it has read."""
@@ -139,7 +139,7 @@ def test_what_a_statement_costs_is_what_it_touches(
             assert " USING " in detail
 
 
-def test_what_is_open_or_due_is_found_by_an_index_of_just_that(
+def test_each_partial_index_is_used_by_a_query(
     database: sqlite3.Connection,
 ) -> None:
     """An index with a condition is used only if the query repeats it."""

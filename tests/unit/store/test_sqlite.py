@@ -122,7 +122,7 @@ def test_what_was_committed_survives_a_kill_and_the_rest_does_not(path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.system
-def test_a_second_process_is_told_who_has_the_store(path: Path) -> None:
+def test_second_process_gets_the_process_id_of_the_owner(path: Path) -> None:
     with opened(path):
         ended = run(OPENER, path)
     assert f"in use by process {os.getpid()}" in ended.stdout, ended.stderr
@@ -295,7 +295,7 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     assert "Create the directory" in caught.value.hint
 
 
-def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
+def test_directory_instead_of_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be opened: Is a directory"):
         SqliteStore(tmp_path)
     with pytest.raises(StoreError, match="cannot be opened: Not a directory"):
