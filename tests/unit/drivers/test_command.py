@@ -403,7 +403,7 @@ def test_probe_program_decides_about_lost_work(
 def test_a_call_that_was_accepted_is_carried_out_by_the_next_process(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watcher.Watcher, "ring", lambda _self: None)
+    monkeypatch.setattr(watcher.Watcher, "wake", lambda _self: None)
     monkeypatch.setattr(watcher.Watcher, "start", lambda _self: None)
     script = 'echo x >> "$here/log"'
     bench.open(script).begin(call_of(), now=NOW)
