@@ -65,7 +65,7 @@ def _carry_out(worlds: Worlds, message: Message) -> dict[str, Any]:
     if verb is None:
         raise MessageError(
             f"there is no verb {message.verb!r}{did_you_mean(message.verb, VERBS)}",
-            hint=", ".join(sorted(VERBS)),
+            hint=f"The verbs are: {', '.join(sorted(VERBS))}.",
         )
     message.check(verb.keys)
     return verb.run(worlds, message)

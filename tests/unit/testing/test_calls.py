@@ -170,7 +170,7 @@ def test_a_call_that_cannot_be_bound_shows_how_it_is_written(
     shown = kind.__name__ if name == "__init__" else rf"{kind.__name__}\.\w+"
     with pytest.raises(RefusedError, match=rf'^{shown} has no "nonsense"') as told:
         call(nonsense=1)
-    assert re.search(rf"\nhint: It is {shown}\(.*\)\.$", str(told.value))
+    assert re.search(rf"\nhint: Use {shown}\(.*\)\.$", str(told.value))
     parameters = inspect.signature(getattr(kind, name)).parameters.values()
     if not any(each.kind is each.VAR_POSITIONAL for each in parameters):
         with pytest.raises(RefusedError, match=r"takes at most .*, not 9\n"):
@@ -297,13 +297,13 @@ def test_unknown_vm_is_reported_with_known_names(
             lambda w: w.vm("web_0").reboot(notise="2s"),
             (
                 'Vm.reboot has no "notise" (did you mean "notice"?)\n'
-                "hint: It is Vm.reboot(*, notice=None, duration=None, description=None)."
+                "hint: Use Vm.reboot(*, notice=None, duration=None, description=None)."
             ),
         ),
         (
             lambda w: w.maintain("h0"),
             (
-                "ScheduledEvents.maintain needs impact\nhint: It is "
+                "ScheduledEvents.maintain needs impact\nhint: Use "
                 "ScheduledEvents.maintain(*hosts, impact, duration=None, "
             ),
         ),

@@ -117,7 +117,7 @@ class _Call:
         """Raise RefusedError for a call that does not match the signature."""
         name = f"{kind.__name__}.{self._function.__name__}".removesuffix(".__init__")
         parameters = self._parameters
-        hint = f"It is {name}({', '.join(_shown(parameters))})."
+        hint = f"Use {name}({', '.join(_shown(parameters))})."
         known = [
             each.name for each in parameters if each.kind is not each.VAR_POSITIONAL
         ]
