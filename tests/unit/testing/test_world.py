@@ -241,7 +241,7 @@ def test_tenants_of_one_host_wait_for_each_other() -> None:
         event.assert_status("Scheduled")
         world.vm("of_b").events[0].approve("of_b")
         event.assert_status("Started")
-        with pytest.raises(RefusedError, match="may not approve"):
+        with pytest.raises(RefusedError, match="cannot approve"):
             world.vm("of_b").events[0].approve("of_a")
 
 
