@@ -26,22 +26,22 @@ INTRODUCTION = """\
 
 <!-- Written by deploy/agent_reference.py; `pytest --rewrite` renews it. -->
 
-`forewarn agent` reads its settings from, in this order of precedence: a flag, an environment variable, the file that `--config` names, the default.
-Without `--config` it reads `/etc/forewarn/agent.toml`, if that is there.
+`forewarn agent` reads its settings from these sources, in order of precedence: a flag, an environment variable, the file that `--config` names, the default.
+Without `--config` it reads `/etc/forewarn/agent.toml`, if that file exists.
 
-Flags and variables are for the settings that are there once.
-The flag of `log.level` is `--log-level`, its variable `FOREWARN_AGENT_LOG_LEVEL`; only the endpoint's is `FOREWARN_ENDPOINT`. A flag whose value is `true` or `false` may stand alone for `true`: `--dry-run`.
-A variable that begins with `FOREWARN_AGENT_` and names no setting is a mistake, as a key is that there is not.
-Durations are written `500ms`, `7s`, `15m`, `24h`, `7d`, or as in ISO 8601, `PT5M`.
-A list has something in it; where nothing is meant, its key is not written.
+Settings outside arrays have flags and variables.
+For example, `log.level` has the flag `--log-level` and the variable `FOREWARN_AGENT_LOG_LEVEL`. The variable of the endpoint is `FOREWARN_ENDPOINT`. A flag for `true` or `false` needs no value for `true`: `--dry-run`.
+A variable that starts with `FOREWARN_AGENT_` but names no setting is an error, like an unknown key.
+Write durations as `500ms`, `7s`, `15m`, `24h` or `7d`, or in ISO 8601, such as `PT5M`.
+A list must not be empty; omit its key instead.
 
-A mistake stops the start with the file, the line and the key; nothing is guessed.
-`forewarn agent check` tells all mistakes without a start, and looks at what the settings name.
-Settings, secrets and certificates are read from regular files, or from links to them, and the first line of a secret has at most 4,096 bytes. A FIFO, a device, a socket or a directory is refused at once: `/etc/forewarn/token cannot be read: it is a FIFO, and must be a regular file or a link to one`.
+If a setting is invalid, the agent does not start, and reports the file, the line and the key. It never guesses.
+`forewarn agent check` reports all problems without a start, and checks the files and programs that the settings name.
+Settings, secrets and certificates must be regular files or links to them, and the first line of a secret has at most 4,096 bytes. A FIFO, a device, a socket or a directory is refused at once: `/etc/forewarn/token cannot be read: it is a FIFO, and must be a regular file or a link to one`.
 
-Without any rule, the documented policy holds: what has started is logged. With handlers, they prepare for everything else, one after the other, and what is prepared is approved; an event of several VMs only when `[peers]` say that all are prepared. Without handlers, a Freeze of up to 8 s and what a user ordered are approved at once, and everything else is only logged.
-A Preempt or Terminate is never approved unprepared.
-[Protect a service with the agent](../tutorials/protect-a-service.md) tells the whole story, [Rule recipes](../how-to/agent/rule-recipes.md) has recipes for rules, [Handlers](../how-to/agent/handlers.md) is about handlers.
+Without rules, the default policy applies. Events that have already started are only logged. With handlers, all handlers prepare for all other events, one after the other, and the agent approves prepared events. It approves an event of several VMs only if `[peers]` say that all are prepared. Without handlers, the agent approves a Freeze of up to 8 s and user requests at once, and only logs everything else.
+It never approves a Preempt or Terminate without preparation.
+See [Protect a service with the agent](../tutorials/protect-a-service.md) for a tutorial, [Rule recipes](../how-to/agent/rule-recipes.md) for rules, and [Handlers](../how-to/agent/handlers.md) for handlers.
 """
 
 

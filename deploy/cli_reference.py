@@ -9,12 +9,12 @@ from forewarn.cli.parser import ABOUT, load, options_of
 
 ENDINGS = {
     Exit.DONE: "done",
-    Exit.FAILED: "the work failed",
-    Exit.USAGE: "wrong usage, settings or file",
-    Exit.UNREACHABLE: "the service cannot be reached, or cannot do it now",
-    Exit.REFUSED: "the service refused",
+    Exit.FAILED: "the command failed",
+    Exit.USAGE: "invalid arguments, settings or file",
+    Exit.UNREACHABLE: "the service cannot be reached or is busy",
+    Exit.REFUSED: "the service refused the request",
 }
-"""What each exit status means."""
+"""The meaning of each exit status."""
 
 _SETTINGS = {False: "Settings of the service", True: "Settings of the agent"}
 """Headings for the options that are settings, of the service and of the agent."""
@@ -38,16 +38,16 @@ def _lines() -> Iterator[str]:
         anchor = f"forewarn-{'-'.join(command.path)}"
         yield f"| [`{command.name}`](#{anchor}) | {command.summary} |"
     yield ""
-    yield "## Everywhere"
+    yield "## Global options"
     yield ""
-    yield "These may stand before the command as well as after it, where it takes them."
+    yield "You can write these options before or after a command that accepts them."
     yield ""
     yield from _table(GLOBAL)
     yield ""
-    yield "`--help` says more about any command, `--version` which one this is."
-    yield "A value that is empty, as from a variable that nobody has set, is refused;"
-    yield "settings, `--url`, `--token`, `--reason` and `--description` may be empty."
-    yield "`NO_COLOR` turns colour off; there is none but on a terminal."
+    yield "`--help` describes any command; `--version` prints the version."
+    yield "Empty values, for example from an unset variable, are refused. Exceptions:"
+    yield "settings, `--url`, `--token`, `--reason` and `--description` can be empty."
+    yield "`NO_COLOR` turns colors off; without a terminal there are none."
     yield ""
     yield "| exit status | meaning |"
     yield "|---|---|"
@@ -64,7 +64,7 @@ def _lines() -> Iterator[str]:
             each for each in COMMANDS if _takes_settings(each, is_agents=is_agents)
         ]
         names = ", ".join(f"`forewarn {each.name}`" for each in commands)
-        yield f"These commands take all of these options: {names}."
+        yield f"These commands accept all of these options: {names}."
         yield ""
         yield from _table(load(commands[0].more)())
 

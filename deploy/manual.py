@@ -21,29 +21,29 @@ FOLDER = ROOT / "deploy" / "man"
 
 _SERVICE_SETTINGS = ("forewarn.toml", "timing.speed", "--timing-speed")
 _AGENT_SETTINGS = ("forewarn-agent.toml", "log.level", "--log-level")
-"""The page of the settings, and one of them with its flag."""
+"""The page of the settings, and an example of a setting with its flag."""
 
 ENVIRONMENT = {
-    "FOREWARN_URL": "The operator API that is asked; `--url` comes first.",
-    "FOREWARN_TOKEN": "The bearer token; `--token` comes first, and is seen by others.",
-    "NO_COLOR": "If it is set, nothing is coloured. Nor is anything but on a terminal.",
+    "FOREWARN_URL": "The URL of the operator API; `--url` overrides it.",
+    "FOREWARN_TOKEN": "The bearer token; `--token` overrides it, but other users can see it.",
+    "NO_COLOR": "If it is set, the output has no colors. Without a terminal it has none either.",
 }
 FILES = {
-    "forewarn.toml": "The settings, where a command is given no `--config`.",
-    "fleet.toml": "The fleet, where `fleet apply` and its kin are given no file.",
-    "/etc/forewarn/forewarn.toml": "The settings of a service that systemd runs.",
+    "forewarn.toml": "The settings, if a command has no `--config`.",
+    "fleet.toml": "The fleet, if `fleet apply` and similar commands have no file.",
+    "/etc/forewarn/forewarn.toml": "The settings of a service under systemd.",
 }
 AGENT_FILES = {
-    "/etc/forewarn/agent.toml": "The settings, where no `--config` is given.",
-    "/var/lib/forewarn/agent.db": "The journal, unless the settings name another: "
-    "what was prepared, approved and is owed. What handlers said is in the folder "
-    "beside it that is called the same with `.runs`.",
+    "/etc/forewarn/agent.toml": "The settings, if there is no `--config`.",
+    "/var/lib/forewarn/agent.db": "The journal of preparations, approvals and "
+    "pending recoveries, unless the settings name another file. The output of handlers is "
+    "in the directory next to it, with the same name and `.runs`.",
 }
 AGENT_ENVIRONMENT = {
-    "FOREWARN_ENDPOINT": "The endpoint that is asked; `--endpoint` comes first.",
-    "FOREWARN_AGENT_*": "Every other setting that is there once, such as "
-    "`FOREWARN_AGENT_LOG_LEVEL` of `log.level`.",
-    "NOTIFY_SOCKET": "Where systemd hears that the agent is there, and alive.",
+    "FOREWARN_ENDPOINT": "The URL of the endpoint; `--endpoint` overrides it.",
+    "FOREWARN_AGENT_*": "Every other setting outside arrays, such as "
+    "`FOREWARN_AGENT_LOG_LEVEL` for `log.level`.",
+    "NOTIFY_SOCKET": "The socket for notifications to systemd.",
 }
 
 
