@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # A test in bash: the sample client prepares for a reboot, and approves it.
-# The test kit is a process beside the test, that is ordered by JSON Lines.
+# The test kit is a process next to the test. It takes commands as JSON Lines.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 coproc KIT { forewarn testkit; }
 
-# Order something; what is wrong ends the test.
+# Send a command; an error ends the test.
 order() {
     printf '%s\n' "$1" >&"${KIT[1]}"
     IFS= read -r answer <&"${KIT[0]}"
@@ -16,7 +16,7 @@ order() {
     fi
 }
 
-# Print a text of the last answer by its key.
+# Print a text value of the last answer by its key.
 value() {
     sed -E "s/.*\"$1\":\"([^\"]*)\".*/\1/" <<<"$answer"
 }

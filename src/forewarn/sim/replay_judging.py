@@ -52,8 +52,8 @@ def findings(facts: Facts, expected: Expected) -> list[Finding]:
     if first in facts.asked:
         found.append(good("").about(f"client {first} asks for its events"))
     elif facts.is_over:
-        nobody = untried(f"no client asked for the events of {first}")
-        found.append(nobody.about(f"client {first} asks for its events"))
+        unasked = untried(f"no client asked for the events of {first}")
+        found.append(unasked.about(f"client {first} asks for its events"))
     if expected is Expected.APPROVED:
         for vm in facts.vms:
             if vm == first or vm in facts.asked:

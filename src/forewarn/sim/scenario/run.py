@@ -156,8 +156,8 @@ class Runner:
         clients: list[str] = []
         for run in self._runs:
             needed = listed(waited_for(run.scenario)) or "any VM"
-            nobody = f"a client that asks for the events of {needed}"
-            clients += [nobody if w == NO_CLIENT else w for w in run.undecided()]
+            missing = f"a client that asks for the events of {needed}"
+            clients += [missing if w == NO_CLIENT else w for w in run.undecided()]
         engine = self._stage.engine
         made = [each for run in self._runs for each in run.executor.all_operations()]
         work = engine.read(

@@ -26,7 +26,7 @@ def test_a_scenario_tells_its_story(
     silent, first = tell(scenario, approve=False)
     approving, second = tell(scenario, approve=True)
     told = (
-        f"# {scenario.description}\n\n## Nobody approves\n\n{silent}\n\n"
+        f"# {scenario.description}\n\n## Without approvals\n\n{silent}\n\n"
         f"## Each VM approves after two seconds\n\n{approving}\n"
     )
 
