@@ -256,6 +256,5 @@ def _spelling(path: str) -> list[Deviation]:
         return []
     if path in _CANONICAL or path.startswith("/metadata/forewarn/"):
         return []
-    if path.lower().startswith(_CANONICAL) and not path.endswith("/"):
-        return [_deviation("path-case", path)]
-    return [_deviation("path-spelling", path)]
+    is_case = path.lower().startswith(_CANONICAL) and not path.endswith("/")
+    return [_deviation("path-case" if is_case else "path-spelling", path)]

@@ -87,9 +87,8 @@ class Front:
 
     def take(self, visit: InterceptedRequest) -> Plan | None:
         """Return the fault that applies to a request, if any."""
-        if self._faults.is_idle:
-            return None
-        return self._faults.take(visit.vm, visit.request)
+        faults = self._faults
+        return None if faults.is_idle else faults.take(visit.vm, visit.request)
 
     def answer(
         self, visit: InterceptedRequest, plan: Plan | None, genuine: Response | None

@@ -45,9 +45,7 @@ class Places:
 
     def __len__(self) -> int:
         """Return the maximum number of VMs."""
-        if self.hosts:
-            return self.hosts
-        return PORT_MAX if self.port == 0 else PORT_MAX + 1 - self.port
+        return self.hosts or PORT_MAX + 1 - max(self.port, 1)
 
     def at(self, number: int) -> Address:
         """Return the address of the VM with this number, counted from 0."""

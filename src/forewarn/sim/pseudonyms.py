@@ -112,9 +112,8 @@ class Pseudonyms:
         return kept
 
     def _tag(self, tag: str) -> str:
-        if _ETAG.fullmatch(tag):
-            return tag
-        return _numbered(self._tags, tag, '"tag-{}"'.format)
+        is_number = _ETAG.fullmatch(tag)
+        return tag if is_number else _numbered(self._tags, tag, '"tag-{}"'.format)
 
     def _body(self, body: bytes) -> bytes:
         if not body:

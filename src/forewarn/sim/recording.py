@@ -81,15 +81,12 @@ class Answer:
         missing, it is added.
         """
         lines = [f"HTTP/1.1 {self.status} {self.reason or usual_reason(self.status)}"]
-        has_length = self.status in BODILESS
+        length = f"{len(self.body)}"
         for name, value in self.headers:
-            if name.lower() == "content-length":
-                has_length = True
-                lines.append(f"{name}: {len(self.body)}")
-            else:
-                lines.append(f"{name}: {value}")
-        if not has_length:
-            lines.append(f"Content-Length: {len(self.body)}")
+            is_length = name.lower() == "content-length"
+            lines.append(f"{name}: {length if is_length else value}")
+        if self.status not in BODILESS and self.header("content-length") is None:
+            lines.append(f"Content-Length: {length}")
         head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
         return Response(
             status=self.status,

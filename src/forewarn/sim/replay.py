@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from http import HTTPStatus
+from itertools import accumulate
 from pathlib import Path
 
 from forewarn import toml
@@ -422,10 +423,8 @@ def _times(moments: Sequence[Moment]) -> list[Micros]:
 
     A failure starts with the request that met it. An answer starts when it was received.
     """
-    times: list[Micros] = []
-    last = 0
-    for moment in moments:
-        began = isinstance(moment.outcome, Failed)
-        last = max(last, moment.at - moment.took if began else moment.at)
-        times.append(last)
-    return times
+    began = (
+        moment.at - moment.took if isinstance(moment.outcome, Failed) else moment.at
+        for moment in moments
+    )
+    return [*accumulate(began, max, initial=0)][1:]

@@ -202,9 +202,8 @@ def _is_to_be_approved(event: Event) -> bool:
 
     An event without notice, or one that a policy approves, does not wait.
     """
-    if event.approver in _NOT_TO_BE_APPROVED:
-        return False
-    return event.approver is not None or event.started_at != event.created
+    waits = event.approver is not None or event.started_at != event.created
+    return waits and event.approver not in _NOT_TO_BE_APPROVED
 
 
 def _in_time(facts: Facts, event: Event) -> tuple[Micros, str] | None:
@@ -285,9 +284,9 @@ def _ignores_others(facts: Facts) -> Verdict | None:
 
 def _was_shown(facts: Facts, event: Event) -> bool:
     """Return whether the client was shown an event that does not name its VM."""
-    if facts.view is None or not sees(facts.view, event):
-        return False
-    return _first_poll(facts.actions, event.created, event.removed_at) != 0
+    is_in_view = facts.view is not None and sees(facts.view, event)
+    polled = _first_poll(facts.actions, event.created, event.removed_at)
+    return is_in_view and polled != 0
 
 
 # Polls

@@ -58,9 +58,8 @@ def _approved(wanted: Expectation, facts: Facts) -> Verdict | None:
     open_events = [event for event in facts.events if not event.is_approved]
     if not open_events:
         return good(_who_approved(wanted.event, facts.events))
-    if all(event.awaits_approval for event in open_events) and not facts.is_over:
-        return None
-    return bad(_unapproved("no client", wanted, open_events))
+    waits = all(event.awaits_approval for event in open_events) and not facts.is_over
+    return None if waits else bad(_unapproved("no client", wanted, open_events))
 
 
 def _approved_by(wanted: Expectation, facts: Facts) -> Verdict | None:

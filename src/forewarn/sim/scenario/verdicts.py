@@ -88,6 +88,5 @@ def skipped(sentence: str) -> Verdict:
 
 def length(duration: Micros) -> str:
     """Return a duration for a sentence: `12 s`, `0.4 s`, `7 m 12 s`."""
-    if 0 <= duration < EXACT_BELOW and duration % SECOND:
-        return f"{duration / SECOND:.1f} s"
-    return describe_duration(duration)
+    is_exact = 0 <= duration < EXACT_BELOW and duration % SECOND
+    return f"{duration / SECOND:.1f} s" if is_exact else describe_duration(duration)
