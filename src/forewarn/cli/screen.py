@@ -186,7 +186,7 @@ def _vm_cells(vm: VmPicture) -> tuple[str, ...]:
         "-" if vm.incarnation is None else str(vm.incarnation),
         str(vm.events),
         asked,
-        "approvals kept back" if vm.withheld else "",
+        "approvals withheld" if vm.withheld else "",
     )
 
 

@@ -72,7 +72,7 @@ NEWS = News(
 SHOWN = """\
 2026-11-21T10:00:00Z  speed 60  requests 12  playing platform-reboot  PAUSED
  VM          FOREWARN_ENDPOINT      STATE    DOCUMENT  EVENTS  ASKED
- web_0       http://127.0.0.1:8301  running  2         1       3 s ago: 200  approvals kept back
+ web_0       http://127.0.0.1:8301  running  2         1       3 s ago: 200  approvals withheld
  web_1       http://127.0.0.1:8302  deleted  -         0       never
  and 7 more
  EVENT     TYPE    STATUS     VMS           NOT BEFORE  APPROVED BY
