@@ -153,8 +153,8 @@ def test_what_the_driver_cannot_tell_is_asked_of_an_operator(service: Service) -
     )
     assert told["blocked_by"] == [
         (
-            "nobody knows whether the driver did it (the driver knows of call 5 of this "
-            "operation, and not how call 1 ended): look at the VMs, then say "
+            "nobody knows whether the driver did it (the driver has recorded call 5 of "
+            "this operation, but not the end of call 1): look at the VMs, then say "
             f"`forewarn resolve {lost.operation_id} done` or `failed`"
         )
     ]
