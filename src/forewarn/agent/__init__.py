@@ -1,5 +1,5 @@
-"""The agent: runs in each VM, prepares for maintenance, approves, recovers.
+"""The agent, which runs in each VM: it prepares for maintenance, approves, recovers.
 
-`core` decides, and does no I/O; everything else here carries out what it decides.
-The standard library only: this package runs where nothing else is installed.
+`core` makes the decisions and does no I/O. The other modules carry the decisions out.
+The agent uses only the standard library, since it runs where nothing else is installed.
 """

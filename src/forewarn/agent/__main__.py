@@ -1,8 +1,8 @@
-"""`forewarn-agent.pyz`, and `python -m forewarn.agent`: the agent's own front door.
+"""`forewarn-agent.pyz`, and `python -m forewarn.agent`: the agent's own command line.
 
-It takes what `forewarn agent` takes, and needs nothing of the command line. An agent
-that is to run has its settings read first; what that took is let go of, and only then
-is the agent loaded, into the memory that has become free.
+It accepts the same commands as `forewarn agent`, without the modules of that command
+line. To run an agent, it first reads the settings, unloads the modules for that, and
+then loads the agent into the free memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that `argv` gives, or the program's own; return its status."""
+    """Run the command in `argv` or in the process's arguments; return its status."""
     try:
         return _obey(argv)
     except CommandFailedError as error:
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _obey(argv: Sequence[str] | None) -> int:
-    # Not above: nothing here may hold on to it.
+    # Imported here, so that it can be unloaded.
     from forewarn.agent import front  # noqa: PLC0415
 
     outcome = front.obey(
@@ -50,7 +50,7 @@ def _obey(argv: Sequence[str] | None) -> int:
 
 
 def _again(argv: Sequence[str] | None) -> Settings:
-    """Read the settings once more, while the agent runs; raises CommandFailedError."""
+    """Read the settings again while the agent runs; raises CommandFailedError."""
     from forewarn.agent import front  # noqa: PLC0415 - as above
 
     try:
@@ -62,7 +62,7 @@ def _again(argv: Sequence[str] | None) -> Settings:
 
 def _shed(argv: Sequence[str] | None) -> None:
     if argv is None:
-        # Nobody else in this process needs what was loaded.
+        # Only if this process runs nothing else.
         from forewarn.agent.unload import shed  # noqa: PLC0415
 
         shed()

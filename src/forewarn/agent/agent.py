@@ -1,20 +1,22 @@
-"""The main loop: the one thread that remembers, decides and has things done.
+"""The main loop: the one thread that keeps the memory and makes the decisions.
 
-Everything else only puts inputs into the inbox. One turn of the loop is, in this order:
+All other threads only put inputs into the inbox. Each iteration does the following, in
+this order:
 
-1. what came in, and the time, are decided upon (`core.decide`): nothing has happened
-   yet, so a crash loses what came in. A document comes again with the next poll; the
-   end of a run stands in its record; an approval without an answer is sent again;
-2. the decision is made durable. A crash after this finds, at the next start, runs that
-   are noted as under way and have no record: they are `LOST`, and begin again;
-3. it is told: the log, and what waits to be notified (which is durable already);
-4. the commands are carried out. A crash in the midst of them is the same as before.
+1. It decides about the inputs and the time (`core.decide`). A crash loses the inputs,
+   but the next poll repeats a document, a run has a record of its end, and an approval
+   without an answer is sent again.
+2. It makes the decision durable. After a later crash, the next start finds runs that
+   are stored as running and have no record: they are `LOST`, and start again.
+3. It writes the log, and wakes the delivery of notifications, which are durable.
+4. It carries out the commands. A crash during this is like a crash after step 2.
 
-If the journal cannot be written, the agent goes on from what it knows: to prepare for
-maintenance is worth more than to remember it. It says so in the log, the status and
-`/readyz`, and writes all of it when it can be written again.
+If the journal cannot be written, the agent continues from memory, since preparing for
+maintenance is more important than remembering it. The log, the status and `/readyz`
+report it. The agent writes everything when the journal works again.
 
-This module must not know how anything is done: that is behind the ports below.
+This module does not know how commands are carried out: `Dispatch` has functions for
+that.
 """
 
 from __future__ import annotations
@@ -50,22 +52,23 @@ from forewarn.protocol.frozen import frozen_dataclass
 logger = logging.getLogger("forewarn.agent")
 
 TURN_SECONDS = 1.0
-"""Between two turns of the loop at most: orders are looked for, and it shows that it
-is alive."""
+"""Maximum time between two iterations of the loop, which check for approval requests
+and show that the agent is alive."""
 
 UNSAVED_MAX = 1_000
-"""Things told that are kept for a journal that cannot be written: some 300 KiB."""
+"""Maximum number of notes kept while the journal cannot be written: about 300 KiB."""
 
 _LOUD = frozenset({NoteKind.WITHHELD, NoteKind.REFUSED, NoteKind.FAILED})
 
 
 Dispatch = Mapping[type[Command], Callable[[Any], None]]
-"""What carries out each kind of command, and never waits. What is absent is not done."""
+"""Functions that carry out the kinds of commands, without waiting. Commands without a
+function are ignored."""
 
 
 @frozen_dataclass
 class AgentStatus:
-    """How the agent stands, for whoever shows it; replaced as a whole."""
+    """The status of the agent for other threads; replaced as a whole."""
 
     memory: Memory
     waits: tuple[tuple[str, str], ...] = ()
@@ -73,13 +76,13 @@ class AgentStatus:
     wants_answers: bool = False
     wake: Micros | None = None
     journal_fault: str = ""
-    """Why nothing is remembered at present; empty: all of it is."""
+    """Why the journal cannot be written; empty: it can."""
     turned: float = 0.0
-    """When the loop last turned, in I/O time."""
+    """When the loop last ran, in seconds of the monotonic clock."""
 
 
 class Agent:
-    """One agent at work."""
+    """The main loop of one agent."""
 
     def __init__(
         self,
@@ -93,10 +96,11 @@ class Agent:
         name: str = "",
         journal_fault: str = "",
     ) -> None:
-        """Put it together; `None` in the inbox ends it, `on_notes` hears what is told.
+        """Store the parameters. `None` in the inbox ends the loop; `on_notes` gets the
+        notes.
 
-        `name` is this VM's, where the settings have it. `journal_fault` says why the
-        journal is one that remembers nothing.
+        `name` is this VM's name in the settings. `journal_fault` says why the journal
+        is in memory only.
         """
         self._policy = policy
         self._journal = journal
@@ -105,13 +109,13 @@ class Agent:
         self._inbox = inbox
         self._on_notes = on_notes
         self._unsaved: list[Note] = []
-        """What was told while the journal could not be written."""
+        """The notes that the journal does not have yet."""
         self._can_read = True
-        """Orders could be read when they were last looked for."""
+        """The last read of approval requests succeeded."""
         self._is_for_good = not journal_fault
-        """What is saved is there after a restart."""
+        """The journal survives a restart."""
         self._turned: Micros = 0
-        """When the loop last turned, by the machine's clock: it may be set back."""
+        """When the loop last ran, by the system clock, which may be set back."""
         self._saved = Memory()
         memory = journal.load()
         if name and memory.name != name:
@@ -119,20 +123,20 @@ class Agent:
         self.standing = AgentStatus(memory=memory, journal_fault=journal_fault)
 
     def begin(self) -> None:
-        """Take up what was under way; call it once, before the first turn."""
+        """Resume the work in progress; called once, before the first iteration."""
         self._apply(decide.resume(self.standing.memory, self._clock.now()))
 
     def turn(self) -> bool:
-        """Wait for something to do, and do it; False: the agent is to end."""
+        """Wait for input and handle it; return False if the agent must end."""
         inputs, is_ending = self._take()
         inputs += [Ordered(event_id=each) for each in self._orders()]
         now = self._clock.now()
         wake = self.standing.wake
-        # What was to come at some time is no longer due then.
+        # If the clock was set back, planned times are no longer due.
         is_set_back = now < self._turned
         self._turned = now
         is_due = is_set_back or (wake is not None and wake <= now)
-        # Not only what is told: a change that nobody hears of is to be kept, too.
+        # A change of the memory must be stored even if there is no note about it.
         is_owed = bool(self.standing.journal_fault)
         if inputs or is_owed or is_due:
             memory = self.standing.memory
@@ -141,7 +145,8 @@ class Agent:
         return not is_ending
 
     def _take(self) -> tuple[list[Input], bool]:
-        """Return what has come in, after waiting for it no longer than may be."""
+        """Return the inputs, after waiting for them no longer than until the next
+        wake."""
         inputs: list[Input] = []
         timeout = TURN_SECONDS
         if self.standing.wake is not None:
@@ -167,7 +172,7 @@ class Agent:
         return orders
 
     def _apply(self, decision: Decision) -> None:
-        """Make a decision durable, tell of it, and have it carried out."""
+        """Make a decision durable, report it, and carry it out."""
         self._save(decision)
         self.standing = replace(
             self.standing,
@@ -210,10 +215,10 @@ class Agent:
 
 
 def _shown(given: Input) -> Input:
-    """Return an input with a detail that may be shown, kept and sent on.
+    """Return an input whose detail can be shown, stored and sent.
 
-    Every text of a server, a handler or a program that the agent goes by comes in here:
-    from now on it has no secret, no control character and a bounded length.
+    All text from servers, handlers and programs enters the loop here. Secrets and
+    control characters are removed, and the length is limited.
     """
     if isinstance(given, (Finished, Answered, LockSaid, GateSaid)):
         detail = told(given.detail)
@@ -223,7 +228,7 @@ def _shown(given: Input) -> Input:
 
 
 def tell(note: Note) -> None:
-    """Write a line to the log: `Reboot withheld: drain failed: exit status 1`."""
+    """Write a log line such as `Reboot withheld: drain failed: exit status 1`."""
     subject = note.handler
     if not subject:
         kind = note.notice.event_type if note.notice else ""

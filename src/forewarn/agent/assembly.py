@@ -1,9 +1,9 @@
-"""One running agent, put together from its settings.
+"""Assemble one running agent from its settings.
 
-Everything is made before anything begins, so that what is wrong with the machine (a
-journal that is another's, a token that is missing) is told at once; an address that
-is taken is told, waited for, and no reason not to watch. The end leaves handlers at
-work: the next start takes them up.
+All parts are created before any of them starts, so that problems of the machine (a
+foreign journal, a missing token) are reported at once. If an address is in use, the
+agent reports it, keeps trying, and works meanwhile. At the end, handlers keep running,
+and the next start resumes them.
 """
 
 from __future__ import annotations
@@ -74,25 +74,25 @@ from forewarn.supervisor import supervisor_of, unsupervised
 logger = logging.getLogger("forewarn.agent")
 
 REOPEN_SECONDS = 5.0
-"""Between two looks at a journal that could not be opened: a disk has room again when
-somebody has made some, and what is owed should not wait long for it."""
+"""Pause between attempts to open a journal that failed at the start. Pending work
+should not wait long after the disk works again."""
 
 STATUS_LINES = 100
-"""Of the history in `/status`: what somebody looks through."""
+"""Maximum number of history entries in `/status`."""
 
 
 class Ending(enum.Enum):
-    """Why an agent's work has ended."""
+    """Why an agent has ended."""
 
     STOPPED = "stopped"
     ANEW = "anew"
-    """The journal that it could not open is there."""
+    """The journal can be opened now."""
     RENEWED = "renewed"
-    """There are other settings: `Renewal.settings`."""
+    """The settings have changed: `Renewal.settings`."""
 
 
 class Parts:
-    """Everything of one agent."""
+    """All parts of one agent."""
 
     def __init__(
         self,
@@ -105,10 +105,10 @@ class Parts:
         known: Watched | None = None,
         listeners: Listeners | None = None,
     ) -> None:
-        """Make all of it, and begin nothing; raises ForewarnError.
+        """Create the parts without starting them; raises ForewarnError.
 
-        `known` is what the agent before it, in this process, knew of the same endpoint;
-        `listeners` are those that it had, and are left to the next one there.
+        `known` is the state of the previous agent in this process, for the same
+        endpoint. `listeners` has its listening sockets, and gets those of this agent.
         """
         self._renewal = renewal
         self._settings = settings
@@ -163,11 +163,11 @@ class Parts:
 
     @property
     def watched(self) -> Watched:
-        """Return what is known of the endpoint."""
+        """Return the state of polling."""
         return self._watcher.view
 
     def run(self) -> Ending:
-        """Work until `stop` is called, or until it is to begin anew."""
+        """Work until `stop` is called, or until a restart is needed."""
         self._server.start()
         self._watcher.start()
         self._notifier.attach(self._opened.journal)
@@ -198,9 +198,9 @@ class Parts:
         return ending
 
     def _may_restart(self) -> bool:
-        """Look now and then whether the journal can be opened, and nothing is under way.
+        """Tell whether the journal can be opened now, and no work is in progress.
 
-        What was prepared from memory is known to that memory alone: it ends first.
+        Work that was done without the journal is only in memory, so it must end first.
         """
         now = self._clock.monotonic()
         if not self._opened.fault or now < self._looks_again:
@@ -211,11 +211,11 @@ class Parts:
         )
 
     def stop(self) -> None:
-        """Have `run` end; may be called by any thread."""
+        """Make `run` end; may be called from any thread."""
         self._inbox.put(None)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all parts."""
         self._server.stop()
         self._endpoint.close()
         self._notifier.stop()
@@ -306,10 +306,10 @@ class Parts:
         )
 
     def _listen(self) -> str:
-        """Listen at all addresses; return where the pages are, HOST:PORT.
+        """Listen at all addresses; return the address of the pages, HOST:PORT.
 
-        Where it cannot, it still prepares for what comes. To other agents it is as one
-        that has not prepared, as it would be if it ended.
+        If an address is not available, the agent still prepares for events. To its
+        peers, it counts as an agent that has not prepared.
         """
         watch, peers = self._settings.watch, self._settings.peers
         listen, place = self._server.listen_when_free, None
@@ -326,7 +326,7 @@ class Parts:
 
 
 def stranded(memory: Memory, policy: Policy) -> list[str]:
-    """Return whose recovery is owed and can be done by no handler that there is."""
+    """Return the pending recoveries that no handler in the settings can do."""
     return [
         f"the recovery of handler {name} is owed for {task.event_id}, and the settings "
         "have no such handler of its kind: bring it back"
@@ -348,10 +348,9 @@ def endpoint_of(settings: Settings, clock: Clock) -> Endpoint:
 def elsewhere_of(
     settings: Settings, clock: Clock
 ) -> Iterator[tuple[Sequence[Endpoint], Sequence[str]]]:
-    """Yield where else the endpoint may be, and who said so, for `check`.
+    """Yield other possible endpoints with the results of the search, for `check`.
 
-    What leases tell comes first; who wants more, since nobody answers there, has
-    others asked.
+    Addresses from leases come first. The search runs only if they are not enough.
     """
     if settings.watch.endpoint != AUTO:
         return
@@ -372,7 +371,7 @@ def _endpoint_at(settings: Settings, clock: Clock, url: str) -> Endpoint:
 
 
 def pace_of(settings: Settings) -> Pace:
-    """Return how the endpoint is polled."""
+    """Return the settings for polling."""
     watch = settings.watch
     return Pace(
         interval=watch.poll,
@@ -383,7 +382,7 @@ def pace_of(settings: Settings) -> Pace:
 
 
 def ground_of(settings: Settings, environ: Mapping[str, str], clock: Clock) -> Ground:
-    """Return what handlers stand on."""
+    """Return the environment of handlers."""
     return Ground(
         shelf=shelf_beside(settings.watch.state),
         environment=unsupervised(environ),
@@ -395,7 +394,7 @@ def ground_of(settings: Settings, environ: Mapping[str, str], clock: Clock) -> G
 def checks_of(
     settings: Settings, environ: Mapping[str, str]
 ) -> Sequence[tuple[str, Callable[[str], Sequence[str]]]]:
-    """Return the check of each handler, and of those who are notified, by this VM's name."""
+    """Return the checks of the handlers and receivers, which take this VM's name."""
     clock = SystemClock()
     workers: Mapping[str, Worker] = make_workers(
         settings.handlers, ground_of(settings, environ, clock)
@@ -409,11 +408,11 @@ def checks_of(
 
 
 def token_in(settings: Settings, peers: PeerSettings) -> str:
-    """Return the token that agents share; raises AgentSettingsError."""
+    """Return the token that the peers share; raises AgentSettingsError."""
     try:
         return read_token(peers.token_file)
     except SecretError as error:
-        # What reads settings is not kept in a running agent.
+        # A running agent has unloaded the modules for settings.
         from forewarn.agent.settings import problem  # noqa: PLC0415
 
         raise problem(settings, "peers.token_file", error.message) from error
@@ -424,7 +423,7 @@ def _journal(settings: Settings, notifier: Notifier) -> Opened:
         history_rows=settings.history.rows, history_age=settings.history.keep
     )
     if settings.watch.dry_run:
-        # What was not done must not be taken for done by the next start.
+        # The next start must not believe that anything was done.
         kept = MemoryJournal(teller=notifier.make, limits=limits)
         return Opened(journal=kept, lock=None)
     try:

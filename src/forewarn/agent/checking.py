@@ -1,7 +1,7 @@
-"""`agent check`: is it all well? In plain words, one line for each thing.
+"""`agent check`: check the settings and everything they name, one line per result.
 
-Settings are sound by the time this looks. Nothing is changed, approved or run but the
-checks of handlers; a file that is written for a trial is not left behind.
+The settings themselves are already valid. The checks change and approve nothing, and
+run only the check programs of handlers. A test file is removed afterwards.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
 
 ENDPOINT_TIMEOUT: Micros = 10 * SECOND
-"""For the endpoint here: somebody waits. The first answer of all may take longer."""
+"""Timeout for the endpoint, which is short because a person waits."""
 
 TRIAL_BYTES = 64 * 1024
-"""What is written for a trial where the journal will be: as much as a new one takes."""
+"""Size of the test file next to the journal, which is the size of a new journal."""
 
 NOTHING = "nothing is run and nothing approved"
 
 
 @frozen_dataclass
 class Finding:
-    """How one thing stands."""
+    """The result of one check."""
 
     is_well: bool
     what: str
-    """`endpoint`, `handler drain`, and so on."""
+    """The part that was checked, such as `endpoint` or `handler drain`."""
     text: str
 
 
@@ -60,8 +60,8 @@ def _bad(what: str, text: str) -> Finding:
 
 
 Elsewhere = Callable[[], Iterable[tuple[Sequence[Port], Sequence[str]]]]
-"""Where else the endpoint may be, when it does not answer where it should, and what
-was heard of those who were asked for it; further places are found only when wanted."""
+"""Other possible endpoints, with the results of the search for them. The search runs
+only if the main endpoint does not answer."""
 
 
 def _nowhere() -> Iterable[tuple[Sequence[Port], Sequence[str]]]:
@@ -77,11 +77,12 @@ def findings(
     look_at_lock: Callable[[], str] = str,
     look_at_alerts: Callable[[], tuple[bool, str]] = lambda: (True, ""),
 ) -> Iterator[Finding]:
-    """Yield how everything stands.
+    """Yield the results of all checks.
 
-    `checks` has each handler, and those notified, with its own, which is told this VM's
-    name; empty: not known. `look_at_lock` says who holds the lock, and `look_at_alerts`
-    whether no alert fires and which; they raise ForewarnError.
+    `checks` has the handlers and receivers with their checks, which take this VM's
+    name, or an empty text if it is unknown. `look_at_lock` returns the lock's holders.
+    `look_at_alerts` returns whether no alert fires, and which ones do. Both raise
+    ForewarnError.
     """
     yield _settings(settings)
     for warning in settings.warnings:
@@ -160,7 +161,7 @@ def _state(path: str) -> Finding:
 
 
 def _why_no_state(path: str) -> str:
-    """Return why an agent would not start with a journal, or forget; empty: it works."""
+    """Return why the journal cannot work at this path; empty: it can."""
     whole = os.path.realpath(path)
     folder = os.path.dirname(whole)
     if os.path.exists(folder) and not os.path.isdir(folder):
@@ -190,11 +191,13 @@ def _why_no_state(path: str) -> str:
 
 
 def _why_no_file(folder: str) -> str:
-    """Return why a folder takes no file, as on a full disk; empty: it may.
+    """Return why a directory accepts no file, for example on a full disk; empty: it
+    does.
 
-    Who may not write there is told so elsewhere. The trial has no name where the system can do that, and is gone afterwards.
+    Missing permissions are reported elsewhere. The test file has no name if the system
+    supports that, and is removed in any case.
     """
-    # Only who looks has it: an agent starts without it.
+    # Only this command needs it, not a running agent.
     import tempfile  # noqa: PLC0415
 
     try:
@@ -210,7 +213,7 @@ def _why_no_file(folder: str) -> str:
 
 
 def _others(settings: Settings, process: int) -> Iterator[Finding]:
-    """Yield how it stands with agents at work; `process` is this journal's, if any."""
+    """Yield the results about running agents; `process` has this journal, if any."""
     if process:
         yield _good("agent", f"runs: process {process}")
     if settings.watch.dry_run or settings.watch.observe:
@@ -226,7 +229,7 @@ def _others(settings: Settings, process: int) -> Iterator[Finding]:
 def _endpoint(
     settings: Settings, endpoint: Port, elsewhere: Elsewhere
 ) -> Generator[Finding, None, str]:
-    """Yield how the endpoint stands, and return this VM's name; empty: not known."""
+    """Yield the results for the endpoint; return this VM's name, or an empty text."""
     url = endpoint.url
     asked = endpoint.ask(timeout=ENDPOINT_TIMEOUT, full=True)
     refusals = [] if asked.reading is not None else [_refusal(url, asked)]
@@ -263,7 +266,7 @@ def _refusal(url: str, asked: Asked) -> str:
 
 
 def _name(settings: Settings, endpoint: Port) -> Generator[Finding, None, str]:
-    """Yield how this VM's name is known, and return it; empty: it is not."""
+    """Yield the source of this VM's name, and return it; empty: unknown."""
     name, by = named(settings), "settings"
     if not name:
         name, by = endpoint.instance_name(timeout=NAME_TIMEOUT) or "", "endpoint"
@@ -289,7 +292,7 @@ def _listener(
 
 
 def _who_listens(status: Mapping[str, Any]) -> str:
-    """Return who has the address of the status, which is not this journal's agent."""
+    """Return the process that listens at the address, if it is an agent."""
     if not status:
         return " by another program: choose another port with listen"
     return (
@@ -308,7 +311,7 @@ def _secrets(settings: Settings) -> Iterator[Finding]:
 
 
 def _secret(key: str, path: str, read: Callable[[str], str]) -> Finding:
-    """Return how a secret stands, read as the agent reads it."""
+    """Return the result for a secret, which is read as the agent reads it."""
     try:
         read(path)
     except SecretError as error:

@@ -1,7 +1,7 @@
-"""What must hold between several settings, and the policy that they make.
+"""Check several settings against each other, and make the policy of them.
 
-Each value by itself is sound already; those that are not are missing here, and have
-been told of. A fault is the whole name of a key, `rule.2.approve`, and a sentence.
+Each value is valid by itself. Invalid values were already reported and are missing
+here. A fault is the full name of a setting, such as `rule.2.approve`, with a message.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _Entry = Mapping[str, Any]
 
 
 class Judge:
-    """Looks at all settings together."""
+    """Checks all settings together."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class Judge:
         settings: Settings,
         partial: Collection[str] = (),
     ) -> None:
-        """Judge the sound keys of the arrays' tables, and the other tables.
+        """Store the valid settings of the arrays' tables, and the other tables.
 
-        `partial` has the arrays' tables of which not every key is sound, as `rule.2`:
-        what seems to be missing there may be what has been told of already.
+        `partial` has the arrays' tables with invalid settings, such as `rule.2`. A
+        setting that seems to be missing there may already have been reported.
         """
         self.faults: list[tuple[str, str]] = []
         self.warnings: list[str] = []
@@ -73,7 +73,7 @@ class Judge:
         self._partial = partial
 
     def policy(self) -> Policy:
-        """Return what decisions depend on; what is wrong is in `faults`."""
+        """Return the policy; the problems are in `faults`."""
         self.faults += self._all_faults()
         self._warn()
         handlers = tuple(
@@ -264,7 +264,7 @@ class Judge:
 
 
 def handler_of(entry: _Entry) -> Handler:
-    """Return what decisions need to know of a handler."""
+    """Return the properties of a handler that decisions depend on."""
     keys = ("timeout", "recover_timeout", "required", "retries", "priority")
     kind = registry.handler_kind(entry.get("kind", ""))
     return Handler(
@@ -278,7 +278,7 @@ def handler_of(entry: _Entry) -> Handler:
 
 
 def rule_of(entry: _Entry, number: int) -> Rule:
-    """Return a rule; `number` counts from 1 and is its name where it has none."""
+    """Return a rule; `number` counts from 1, and is part of the default name."""
     plain = {
         key: entry[key]
         for key in (
@@ -315,7 +315,7 @@ def rule_of(entry: _Entry, number: int) -> Rule:
 
 
 def action_fault(kind: str, words: tuple[str, ...]) -> str:
-    """Return what is wrong with what a handler is to do; empty: nothing."""
+    """Return the problem of a handler's action; empty: none."""
     if kind == "webhook":
         if len(words) != 1:
             return 'must be one URL such as "https://drain.example.com/start"'
@@ -343,7 +343,7 @@ def _pair_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
 
 
 def _kind_faults(array: str, what: str, entry: _Entry) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the keys of a kind, and what the kind finds itself."""
+    """Yield settings of other kinds, and the problems that the kind itself finds."""
     word = entry.get("kind", "")
     known = keys_of(array, word)
     for key in entry:
@@ -351,7 +351,7 @@ def _kind_faults(array: str, what: str, entry: _Entry) -> Iterator[tuple[str, st
         if word and kinds and word not in kinds:
             yield key, f"is for {what} of kind {' and '.join(kinds)}"
     kind = kind_of(array, word)
-    # Without what it needs there is nothing to compare.
+    # Without its required settings, there is nothing to compare.
     if kind is not None and entry.keys() >= {*kind.needed}:
         yield from kind.faults(entry)
 

@@ -1,7 +1,7 @@
 """The commands `agent`, `agent check`, `try`, `status`, `approve` and `install`.
 
-Both front doors use them: the command line and the single file. A command prints by
-`say` and returns its exit status, or raises CommandFailedError.
+Both command lines use them: that of forewarn and that of the single file. A command
+prints with `say`, and returns its exit status or raises CommandFailedError.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from forewarn.protocol.notices import Reading
 from forewarn.texts import printable
 
 STANDARD_INPUT = "-"
-"""Names no file, but what is piped to the command."""
+"""The file name that means standard input."""
 
 
 def run(order: Order) -> int:
-    """Run until told to stop."""
+    """Run the agent until it is stopped."""
     from forewarn.agent import running  # noqa: PLC0415 - the others do not need it
 
     settings = order.settings_to_run()
@@ -43,7 +43,7 @@ def run(order: Order) -> int:
 
 
 def check(order: Order) -> int:
-    """Say what is well and what is not; the status is 1 if anything is not."""
+    """Print the results of all checks; the status is 1 if any check fails."""
     from forewarn.agent import assembly, outbound  # noqa: PLC0415 - as above
 
     settings, clock = order.settings(), SystemClock()
@@ -57,7 +57,7 @@ def check(order: Order) -> int:
             look_at_alerts=lambda: outbound.look_at_alerts(settings, clock),
         )
     )
-    # Some of it is what servers say; a warning about the settings may have many lines.
+    # Servers contribute to the texts. A warning about the settings may have many lines.
     found = [
         replace(each, text="\n".join(map(told, each.text.splitlines())))
         for each in found
@@ -75,7 +75,7 @@ def check(order: Order) -> int:
 
 
 def show_settings(order: Order) -> int:
-    """Print every setting in force with where it came from."""
+    """Print each setting in effect with its origin."""
     rows = describe(order.settings())
     if order.is_json:
         order.say_json(
@@ -112,7 +112,7 @@ def try_document(order: Order, file: str, *, name: str = "", at: str = "") -> in
 
 
 def _reading_of(file: str) -> Reading:
-    """Return what a document says; raises CommandFailedError."""
+    """Return the content of a document; raises CommandFailedError."""
     shown = "(standard input)" if file == STANDARD_INPUT else file
     try:
         if file == STANDARD_INPUT:
@@ -142,7 +142,7 @@ def _only_name(notices: Sequence[Any]) -> str:
 
 
 def show_status(order: Order) -> int:
-    """Show how the agent stands; of one that does not answer, what it remembered."""
+    """Show the agent's status, or its stored memory if it does not answer."""
     settings = order.settings_of_running()
     now = SystemClock().now()
     try:
@@ -182,7 +182,7 @@ def _remembered(settings: Settings, reason: str) -> dict[str, Any]:
 
 
 def approve(order: Order, event_id: str) -> int:
-    """Order the agent to approve an event now, whatever stands in the way."""
+    """Request the agent to approve an event now, regardless of its rules."""
     from forewarn.agent.journal import client  # noqa: PLC0415 - only here
     from forewarn.agent.journal.port import JournalError  # noqa: PLC0415
 
@@ -212,7 +212,7 @@ def approve(order: Order, event_id: str) -> int:
 
 
 def _idle_mode(settings: Settings, shown: Mapping[str, Any]) -> str:
-    """Return in which words the agent approves nothing at all; empty: it may."""
+    """Return why the agent approves no event at all; empty: it does."""
     if settings.watch.dry_run or shown.get("mode") == "dry run":
         return "is in a dry run"
     if settings.watch.observe or shown.get("mode") == "observe":
@@ -230,7 +230,7 @@ def _is_listed(event_id: str, shown: Mapping[str, Any]) -> bool:
 def _not_there(
     event_id: str, shown: Mapping[str, Any], why: str = ""
 ) -> CommandFailedError:
-    """Return why an event that the journal does not have cannot be ordered."""
+    """Return the error for an event that the journal does not have."""
     if not _is_listed(event_id, shown):
         return CommandFailedError(
             FAILED,
@@ -249,7 +249,7 @@ def _not_there(
 def install(order: Order, *, write: bool = False) -> int:
     """Print the service unit for this system, or write it."""
     config = os.path.abspath(order.config) if order.config else USUAL_FILE
-    # Without one, the usual file is read if it is there.
+    # Without --config, the agent reads the default file if it exists.
     command = (*order.program, "--config", config) if order.config else order.program
     missing = config if order.config and not os.path.exists(config) else ""
     if not os.path.isdir("/run/systemd/system") and not write:

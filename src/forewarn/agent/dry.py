@@ -1,7 +1,7 @@
-"""A dry run: everything is decided and told, and nothing is done.
+"""A dry run: decisions are made and logged, but not carried out.
 
-What would have been run is taken for done at once, and what would have been approved
-for taken, so that the log shows the whole course of an event. Nothing is kept.
+A run or an approval counts as successful at once, so that the log shows the whole
+course of an event. Nothing is stored.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ UNSENT = "dry run: it would be approved; nothing was sent"
 
 
 class DryRun:
-    """Hands and voice of an agent that only says what it would do."""
+    """Carries out the commands of an agent in a dry run: it only logs them."""
 
     def __init__(self, tell: Callable[[Input], None]) -> None:
-        """Have `tell` hear of what would have been done, as if it was."""
+        """Send simulated results to `tell`."""
         self._tell = tell
         self.dispatch: Dispatch = {
             Run: self.start,
@@ -41,11 +41,11 @@ class DryRun:
             TakeLock: self.ask_lock,
             ReleaseLock: self.ask_lock,
         }
-        """Nothing runs that could be stopped. Which alerts fire is really asked, since
-        that changes nothing."""
+        """There are no runs to stop. Requests to the alert server are real, since they
+        change nothing."""
 
     def start(self, run: Run) -> None:
-        """Say that a handler would be run."""
+        """Log that a handler would run."""
         logger.info(
             "dry run: %s would %s now",
             run.handler,
@@ -55,7 +55,7 @@ class DryRun:
         self._tell(Finished(run_id=run.run_id, state=StepState.DONE, detail=WOULD))
 
     def approve(self, send: Send) -> None:
-        """Say that an approval would be sent."""
+        """Log that an approval would be sent."""
         logger.info(
             "dry run: the approval would be sent now",
             extra={"fields": {"event": send.event_id}},
@@ -65,7 +65,7 @@ class DryRun:
         )
 
     def ask(self, asked: AskPeers) -> None:
-        """Ask nobody: no other agent is to count on this one."""
+        """Log that peers would be asked."""
         logger.info(
             "dry run: %s would be asked",
             ", ".join(asked.names),
@@ -73,7 +73,7 @@ class DryRun:
         )
 
     def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
-        """Say that the lock would be asked for, and take it for had."""
+        """Log that the lock would be taken or released, and report success."""
         is_wanted = isinstance(asked, TakeLock)
         what = "taken" if is_wanted else "given back"
         logger.info("dry run: the lock would be %s now", what)

@@ -1,14 +1,14 @@
-"""One agent that acts at an endpoint, whatever journals there are.
+"""A lock that allows one active agent per endpoint, even with different journals.
 
-Two would both run their handlers, and approve for each other. The journal's lock keeps
-two agents from one journal; this keeps a second one from acting with another journal.
-It is the name of a socket in Linux's abstract namespace, which belongs to the network
-that the endpoint is reached by: whoever has a network of its own has an endpoint of
-its own. The name goes with the process, however that ends, and handlers that outlive
-it do not inherit it.
+Two active agents would both run their handlers and approve for each other. The
+journal's lock only prevents two agents with the same journal. This lock is the name of
+a socket in Linux's abstract namespace, which belongs to the network namespace: a
+container with its own network also has its own endpoint. The name ends with the process
+in any case, and handlers that outlive the agent do not inherit it.
 
-Anybody on the machine may take any such name. So only a holder that is root's, or the
-agent's own user's, keeps an agent from starting; of others it is told, and no more.
+Any process on the machine can take such a name. Therefore, only a holder that runs as
+root or as the agent's user prevents a start. For other holders, there is only a
+warning.
 """
 
 from __future__ import annotations
@@ -32,39 +32,40 @@ from forewarn.protocol.frozen import frozen_dataclass
 logger = logging.getLogger("forewarn.agent")
 
 NAME_BYTES_MAX = 107
-"""Of an abstract name without its first zero: Linux's bound."""
+"""Maximum length of an abstract name in Linux, without its first zero."""
 
 BACKLOG = 16
-"""Who asks for the holder between two turns, which are a second apart."""
+"""Maximum number of pending connections between two iterations of the main loop."""
 
 TRIES = 20
 PAUSE_SECONDS = 0.05
-"""For a holder that does not say who it is: it ends, or begins, in a moment. After a
-second in vain, something is wrong with it, and an event must not wait for that."""
+"""How often and how long to wait for a holder that does not identify itself, since it
+may be starting or ending. After a second, the agent starts anyway: events must not
+wait."""
 
 _CREDENTIALS = struct.Struct("3i")
-"""Process, user and group, as SO_PEERCRED gives them."""
+"""Process, user and group, in the format of SO_PEERCRED."""
 
 
 class TakenError(ForewarnError):
-    """Another agent acts at the endpoint."""
+    """Another agent is active at the endpoint."""
 
 
 @frozen_dataclass
 class Holder:
-    """The process that has an endpoint's name."""
+    """The process that holds an endpoint's name."""
 
     process: int
-    """Its number; 0: it is in a container that is not seen from here."""
+    """Its process ID; 0: it is in a container that is not visible from here."""
     user: int
 
     @property
     def is_believed(self) -> bool:
-        """Tell whether it may keep an agent of this user from starting."""
+        """Tell whether the holder can prevent the start of an agent of this user."""
         return self.user in {0, os.geteuid()}
 
     def __str__(self) -> str:
-        """Return who it is, for a sentence."""
+        """Return the holder in the words of a message."""
         return f"process {self.process}" if self.process else "in another container"
 
 
@@ -72,7 +73,7 @@ class EndpointLock:
     """The name of an endpoint, held until `release`."""
 
     def __init__(self, url: str) -> None:
-        """Take it where there are such names; raises TakenError."""
+        """Take the name if the system has such names; raises TakenError."""
         self._socket: socket.socket | None = None
         if sys.platform != "linux":  # pragma: no cover
             return
@@ -86,7 +87,7 @@ class EndpointLock:
             logger.warning("no look for other agents at %s: %s", url, error.strerror)
 
     def tick(self) -> None:
-        """Let go of those who asked who is here; never waits."""
+        """Close the connections of processes that asked for the holder; never waits."""
         if self._socket is None:
             return
         with contextlib.suppress(OSError):
@@ -94,7 +95,7 @@ class EndpointLock:
                 self._socket.accept()[0].close()
 
     def release(self) -> None:
-        """Let go of it; may be called twice."""
+        """Release the name; may be called twice."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -115,14 +116,14 @@ class EndpointLock:
             if holder is not None:
                 _refuse(url, holder)
                 return
-            # It is about to end, or has only just begun.
+            # It is starting or ending.
             threading.Event().wait(PAUSE_SECONDS)
         told = "who acts at %s does not answer; this agent acts all the same"
         logger.warning(told, url)
 
 
 def place_of(settings: Settings) -> EndpointLock | None:
-    """Return the endpoint's place for an agent that acts; None: it does not.
+    """Return the endpoint's lock for an active agent; None: the agent is not active.
 
     Raises TakenError.
     """
@@ -132,7 +133,8 @@ def place_of(settings: Settings) -> EndpointLock | None:
 
 
 def holder_of(url: str) -> Holder | None:
-    """Return who acts at an endpoint; None: nobody, or it cannot be known."""
+    """Return the holder of an endpoint's name; None: there is none, or it is
+    unknown."""
     if sys.platform != "linux":  # pragma: no cover
         return None
     asking = None
@@ -152,19 +154,20 @@ def holder_of(url: str) -> Holder | None:
 
 
 def name_of(url: str) -> bytes:
-    """Return the name of an endpoint, one for all ways to write it."""
+    """Return the name of an endpoint, which is the same for all spellings of its
+    URL."""
     parts = parse_url(DEFAULT if url == AUTO else url)
     where = f"{parts.base}{parts.target.rstrip('/')}".encode()
     name = b"\0forewarn-agent " + where
     if len(name) > 1 + NAME_BYTES_MAX:
-        # What was cut off still tells two of them apart.
+        # A checksum distinguishes names that were cut.
         mark = b" %08x" % binascii.crc32(where)
         name = name[: 1 + NAME_BYTES_MAX - len(mark)] + mark
     return name
 
 
 def _refuse(url: str, holder: Holder) -> None:
-    """Tell of whoever has the name; raises TakenError for one to be believed."""
+    """Log a warning about the holder; raises TakenError if it can prevent a start."""
     if not holder.is_believed:
         logger.warning(
             "%s of user %s says that it acts at %s; this agent acts all the same, "

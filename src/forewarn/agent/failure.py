@@ -1,4 +1,4 @@
-"""How the agent's commands fail: the exit status, and the sentence that a person reads."""
+"""Failures of the agent's commands: the exit status and the message."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ USAGE = 2
 UNREACHABLE = 3
 
 INTERRUPTED = 130
-"""The exit status after Ctrl-C, as shells have it."""
+"""The exit status after Ctrl-C, as in shells."""
 
 
 class CommandFailedError(ForewarnError):
-    """A command cannot do what it was told, and says why."""
+    """A command failed."""
 
     def __init__(self, status: int, message: str, *, hint: str = "") -> None:
-        """End with this exit status."""
+        """Store the exit status, the message and the hint."""
         super().__init__(message, hint=hint)
         self.status = status

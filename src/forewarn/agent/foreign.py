@@ -1,7 +1,7 @@
-"""What other programs say, taken without trust.
+"""Handle data from other programs without trusting it.
 
-Of their JSON, what is of another form is empty. Their texts are made fit to be shown,
-kept and sent on: without the secrets that the agent holds, on one line, and bounded.
+JSON values of a wrong type count as empty. Texts are made safe to show, store and send:
+without the agent's secrets, on one line, and with limited length.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Any, cast
 from forewarn.agent.secrets import BEGIN_CHARACTERS, SPELLING_CHARACTERS_MAX, masked
 
 TOLD_CHARACTERS = 2_000
-"""Of what is told of a run, a lock, an alert: a sentence of the agent with a line or two
-of others in it."""
+"""Maximum length of a detail about a run, a lock or an alert: one sentence of the agent
+with a line or two of foreign text."""
 
 _BEGIN = BEGIN_CHARACTERS * SPELLING_CHARACTERS_MAX
-"""Characters by which a secret is known, in its longest form."""
+"""Maximum length of the beginning of a secret, in its longest spelling."""
 
 
 def told(text: str, most: int = TOLD_CHARACTERS, *, also: Sequence[str] = ()) -> str:
-    """Return a text as it may be shown, with at most so many characters.
+    """Return a text that is safe to show, with a maximum length.
 
-    `also` has what is a secret in this text alone.
+    `also` has further secrets for this text only.
     """
-    # Some more than is shown, so that a secret at the end is known by its beginning.
+    # The extra characters make a secret at the end recognizable.
     shown = masked(text[: most + _BEGIN], also)
     line = "".join(c if c.isprintable() else " " for c in shown)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def json_members(body: bytes) -> dict[str, Any] | None:
-    """Return what a JSON object in UTF-8 has; None: it is none."""
+    """Return the members of a JSON object in UTF-8; None: it is not one."""
     try:
         value: object = json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -41,15 +41,15 @@ def json_members(body: bytes) -> dict[str, Any] | None:
 
 
 def members(value: object) -> dict[str, Any]:
-    """Return what an object has; nothing where the value is none."""
+    """Return the members of a JSON object; empty for any other value."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def items(value: object) -> list[Any]:
-    """Return what a list has; nothing where the value is none."""
+    """Return the items of a JSON array; empty for any other value."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def objects(value: object) -> list[dict[str, Any]]:
-    """Return the objects of a list, empty where one of them is none."""
+    """Return the objects of a JSON array, with empty ones for other values."""
     return [members(each) for each in items(value)]

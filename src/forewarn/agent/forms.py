@@ -1,7 +1,7 @@
-"""An event as others get it: as JSON, in the environment, in a text of theirs. Pure.
+"""Format events as JSON, as environment variables and in templates. Pure.
 
-Handlers, notifications and the status all say it in the same words: those of the wire
-(clause 2), and the names of interfaces that people type.
+Handlers, notifications and the status use the same names: those of the wire (clause 2),
+and short names for people.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from forewarn.instants import format_http_date, format_instant
 from forewarn.protocol.notices import Notice
 
 VALUE_BYTES_MAX = 32_768
-"""Of a variable: Linux takes 128 KiB for one and refuses the program beyond. What is
-longer is cut; the JSON has all of it."""
+"""Maximum size of a variable: Linux allows 128 KiB for one. Longer texts are cut. The
+JSON has all of the text."""
 
 _PLAIN = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
@@ -26,7 +26,7 @@ _PLACE = re.compile(r"\{([a-z_]+)\}", re.ASCII)
 
 
 def event_json(notice: Notice | None) -> dict[str, Any]:
-    """Return an event as on the wire; empty where there is none."""
+    """Return an event in its wire format; empty if there is none."""
     if notice is None:
         return {}
     not_before = notice.not_before
@@ -44,7 +44,7 @@ def event_json(notice: Notice | None) -> dict[str, Any]:
 
 
 def event_words(notice: Notice | None) -> dict[str, str]:
-    """Return the members of an event under their short names; all of them, always."""
+    """Return all members of an event by their short names."""
     if notice is None:
         notice = Notice(event_id="")
     not_before = notice.not_before
@@ -61,7 +61,8 @@ def event_words(notice: Notice | None) -> dict[str, str]:
 
 
 def variable(text: str) -> str:
-    """Return a text as an environment may hold it: no NUL, UTF-8, not too long."""
+    """Return a text for an environment variable: valid UTF-8 without NUL, cut if
+    needed."""
     clean = text.replace("\0", "").encode("utf-8", "replace")
     return clean[:VALUE_BYTES_MAX].decode("utf-8", "ignore")
 
@@ -69,9 +70,9 @@ def variable(text: str) -> str:
 def fill(
     template: str, values: Mapping[str, str], quote: Callable[[str], str] = str
 ) -> str:
-    """Return a text with its {placeholders} filled in, each value quoted.
+    """Return a template with its {placeholders} replaced by quoted values.
 
-    Braces with anything else between them stay, as those of JSON do.
+    Other text in braces is unchanged, such as that of JSON.
     """
 
     def one(found: re.Match[str]) -> str:
@@ -82,19 +83,19 @@ def fill(
 
 
 def unknown_places(template: str, known: Mapping[str, object]) -> list[str]:
-    """Return the placeholders of a text that would not be filled in."""
+    """Return the placeholders of a template that are unknown."""
     return [name for name in _PLACE.findall(template) if name not in known]
 
 
 def json_quoted(text: str) -> str:
-    """Return a text as it stands between the quotes of a JSON string."""
+    """Return a text for use between the quotes of a JSON string."""
     return json.dumps(text)[1:-1]
 
 
 def percent_quoted(text: str | bytes, *, keep: bytes = b"") -> str:
-    """Return a text as it stands in a part of a URL; `keep` stays as it is.
+    """Return a text with percent encoding for a URL, except for the bytes in `keep`.
 
-    The library's own would bring half a megabyte into the agent.
+    The standard library's function would add half a megabyte to the agent.
     """
     content = text.encode("utf-8", "replace") if isinstance(text, str) else text
     return "".join(
@@ -104,9 +105,9 @@ def percent_quoted(text: str | bytes, *, keep: bytes = b"") -> str:
 
 
 def percent_read(text: str) -> str:
-    """Return what a part of a URL stands for; what is no quotation stays."""
+    """Return a text without percent encoding; invalid encodings are unchanged."""
     content = _HEX.sub(lambda found: chr(int(found[1], 16)), text)
     if content == text:
         return text
-    # Each letter is one byte by now, but those that should have been quoted.
+    # Each character is one byte, apart from those that should have been encoded.
     return content.encode("latin-1", "replace").decode("utf-8", "replace")

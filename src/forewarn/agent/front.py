@@ -1,7 +1,6 @@
-"""The single file's command line: what it takes is what `forewarn agent` takes.
+"""The command line of the single file, with the commands of `forewarn agent`.
 
-It is let go of before the agent begins to work (`shedding`), so nothing of a running
-agent may need it.
+It is unloaded before the agent starts (`unload`), so the running agent must not use it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from forewarn.problems import quoted
 from forewarn.settings.forms import flag_of
 
 HELP_COLUMNS = 78
-"""Of the help. To ask the terminal would load what compresses files."""
+"""Width of the help. Asking the terminal for it would load compression modules."""
 
 _COMMANDS = {
     "run": "watch, prepare, approve, recover until it is stopped; the default",
@@ -34,7 +33,7 @@ _COMMANDS = {
 }
 
 _WORDS = {"try": "FILE", "approve": "EVENT_ID"}
-"""The commands that are about something, and what that is."""
+"""The commands with an argument, and its name in messages."""
 
 _FLAGS = {
     "json": ("check", "settings", "try", "status"),
@@ -42,15 +41,15 @@ _FLAGS = {
     "at": ("try",),
     "write": ("install",),
 }
-"""The flags that are not for all commands, and for which they are."""
+"""The flags that only some commands accept, with those commands."""
 
 
 def obey(
     argv: Sequence[str] | None, *, say: Callable[[str], None], environ: dict[str, str]
 ) -> int | Settings:
-    """Do what `argv` says, and return the exit status; raises CommandFailedError.
+    """Run the command in `argv`, and return the exit status; raises CommandFailedError.
 
-    Where it says to run, return the settings to run with.
+    For the command `run`, return the settings to run with.
     """
     order, arguments = _ordered(argv, say=say, environ=environ)
     if arguments.command == "run":
@@ -61,7 +60,7 @@ def obey(
 def settings_again(
     argv: Sequence[str] | None, *, environ: Mapping[str, str]
 ) -> Settings:
-    """Return the settings that an order to run names now; raises CommandFailedError."""
+    """Return the current settings for the command `run`; raises CommandFailedError."""
     order, _ = _ordered(argv, say=lambda _: None, environ=environ)
     return order.settings()
 
@@ -92,7 +91,7 @@ def _ordered(
 
 
 def _refuse_strays(arguments: argparse.Namespace, settings: Mapping[str, str]) -> None:
-    """Raise CommandFailedError for what the command does not take: it was meant."""
+    """Raise CommandFailedError for flags that the command does not accept."""
     command: str = arguments.command
     strays = [
         f"--{flag}"
@@ -102,7 +101,7 @@ def _refuse_strays(arguments: argparse.Namespace, settings: Mapping[str, str]) -
     if arguments.word is not None and command not in _WORDS:
         strays.insert(0, quoted(arguments.word))
     if command == "install":
-        # What it writes has the file's name in it, and no other settings.
+        # The unit contains the path of the file, but no other settings.
         strays += map(flag_of, settings)
     if strays:
         raise CommandFailedError(
@@ -113,7 +112,7 @@ def _refuse_strays(arguments: argparse.Namespace, settings: Mapping[str, str]) -
 
 
 def _done(order: Order, arguments: argparse.Namespace) -> int:
-    # Not above: an agent that is to run needs none of them.
+    # Imported here, since a running agent does not need it.
     from forewarn.agent import commands  # noqa: PLC0415
 
     word: str = arguments.word or ""
@@ -133,7 +132,7 @@ def _done(order: Order, arguments: argparse.Namespace) -> int:
 
 
 def _program() -> tuple[str, ...]:
-    """Return the words by which this program was started, from any folder."""
+    """Return the command that started this program, with absolute paths."""
     own = os.path.abspath(sys.argv[0])
     if own.endswith("__main__.py"):
         return sys.executable, "-m", "forewarn.agent"

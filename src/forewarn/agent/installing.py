@@ -1,6 +1,6 @@
-"""The service unit for this system, as text, and what to do with it. Pure.
+"""The service unit for this system, and instructions for it, as texts. Pure.
 
-The unit lets handlers do what they are for: they run inside it, as the unit's user.
+Handlers run within the unit, as its user, so the unit allows what they need.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ SYSTEMD_NEXT = (
 def unit(command: Sequence[str], *, missing: str = "") -> str:
     """Return systemd's unit; `command` starts the agent, with absolute paths.
 
-    `missing` is the settings' file that it names, where that is not there yet.
+    `missing` is the settings file in it that does not exist yet.
     """
-    # In a unit, % begins a specifier and $ a variable.
+    # In a unit, % starts a specifier and $ a variable.
     words = [
         shlex.quote(word.replace("%", "%%").replace("$", "$$")) for word in command
     ]
@@ -85,7 +85,7 @@ def unit(command: Sequence[str], *, missing: str = "") -> str:
 
 
 def advice(platform: str, command: Sequence[str], *, has_openrc: bool) -> str:
-    """Return what to do where there is no systemd; `platform` is sys.platform's."""
+    """Return instructions for a system without systemd; `platform` is sys.platform."""
     started = shlex.join(command)
     if platform == "darwin":
         return (

@@ -1,9 +1,9 @@
-"""A copy of the settings' file with which the agent last began.
+"""A copy of the settings file with which the agent last started.
 
-An agent whose file is refused at its start would leave its VM unprepared, which nobody
-may notice before the next event. With the copy it goes on as before, and says so. It
-is kept in the folder that systemd names for the service's state, else beside the
-journal; who may not write there has none. A file without a setting is never kept.
+If an agent could not start with a broken file, its VM would be unprepared, and nobody
+might notice before the next event. With the copy, it continues as before and reports
+it. The copy is in the state directory of the systemd service, or else next to the
+journal. If that is not writable, there is no copy. An empty file is never copied.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from forewarn.settings import files
 logger = logging.getLogger("forewarn.agent")
 
 FILE_BYTES_MAX = 1024 * 1024
-"""Of a file of settings: what is longer is not kept."""
+"""Maximum size of a settings file that is copied."""
 
 _STATE = re.compile(r"""^[ \t]*state[ \t]*=[ \t]*(["'])(.+?)\1""", re.MULTILINE)
-"""Where a file that cannot be read as TOML has its journal."""
+"""Finds the journal in a file that is not valid TOML."""
 
 _OWNER_ONLY = 0o600
-"""A header of a webhook may have a secret in it."""
+"""The header of a webhook may contain a secret."""
 
 
 def place_of(file: str, environ: Mapping[str, str], *, state: str) -> str:
-    """Return where the copy of a file is; another file has another place.
+    """Return the path of a file's copy, which is different for each file.
 
     `state` is the journal that the file names.
     """
-    # systemd names several folders with colons between them.
+    # systemd separates several directories with colons.
     folder = environ.get("STATE_DIRECTORY", "").partition(":")[0]
     folder = folder or os.path.dirname(os.path.realpath(state))
     mark = zlib.crc32(os.path.abspath(file).encode("utf-8", "surrogateescape"))
@@ -43,12 +43,12 @@ def place_of(file: str, environ: Mapping[str, str], *, state: str) -> str:
 
 
 def keep(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Copy a file that has proven good; where that cannot be, there is no copy."""
+    """Copy a file that has worked, if the directory is writable."""
     file = settings.file
     if not file or settings.is_copy or settings.is_blank:
         return
     if settings.watch.dry_run and not environ.get("STATE_DIRECTORY"):
-        # It leaves nothing behind where the journal would be.
+        # A dry run leaves no files next to the journal.
         return
     place = place_of(file, environ, state=settings.watch.state)
     with contextlib.suppress(OSError):
@@ -67,7 +67,7 @@ def keep(settings: Settings, environ: Mapping[str, str]) -> None:
 
 
 def find(file: str, environ: Mapping[str, str], flags: Mapping[str, str]) -> str:
-    """Return the copy of a file that may be spoiled; empty: there is none."""
+    """Return the path of the copy of a broken file; empty: there is none."""
     if not file:
         return ""
     for state in _states(file, environ, flags):
@@ -80,8 +80,8 @@ def find(file: str, environ: Mapping[str, str], flags: Mapping[str, str]) -> str
 def _states(
     file: str, environ: Mapping[str, str], flags: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield where the journal may be, by whoever still says so."""
-    # A running agent keeps nothing of what reads settings.
+    """Yield the possible paths of the journal."""
+    # A running agent has unloaded the modules for settings.
     from forewarn.agent.options import environment_name  # noqa: PLC0415
 
     named = flags.get("state") or environ.get(environment_name("state"))

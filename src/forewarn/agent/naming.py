@@ -1,4 +1,4 @@
-"""What this VM is called, as far as the settings and the machine tell."""
+"""This VM's name, as far as the settings and the machine define it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def host_name() -> str:
 
 
 def named(settings: Settings) -> str:
-    """Return this VM's name as the settings have it; empty: the endpoint is asked."""
+    """Return this VM's name by the settings; empty: the endpoint is asked."""
     watch = settings.watch
     if watch.scale_set_names:
         own = socket.gethostname() if watch.name == AUTO else watch.name

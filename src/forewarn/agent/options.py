@@ -1,6 +1,6 @@
-"""The forms that only settings of the agent have, and the names of its variables.
+"""The forms of the agent's settings, and the names of their variables.
 
-What must hold between several settings is for `checks`.
+`checks` compares settings with each other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 Starts = tuple[tuple[str, Micros], ...]
-"""Handlers, each with how long before NotBefore it begins."""
+"""Handlers, each with the time before NotBefore at which it starts."""
 
 
 def environment_name(name: str) -> str:
@@ -38,7 +38,7 @@ def environment_name(name: str) -> str:
 
 
 def flag_help(name: str, option: Option) -> str:
-    """Return what a setting's flag is for, as both front doors say it."""
+    """Return the help text of a setting's flag, for both command lines."""
     alone = " (true, where it stands alone)" if option.form is Forms.SWITCH else ""
     return f"setting {name}{alone}; or {environment_name(name)}"
 
@@ -156,17 +156,17 @@ def _days(option: Option, value: object) -> frozenset[int]:
 
 
 def is_entry_point(text: str) -> bool:
-    """Tell whether a text is `module:function`."""
+    """Tell whether a text has the form `module:function`."""
     return _ENTRY_POINT.fullmatch(text) is not None
 
 
 def is_header_name(text: str) -> bool:
-    """Tell whether a text may be the name of a header."""
+    """Tell whether a text is a valid name of a header."""
     return _HEADER_NAME.fullmatch(text) is not None
 
 
 def is_variable(text: str) -> bool:
-    """Tell whether a text may be the name of a variable of the environment."""
+    """Tell whether a text is a valid name of an environment variable."""
     return _VARIABLE.fullmatch(text) is not None
 
 
@@ -213,4 +213,4 @@ CA_FILE = Option(
     form=Forms.TEXT,
     text="Certificates to trust. Default: the system's.",
 )
-"""The key `ca_file` of several kinds."""
+"""The setting `ca_file` of several kinds."""

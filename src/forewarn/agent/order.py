@@ -1,4 +1,4 @@
-"""A command as it was given, and the settings that it is given with."""
+"""A command with its parameters and settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.texts import json_text
 
 USUAL_FILE = "/etc/forewarn/agent.toml"
-"""What is read where no file is named, if it is there."""
+"""The default settings file, if it exists."""
 
 
 def tell_stderr(line: str) -> None:
@@ -28,22 +28,22 @@ def tell_stderr(line: str) -> None:
 
 @frozen_dataclass
 class Order:
-    """A command as it was given."""
+    """A command with its parameters."""
 
     say: Callable[[str], None]
     environ: Mapping[str, str]
     flags: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Settings that were given as flags, by their whole names."""
+    """Settings from flags, by their full names."""
     config: str = ""
-    """The file that was named; empty: none was."""
+    """The settings file; empty: none was named."""
     is_json: bool = False
     program: tuple[str, ...] = ()
-    """The words that start the agent, with absolute paths."""
+    """The command that starts the agent, with absolute paths."""
     tell: Callable[[str], None] = tell_stderr
-    """Says beside the answer what a person should know of it."""
+    """Writes warnings to the user."""
 
     def settings(self) -> Settings:
-        """Return the settings in force; raises CommandFailedError."""
+        """Return the settings; raises CommandFailedError."""
         try:
             return load_settings(
                 file=self._file(), environ=self.environ, flags=self.flags
@@ -54,16 +54,16 @@ class Order:
     def settings_to_run(self) -> Settings:
         """Return the settings to run with; raises CommandFailedError.
 
-        Where the file is refused and nobody sits before it, they are those of the copy
-        with which the agent last began: a VM without an agent is not prepared at all.
+        If the file is refused and no user is at a terminal, these are the settings of
+        the last good copy. A VM without an agent would not be prepared at all.
         """
         return self.settings() if has_terminal() else self._sound_or_last_good()
 
     def settings_of_running(self) -> Settings:
-        """Return those by which a running agent is found; raises CommandFailedError.
+        """Return the settings for finding a running agent; raises CommandFailedError.
 
-        Where the file is refused, they are those of the copy: an agent that goes on
-        with them can be looked at, and be given an order. That is told.
+        If the file is refused, these are the settings of the last good copy, with a
+        warning: an agent that runs with them can still be checked and get requests.
         """
         found = self._sound_or_last_good()
         if found.is_copy:
@@ -75,12 +75,12 @@ class Order:
         try:
             found = self.settings()
         except CommandFailedError as error:
-            # Where what is wrong is none of the file's, the copy is no better.
+            # If the error is not in the file, the copy does not help.
             copy = self._last_good()
             if copy is None:
                 raise
             return _copied(copy, error.message)
-        # A file that was emptied is sound, and says nothing.
+        # A file that was emptied is valid, but contains no settings.
         copy = self._last_good() if found.is_blank else None
         if copy is None:
             return found
@@ -108,6 +108,6 @@ class Order:
 
 
 def _copied(settings: Settings, why: str) -> Settings:
-    """Return the last good settings, with why they are in force."""
+    """Return the last good settings, with the reason for using them."""
     told = f"the settings are refused, and the last good ones are in force: {why}"
     return replace(settings, is_copy=True, warnings=(told, *settings.warnings))

@@ -1,6 +1,6 @@
-"""What the main loop sends: approvals, and questions to agents, lock and alert server.
+"""The threads for the main loop's requests to peers, the lock and the alert server.
 
-Each goes to a thread, and its answer comes back as an input of the loop.
+Each answer comes back as an input of the loop.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from forewarn.agent.locks.locker import Locker
 
 LOOK_SECONDS = 5.0
-"""For a look at the lock, or at the alerts: a person waits."""
+"""Timeout for one look at the lock or the alerts in `agent check`."""
 
 
 def peers_of(
     settings: Settings, token: str, clock: Clock, tell: Callable[[Input], None]
 ) -> Peers:
-    """Return who asks the other agents, with the token that they share."""
+    """Return the sender of requests to the peers, with their shared token."""
     peers = settings.peers
     urls = {key_of(name): url for name, url in peers.urls}
 
@@ -53,10 +53,10 @@ def locker_of(
     clock: Clock,
     tell: Callable[[Input], None],
 ) -> Locker | None:
-    """Return who asks for the lock; None: the settings have none."""
+    """Return the sender of requests for the lock; None: the settings have no lock."""
     if not settings.lock.kind:
         return None
-    # Whoever has no lock does without its memory.
+    # An agent without a lock does not load these modules.
     from forewarn.agent.locks.locker import Locker  # noqa: PLC0415 - see above
     from forewarn.agent.locks.port import make_lock  # noqa: PLC0415 - see above
 
@@ -69,7 +69,7 @@ def locker_of(
 
 
 def look_at_lock(settings: Settings, environ: Mapping[str, str], clock: Clock) -> str:
-    """Return a sentence about who holds the lock, for `check`; raises ForewarnError."""
+    """Return a sentence about the lock's holders, for `check`; raises ForewarnError."""
     from forewarn.agent.locks.port import make_lock  # noqa: PLC0415 - as above
 
     lock = make_lock(settings.lock, environ, clock)
@@ -79,10 +79,10 @@ def look_at_lock(settings: Settings, environ: Mapping[str, str], clock: Clock) -
 def gatekeeper_of(
     settings: Settings, clock: Clock, tell: Callable[[Input], None]
 ) -> Gatekeeper | None:
-    """Return who asks which alerts fire; None: the settings have no gate."""
+    """Return the sender of requests to the alert server; None: there is no gate."""
     if not settings.gate.url:
         return None
-    # As with the lock.
+    # An agent without a gate does not load these modules.
     from forewarn.agent.alerts.server import (  # noqa: PLC0415
         AlertServer,
         Gatekeeper,
@@ -96,9 +96,9 @@ def gatekeeper_of(
 
 
 def look_at_alerts(settings: Settings, clock: Clock) -> tuple[bool, str]:
-    """Return whether the gate is open now and a sentence, for `check`.
+    """Return whether the gate is open now, and a sentence, for `check`.
 
-    Raises ForewarnError where there is no usable answer.
+    Raises ForewarnError if there is no usable answer.
     """
     from forewarn.agent.alerts.server import AlertServer  # noqa: PLC0415 - as above
 

@@ -1,8 +1,8 @@
-"""Asks the agents of the other VMs that an event names how they stand with it.
+"""Ask the agents of the other VMs that an event names whether they are prepared.
 
-Each question has a thread of its own, and one agent is asked once at a time: whoever
-is slow delays nobody. No answer is told as nothing at all, since who is silent has
-said nothing. What is sent and what counts as an answer is in `telling.pages`.
+Each request has its own thread, and an agent gets one request at a time, so a slow
+agent delays no other. A missing answer is not reported to the main loop, since a silent
+agent is neither prepared nor unprepared. `observability.pages` has the answering side.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ OK = 200
 NOT_FOUND = 404
 
 ANSWER_BYTES_MAX = 16 * 1024
-"""Of an answer, which has some hundred bytes."""
+"""Maximum size of an answer, which usually has a few hundred bytes."""
 
 NAME_CHARACTERS = 100
-"""Of the name that an agent gives, in a sentence."""
+"""Maximum length of the name in an answer."""
 
 
 class Peers:
-    """The other agents, by the names of their VMs."""
+    """The peers, by the names of their VMs."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Peers:
         tell: Callable[[PeerSaid], None],
         ca_file: str = "",
     ) -> None:
-        """Ask nobody yet; `url_of` returns empty for a VM that it does not know."""
+        """Store the parameters; `url_of` returns an empty text for an unknown VM."""
         self._url_of = url_of
         self._token = token
         self._timeout = timeout
@@ -56,10 +56,10 @@ class Peers:
         self._guard = threading.Lock()
         self._asking: set[tuple[str, str]] = set()
         self._silent: set[str] = set()
-        """Who was told of as silent, so that it is told once."""
+        """Peers that were logged as silent, so that they are logged once."""
 
     def ask(self, asked: AskPeers) -> None:
-        """Ask each of them; never waits."""
+        """Ask each of the peers; never waits."""
         for name in asked.names:
             key = asked.event_id, name
             with self._guard:
@@ -108,7 +108,7 @@ class Peers:
         finally:
             client.close()
         if answer.status == NOT_FOUND:
-            # Its agent is there, and has not seen the event yet.
+            # The peer is alive, but has not seen the event yet.
             return False
         if answer.status != OK:
             raise _unheard(f"it answered with status {answer.status}")
@@ -117,7 +117,7 @@ class Peers:
             raise _unheard("its answer is not a JSON object")
         vm = members.get("vm")
         if vm and not is_same(str(vm), name):
-            # Who is asked in another's place, or asks itself, approves for nobody.
+            # The answer is another VM's, or this VM's own, so it does not count.
             shown = told(str(vm), NAME_CHARACTERS)
             raise _unheard(f"at {url.base} is the agent of {shown!r}")
         return members.get("prepared") is True

@@ -1,6 +1,6 @@
-"""What must hold between the settings of `[lock]` and `[gate]`, and their terms.
+"""Check the settings of `[lock]` and `[gate]`, and make the policy's terms of them.
 
-A fault is the whole name of a key and a sentence, as in `checks`.
+A fault is the full name of a setting with a message, as in `checks`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from forewarn.agent.settings_model import AUTO, GateSettings, LockSettings
 from forewarn.problems import quoted
 
 _GROUP = re.compile(r"[a-zA-Z0-9.-]{1,200}", re.ASCII)
-"""As the FleetLock protocol has it, and no longer than names of files."""
+"""The groups of the FleetLock protocol, with the maximum length of file names."""
 
 _LEASE = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
-"""What may be the end of a Lease's name."""
+"""Valid endings of a Lease's name."""
 
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
@@ -34,7 +34,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "cert_file": ("fleetlock", "consul"),
     "key_file": ("fleetlock", "consul"),
 }
-"""The kinds for which a key is; the others are for all."""
+"""The settings that are only for some kinds of locks."""
 
 _WHY = {
     "holders": ": a FleetLock server counts by itself, set its number of slots there",
@@ -45,11 +45,11 @@ _NEEDED = {"fleetlock": "url", "directory": "path"}
 
 
 _API_PATHS = ("/api/v1/alerts", "/api/v2/alerts", "/api/v1", "/api/v2")
-"""What people copy with the URL."""
+"""API paths that are often copied with the URL."""
 
 
 def lock_terms(settings: LockSettings) -> LockTerms:
-    """Return what decisions need to know of the lock."""
+    """Return the terms of the lock for decisions."""
     return LockTerms(
         label=settings.label,
         holder="" if settings.id == AUTO else settings.id,
@@ -62,7 +62,7 @@ def lock_terms(settings: LockSettings) -> LockTerms:
 
 
 def lock_faults(settings: LockSettings) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the lock."""
+    """Yield the problems of the lock's settings."""
     usual = LockSettings()
     kind = settings.kind
     if not kind:
@@ -90,7 +90,7 @@ def lock_faults(settings: LockSettings) -> Iterator[tuple[str, str]]:
 
 
 def gate_terms(settings: GateSettings) -> GateTerms:
-    """Return what decisions need to know of the gate."""
+    """Return the terms of the gate for decisions."""
     return GateTerms(
         label=settings.label,
         every=settings.every,
@@ -101,7 +101,7 @@ def gate_terms(settings: GateSettings) -> GateTerms:
 
 
 def gate_faults(settings: GateSettings) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the gate."""
+    """Yield the problems of the gate's settings."""
     if not settings.url:
         if settings != GateSettings():
             why = "is missing, and so is alertmanager: without one there is no gate"

@@ -1,4 +1,4 @@
-"""The agent that runs here, as another process finds it: by its status at `listen`."""
+"""Find the agent that runs on this machine, by its status at `listen`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forewarn.instants import SECOND, Micros
 
 STATUS_TIMEOUT: Micros = 3 * SECOND
 STATUS_BYTES_MAX = 64 << 20
-"""Of a status: ten thousand events have some megabytes."""
+"""Maximum size of a status: ten thousand events have some megabytes."""
 
 
 def asked(settings: Settings) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def asked(settings: Settings) -> dict[str, Any]:
         raise HttpError(Trouble.REFUSED, "it listens nowhere, by the settings")
     if listen.endswith(":0"):
         raise HttpError(Trouble.REFUSED, "it listens at a port that the system chose")
-    # Where it listens at every address, it listens here too.
+    # An agent that listens at every address also listens at the local one.
     reached = listen.replace("0.0.0.0:", "127.0.0.1:").replace("[::]:", "[::1]:")
     client = Client(
         parse_url(f"http://{reached}"), clock=SystemClock(), body_max=STATUS_BYTES_MAX
@@ -44,7 +44,7 @@ def asked(settings: Settings) -> dict[str, Any]:
 
 
 def shown(settings: Settings) -> Mapping[str, Any]:
-    """Return the same; empty: no agent answers."""
+    """Return the status of the agent at `listen`; empty: no agent answers."""
     try:
         return asked(settings)
     except HttpError:
@@ -52,9 +52,9 @@ def shown(settings: Settings) -> Mapping[str, Any]:
 
 
 def process_of(settings: Settings, status: Mapping[str, Any]) -> int:
-    """Return the process of the agent with this journal; 0: none is seen to run.
+    """Return the process of the agent with this journal; 0: none was found.
 
-    `status` is what is shown at `listen`.
+    `status` is the status at `listen`.
     """
     whole = os.path.realpath(settings.watch.state)
     holder = holder_of(settings.watch.endpoint)

@@ -1,12 +1,12 @@
-"""Settings that are read again while the agent runs (SIGHUP).
+"""Reload the settings while the agent runs (SIGHUP).
 
-They are read when no handler is at work: whoever is, ends by the settings by which it
-began. Those that are refused, those that may not take the place of others
-(`refusal_of`), and those with which the agent cannot be put together, change nothing;
-why is told until others are taken.
+This waits until no handler is running, so that each run ends with the settings it
+started with. Invalid settings, settings that `refusal_of` refuses, and settings with
+which the agent cannot start change nothing. The reason is reported until other settings
+are accepted.
 
-A file that was cut short is sound TOML, and another journal knows nothing of what was
-prepared by this one. Such a change is refused; a restart takes what it finds.
+A file that was truncated may be valid TOML, and another journal does not know what this
+one has prepared. `refusal_of` refuses such changes. A restart accepts any file.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ logger = logging.getLogger("forewarn.agent")
 ON_PURPOSE = "To have it on purpose, restart the agent."
 
 Again = Callable[[], Settings]
-"""Reads the settings as the command that began did; raises CommandFailedError."""
+"""Reads the settings again as at the start; raises CommandFailedError."""
 
 
 class Renewal:
-    """Reads the settings again when that was asked for."""
+    """Reloads the settings on request."""
 
     def __init__(self, again: Again, signals: Signals, in_force: Settings) -> None:
-        """Read nothing yet."""
+        """Store the parameters."""
         self._again = again
         self._signals = signals
         self._has_waited = False
         self.fault = ""
-        """Why the settings that were read last are not in force; empty: they are."""
+        """Why the last settings are not in effect; empty: they are."""
         self.in_force = in_force
-        """By which the agent works."""
+        """The settings in effect."""
         self.settings: Settings | None = None
-        """Those that were read last and were not refused."""
+        """The last settings that were accepted."""
 
     def is_due(self, memory: Memory) -> bool:
-        """Tell whether there are other settings to begin anew with; call it each turn."""
+        """Tell whether to restart with other settings; called after each iteration."""
         if not self._signals.wants_settings:
             return False
         if is_at_work(memory):
@@ -68,19 +68,19 @@ class Renewal:
         return True
 
     def refuse(self, error: ForewarnError) -> None:
-        """Leave the settings in force as they are, and say why."""
+        """Keep the settings in effect, and report why the new ones are refused."""
         self.fault = f"the settings are refused, and stay as they were: {error.message}"
         logger.error("%s", self.fault)
 
     def take(self, settings: Settings) -> None:
-        """Note that these settings are in force, which were read last."""
+        """Record that the last settings are in effect."""
         self.in_force = settings
         self.fault = ""
         logger.info("the settings were read again")
 
 
 def is_at_work(memory: Memory) -> bool:
-    """Tell whether a handler is at work, as far as is known."""
+    """Tell whether a handler is running, as far as the agent knows."""
     steps = [step for task in memory.tasks for step in task.steps]
     return any(step.state is StepState.RUNNING for step in (*steps, *memory.restored))
 
@@ -88,9 +88,9 @@ def is_at_work(memory: Memory) -> bool:
 def refusal_of(
     old: Settings, new: Settings, memory: Memory
 ) -> CommandFailedError | None:
-    """Return why the new settings are not taken; None: they are.
+    """Return why the new settings are refused; None: they are accepted.
 
-    `memory` is what the agent has under way by the old ones.
+    `memory` has the work in progress with the old settings.
     """
     message = _lost(old, new)
     if message:
@@ -108,7 +108,7 @@ def refusal_of(
 
 
 def _lost(old: Settings, new: Settings) -> str:
-    """Return what the new settings have lost that was not taken away on purpose."""
+    """Return what is missing in the new settings, probably by mistake."""
     if old.file and not new.file:
         return f"{old.file} is gone, and without it all settings would be the defaults"
     if new.is_blank and not old.is_blank:
@@ -126,7 +126,7 @@ def _lost(old: Settings, new: Settings) -> str:
 
 
 def _kept(old: Settings, new: Settings) -> list[str]:
-    """Return the settings that differ, and may not while something is under way."""
+    """Return the changed settings that must not change while work is in progress."""
     before, after = old.watch, new.watch
     differs = {
         "state": os.path.realpath(before.state) != os.path.realpath(after.state),

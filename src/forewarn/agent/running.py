@@ -1,8 +1,8 @@
-"""One agent at work until it is told to stop, for whoever gave the command.
+"""Run one agent until it is stopped.
 
-It begins anew, in the same process, where its settings were read again (SIGHUP), and
-where it had to begin without its journal and has it now. What is under way goes on:
-memory is in the journal, and programs of handlers are found again.
+The agent restarts within the process when its settings were reloaded (SIGHUP), and when
+a journal that failed at the start can be opened. Work in progress continues: the memory
+is in the journal, and running handlers are found again.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ logger = logging.getLogger("forewarn.agent")
 
 
 def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
-    """Return the exit status at the end; raises CommandFailedError.
+    """Run the agent and return the exit status; raises CommandFailedError.
 
-    `again` reads the settings once more. Settings that turn out wrong when they are
-    first used end it as wrong usage does, with 2; a machine on which it cannot start,
-    also since another agent runs there, with 1. Later ones change nothing then.
+    `again` reads the settings again. If the first settings turn out to be wrong when
+    they are used, the status is 2, as for wrong usage. If the agent cannot start on
+    this machine, for example because another agent runs, it is 1. Later settings that
+    are wrong change nothing.
     """
     signals = Signals()
     renewal = Renewal(again, signals, settings)
@@ -64,7 +65,7 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
                     renewal.refuse(error)
                     settings = good
                     continue
-                # What is left there now is for addresses of older settings.
+                # The remaining sockets are for addresses of older settings.
                 listeners.close()
                 if settings is not good:
                     renewal.take(settings)
@@ -81,7 +82,7 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
 
 
 def is_same_endpoint(one: Settings, other: Settings) -> bool:
-    """Tell whether what is known of the endpoint by one is true of the other, too."""
+    """Tell whether both settings mean the same endpoint and VM."""
     first, second = (
         (watch.endpoint, watch.ca_file, watch.name, watch.scale_set_names)
         for watch in (one.watch, other.watch)
@@ -90,7 +91,7 @@ def is_same_endpoint(one: Settings, other: Settings) -> bool:
 
 
 def _failed(error: ForewarnError) -> CommandFailedError:
-    # What reads settings is not kept in a running agent.
+    # A running agent has unloaded the modules for settings.
     from forewarn.agent.settings import AgentSettingsError  # noqa: PLC0415
 
     status = USAGE if isinstance(error, AgentSettingsError) else FAILED

@@ -1,11 +1,10 @@
-"""The secrets that this agent holds, and texts without them.
+"""The secrets of this agent, and how to remove them from texts.
 
-Whoever reads a secret holds it here before it is used. Some servers repeat what they are
-sent: in an error, a page, the name of an alert. So a text of another program is shown,
-kept and sent on only as `masked` returns it. That knows a secret as it is, in small or
-capital letters, with percent signs, as in JSON and HTML, and in base64 together with
-whatever stands before and behind it; and the beginning of one that somebody has cut.
-What a server encodes in a form of its own is not known here.
+Each secret is registered here before it is used. Some servers repeat requests in an
+error, a page or the name of an alert. Text from other programs is therefore shown,
+stored and sent only after `masked`. It finds secrets in any case, percent-encoded, in
+JSON, in HTML, in base64 within other text, and cut after their beginning. Other
+encodings are not recognized.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from forewarn.agent import forms
 from forewarn.protocol.frozen import frozen_dataclass
 
 MASK = "(secret)"
-"""What stands in the place of a secret."""
+"""The text that replaces a secret."""
 
 SECRET_CHARACTERS_MIN = 4
-"""Of what is masked: shorter ones are in every other word, and guard nothing."""
+"""Minimum length of a masked secret. Shorter ones occur in ordinary words."""
 
 BEGIN_CHARACTERS = 8
-"""Of a secret that has been cut: with fewer, many a text begins."""
+"""Length of the beginning by which a cut secret is recognized."""
 
 SPELLING_CHARACTERS_MAX = 12
-"""For one character of a secret, in the forms that are known."""
+"""Maximum length of one character of a secret in any recognized spelling."""
 
 SOURCES_MAX = 100
-"""Files whose secrets are held; settings name a few."""
+"""Maximum number of files whose secrets are registered; settings name a few."""
 
 _HTML = {'"': "&quot;", "&": "&amp;", "<": "&lt;", ">": "&gt;", "'": "&apos;"}
 _OF_URLS = {"+": "-", "/": "_"}
-"""As base64 is written for URLs."""
+"""The characters that differ in base64 for URLs."""
 
 
 @frozen_dataclass
@@ -44,23 +43,23 @@ class _Form:
 
     text: str
     begin: re.Pattern[str]
-    """Finds where it may begin."""
+    """Finds possible beginnings."""
     least: int
-    """Characters of it that are too many to be shown."""
+    """The number of its characters that must not be shown."""
 
 
 _guard = threading.Lock()
 _held: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-"""Of each source, its secrets and those that it had before them."""
+"""For each source, its current and its previous secrets."""
 _forms: tuple[_Form, ...] = ()
-"""Of all of them, the longest first. Replaced as a whole."""
+"""The forms of all secrets, the longest first. Replaced as a whole."""
 
 
 def hold(source: str, secrets: Iterable[str]) -> None:
-    """Have no text show these secrets, which are those of a file, from now on.
+    """Register the secrets of a file, so that no text shows them.
 
-    Those that were held of the file before them are held on: an answer to a request
-    with them may be on its way.
+    The previous secrets of the file are kept, since an answer to a request with them
+    may still arrive.
     """
     global _forms  # noqa: PLW0603 - a process has one set of secrets
     fresh = tuple(each for each in secrets if len(each) >= SECRET_CHARACTERS_MIN)
@@ -77,7 +76,7 @@ def hold(source: str, secrets: Iterable[str]) -> None:
 
 
 def forget() -> None:
-    """Hold nothing, as a new process does."""
+    """Remove all secrets, as in a new process."""
     global _forms  # noqa: PLW0603 - as above
     with _guard:
         _held.clear()
@@ -85,7 +84,7 @@ def forget() -> None:
 
 
 def masked(text: str, also: Sequence[str] = ()) -> str:
-    """Return a text without the secrets that are held, and without these."""
+    """Return a text without the registered secrets, and without those in `also`."""
     known = _forms
     if also:
         long = (each for each in also if len(each) >= SECRET_CHARACTERS_MIN)
@@ -98,7 +97,7 @@ def masked(text: str, also: Sequence[str] = ()) -> str:
 def _forms_of(secrets: Iterable[str]) -> list[_Form]:
     texts: dict[str, None] = {}
     for secret in secrets:
-        # Few letters of base64 may well be others that mean something else.
+        # Short base64 texts may occur by chance.
         coded = (each for each in _in_base64(secret) if len(each) >= BEGIN_CHARACTERS)
         texts.update(dict.fromkeys((secret, *coded)))
     return [_form(text) for text in sorted(texts, key=len, reverse=True)]
@@ -117,15 +116,15 @@ def _form(text: str) -> _Form:
 
 
 def _in_base64(secret: str) -> Sequence[str]:
-    """Return what base64 of a text has in it wherever the secret stands in that text.
+    """Return the base64 texts of a secret within a longer text.
 
-    Three bytes make four letters, so there are three places where it may begin.
+    Three bytes become four characters, so there are three possible positions.
     """
     data = secret.encode("utf-8", "surrogateescape")
     found: list[str] = []
     for before in range(3):
         coded = binascii.b2a_base64(b"\0" * before + data, newline=False).decode()
-        # Letters that tell of what stands before or behind it, too.
+        # The characters at both ends also depend on the surrounding text.
         behind = (before + len(data)) % 3
         whole = coded.rstrip("=")
         found.append(whole[(0, 2, 3)[before] : len(whole) - (1 if behind else 0)])
@@ -133,7 +132,7 @@ def _in_base64(secret: str) -> Sequence[str]:
 
 
 def _spellings(character: str) -> Sequence[str]:
-    """Return how a character may be written, the longest first."""
+    """Return all spellings of a character, the longest first."""
     if character.isascii() and character.isalnum():
         return (character,)
     number = ord(character)
@@ -158,7 +157,7 @@ def _spellings(character: str) -> Sequence[str]:
 def _without(text: str, form: _Form) -> str:
     parts: list[str] = []
     shown = looked = 0
-    # A secret may begin within what looked like its beginning: `abab` in `ababab`.
+    # A secret may start within a false start: `abab` in `ababab`.
     while (found := form.begin.search(text, looked)) is not None:
         looked = found.start() + 1
         if not parts or found.start() > shown:
@@ -168,7 +167,7 @@ def _without(text: str, form: _Form) -> str:
 
 
 def _end(text: str, at: int, form: _Form) -> int:
-    """Return where a text goes another way than the secret that begins before `at`."""
+    """Return the end of the secret that starts before `at`."""
     for character in form.text[form.least :]:
         for spelling in _spellings(character):
             end = at + len(spelling)

@@ -1,7 +1,6 @@
-"""Where an agent's settings come from: flag, environment, file, default.
+"""Read an agent's settings from flags, environment variables, a file and defaults.
 
-Everything that is wrong is told together, each with its file and line, its variable
-or its flag, so that whoever mends one need not come back for the next.
+All errors are reported together, each with its file and line, its variable or its flag.
 """
 
 from __future__ import annotations
@@ -41,20 +40,20 @@ FORMAT = Format(
     variable=options.environment_name,
     flag=flag_of,
 )
-"""What agent.toml may have in it."""
+"""The settings that agent.toml may contain."""
 
 OWN_VARIABLES = "FOREWARN_AGENT_"
-"""How the agent's variables begin. Others of forewarn's are the endpoint's, which each
-program may read, and the service's: they are none of the agent's to judge."""
+"""Prefix of the agent's variables. Other variables of forewarn belong to all programs
+or to the service, and are not checked."""
 
 _OF_KUBERNETES = re.compile(
     r"FOREWARN_AGENT_(?:.+_)?(?:SERVICE_(?:HOST|PORT)|PORT)(?:_.*)?", re.ASCII
 )
-"""What Kubernetes tells every pod of a Service that is called `forewarn-agent`."""
+"""Variables that Kubernetes sets in every pod for a Service `forewarn-agent`."""
 
 
 class AgentSettingsError(FileError):
-    """The settings cannot be used; nothing was started."""
+    """The settings cannot be used. Nothing was started."""
 
     advice = "the page 'Settings of the agent' has every setting"
 
@@ -62,9 +61,10 @@ class AgentSettingsError(FileError):
 def load_settings(
     *, file: str = "", environ: Mapping[str, str], flags: Mapping[str, str]
 ) -> Settings:
-    """Return the settings in force; `flags` are by whole name, `log.level`.
+    """Return the settings; `flags` are by the settings' full names, such as
+    `log.level`.
 
-    An empty `file` is none. Raises AgentSettingsError with everything that is wrong.
+    An empty `file` means none. Raises AgentSettingsError with all errors.
     """
     reader = _Reader(FORMAT, file=file, read=files.begin_of)
     if file:
@@ -79,12 +79,12 @@ def load_settings(
 
 
 def describe(settings: Settings) -> tuple[SettingRow, ...]:
-    """Return every setting that is there once, with its value and its origin."""
+    """Return all settings outside of arrays, each with its value and its origin."""
     return (*FORMAT.rows(partial(value_of, settings), settings.origins),)
 
 
 def value_of(settings: Settings, name: str) -> Any:
-    """Return the value of a setting by its whole name."""
+    """Return the value of a setting by its full name."""
     if name == "peers.url":
         return settings.peers.url or settings.peers.urls
     table, _, key = name.rpartition(".")
@@ -92,7 +92,7 @@ def value_of(settings: Settings, name: str) -> Any:
 
 
 class _Reader(Reader):
-    """The reading of the agent's settings."""
+    """The reader of the agent's settings."""
 
     def entry_keys(
         self, array: str, entry: Mapping[str, object]
@@ -108,7 +108,7 @@ class _Reader(Reader):
         }
 
     def settings(self) -> Settings:
-        """Return what was found, after a look at all of it together."""
+        """Return the settings, after checking all of them together."""
         peers = self.table("peers")
         url = peers.pop("url", "")
         if isinstance(url, tuple):
@@ -147,9 +147,9 @@ class _Reader(Reader):
         return replace(found, policy=policy, warnings=tuple(judge.warnings))
 
     def refuse_strangers(self, environ: Mapping[str, str]) -> None:
-        """Tell of variables of the agent's that name no setting, as of keys.
+        """Report variables with the agent's prefix that name no setting.
 
-        Whoever mistypes the one for a dry run must not get an agent that acts.
+        A typing error in the variable for a dry run must not start an agent that acts.
         """
         variables = [options.environment_name(name) for name in OPTIONS]
         for variable in sorted(environ):
@@ -162,7 +162,7 @@ class _Reader(Reader):
 
 
 def _parted(array: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table's keys, those of its kind's own apart."""
+    """Return the settings of a table, with those of its kind separated."""
     known, common = keys_of(array, entry["kind"]), ENTRIES[array]
     mine = {key for key in entry if known[key] is not common.get(key)}
     return {
@@ -172,7 +172,7 @@ def _parted(array: str, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def problem(settings: Settings, name: str, message: str) -> AgentSettingsError:
-    """Return the error for a value that turns out wrong when it is used."""
+    """Return the error for a value that turns out to be wrong when it is used."""
     assert name in option_table.OPTIONS, name
     origin = settings.origins.get(name, "default")
     return AgentSettingsError(

@@ -1,8 +1,7 @@
-"""The settings of an agent: what they are, and what each is if nobody says.
+"""The settings of an agent, with their defaults.
 
-The tables are those of agent.toml. `settings` finds the values, `options` knows
-their forms and bounds. No secret is ever a setting: settings name the files that
-secrets are in.
+The tables are those of agent.toml. `settings` reads the values, and `option_table` has
+their forms and bounds. A setting never contains a secret, but names the file with it.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
 AUTO = "auto"
-"""Found out by itself, where a setting says this."""
+"""The value that means automatic detection."""
 
 
 HANDLER_TIMEOUT: Micros = 5 * MINUTE
-"""Of a handler, unless it is set."""
+"""Default timeout of a handler."""
 
 
 @frozen_dataclass
 class WatchSettings:
-    """The keys before any table: what is watched, and how."""
+    """The settings before any table: the endpoint and how to poll it."""
 
     endpoint: str = AUTO
     dhcp: bool = True
@@ -48,7 +47,7 @@ class WatchSettings:
 
 @frozen_dataclass
 class LogSettings:
-    """[log]: what the agent writes to standard error."""
+    """[log]: the output to standard error."""
 
     format: str = "auto"
     level: str = "info"
@@ -56,7 +55,7 @@ class LogSettings:
 
 @frozen_dataclass
 class HistorySettings:
-    """[history]: how long the journal keeps what was told."""
+    """[history]: the limits of the history in the journal."""
 
     keep: Micros = 400 * DAY
     rows: int = 50_000
@@ -69,16 +68,16 @@ class PeerSettings:
     listen: str = ""
     token_file: str = ""
     url: str = ""
-    """With `{name}` where the VM's name goes; empty: `urls` has them."""
+    """Contains `{name}` for the VM's name; empty: `urls` has the URLs."""
     urls: tuple[tuple[str, str], ...] = ()
-    """The URL of each VM's agent, where they are named one by one."""
+    """The URL of each VM's agent, if they are listed."""
     timeout: Micros = 2 * SECOND
     ca_file: str = ""
 
 
 @frozen_dataclass
 class StandbySettings:
-    """[standby]: approving for a named VM that stays silent."""
+    """[standby]: approving on behalf of a silent VM."""
 
     names: tuple[str, ...] = ()
     after: Micros = 60 * SECOND
@@ -87,10 +86,10 @@ class StandbySettings:
 
 @frozen_dataclass
 class LockSettings:
-    """[lock]: at most so many VMs are approved at once."""
+    """[lock]: the maximum number of VMs approved at once."""
 
     kind: str = ""
-    """Empty: there is none."""
+    """Empty: there is no lock."""
     url: str = ""
     path: str = ""
     namespace: str = ""
@@ -110,7 +109,8 @@ class LockSettings:
 
     @property
     def label(self) -> str:
-        """Return which lock it is, for a person: another text is another lock."""
+        """Return a text that identifies the lock: a different text is a different
+        lock."""
         where = self.url or self.path
         if self.kind == "kubernetes":
             where = self.namespace
@@ -119,8 +119,8 @@ class LockSettings:
 
 
 USUAL_ALERTS = ("Watchdog", "InfoInhibitor", "Forewarn*")
-"""Alerts that say nothing against an approval: a heartbeat that always fires, one that
-only inhibits others, and forewarn's own, some of which fire because an event waits."""
+"""Alerts that do not speak against an approval: one that always fires, one that only
+inhibits others, and forewarn's own, some of which fire because an event waits."""
 
 
 @frozen_dataclass
@@ -129,7 +129,7 @@ class GateSettings:
 
     prometheus: str = ""
     alertmanager: str = ""
-    """One of both is a URL; both empty: there is no gate."""
+    """At most one of the two URLs is set; both empty: there is no gate."""
     only: tuple[str, ...] = ()
     ignore: tuple[str, ...] = USUAL_ALERTS
     pending: bool = False
@@ -144,24 +144,24 @@ class GateSettings:
 
     @property
     def url(self) -> str:
-        """Return where the alert server is; empty: there is no gate."""
+        """Return the alert server's URL; empty: there is no gate."""
         return self.prometheus or self.alertmanager
 
     @property
     def label(self) -> str:
-        """Return which alert server it is, for a person."""
+        """Return a text that identifies the alert server."""
         kind = "Prometheus" if self.prometheus else "Alertmanager"
         return f"{kind} at {self.url}"
 
 
 @frozen_dataclass
 class HandlerSettings:
-    """[[handler]]: something that prepares for events, and recovers from them."""
+    """[[handler]]: a handler that prepares for events and recovers after them."""
 
     name: str
     kind: str
     prepare: tuple[str, ...] = ()
-    """The words of a program; of a webhook its URL, of Python `module:function`."""
+    """A program's arguments, a webhook's URL, or Python's `module:function`."""
     recover: tuple[str, ...] = ()
     check: tuple[str, ...] = ()
     timeout: Micros = HANDLER_TIMEOUT
@@ -181,30 +181,30 @@ class HandlerSettings:
     pods_node: str = ""
     pods_kubeconfig: str = ""
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The keys of its own kind that were written."""
+    """The settings of its kind that were written."""
 
 
 @frozen_dataclass
 class NotifySettings:
-    """[[notify]]: who is told of what the agent does."""
+    """[[notify]]: a receiver of notifications."""
 
     kind: str
     url: str = ""
     path: str = ""
     on: tuple[str, ...] = ()
-    """Kinds of note; empty: all that are told."""
+    """Kinds of notes; empty: all."""
     headers: tuple[tuple[str, str], ...] = ()
     body: str = ""
     secret_file: str = ""
     ca_file: str = ""
     timeout: Micros = 10 * SECOND
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The keys of its own kind that were written."""
+    """The settings of its kind that were written."""
 
 
 @frozen_dataclass
 class Settings:
-    """All settings of an agent, and where each came from."""
+    """All settings of an agent, with their origins."""
 
     watch: WatchSettings = field(default_factory=WatchSettings)
     log: LogSettings = field(default_factory=LogSettings)
@@ -217,14 +217,14 @@ class Settings:
     handlers: tuple[HandlerSettings, ...] = ()
     notify: tuple[NotifySettings, ...] = ()
     policy: Policy = field(default_factory=Policy)
-    """What decisions depend on: made of handlers, rules, windows and margins."""
+    """The settings that decisions depend on, made of the others."""
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By the setting's whole name, such as `log.level`; absent: its default."""
+    """By the setting's full name, such as `log.level`; missing: the default."""
     warnings: tuple[str, ...] = ()
-    """What is probably a mistake, and does no harm."""
+    """Probable mistakes that are harmless."""
     file: str = ""
     """The file that was read; empty: none."""
     is_blank: bool = False
-    """There is not one setting in it."""
+    """The file contains no setting."""
     is_copy: bool = False
-    """The file was refused, and these are of the copy of the last good one."""
+    """The file was refused, and these settings are from the last good copy."""

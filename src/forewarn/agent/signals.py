@@ -1,8 +1,8 @@
-"""What the agent hears from whoever runs it: to end, and to read its settings again.
+"""Handle signals: stop the agent, or reload its settings.
 
-SIGTERM and SIGINT end it, and a second one ends it at once. SIGHUP has it read its
-settings again; in a terminal, where it says that the terminal has gone, it ends it.
-Where whoever started it made it deaf to SIGHUP (`nohup`), it stays deaf.
+SIGTERM and SIGINT stop the agent, and a second one kills it. SIGHUP reloads the
+settings, or stops an agent that was started in a terminal. If SIGHUP was ignored at the
+start (`nohup`), it stays ignored.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ T = TypeVar("T")
 
 
 class Signals:
-    """What was heard and is not done yet."""
+    """The signals that were received and not handled yet."""
 
     def __init__(self) -> None:
-        """Hear nothing yet."""
+        """Start without any signal."""
         self.wants_settings = False
-        """The settings are to be read again."""
+        """The settings must be reloaded."""
         self.is_stopping = False
         self._stop: Callable[[], None] | None = None
-        """Has whoever is at work now end; None: nobody is."""
+        """Stops the running agent; None: no agent is running."""
 
     @contextlib.contextmanager
     def heard(self) -> Generator[None]:
-        """Listen for the time of the context."""
+        """Handle signals during the `with` block."""
         wanted = {signal.SIGTERM: self._end, signal.SIGINT: self._end}
         hangup = getattr(signal, "SIGHUP", None)
         if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
@@ -42,11 +42,11 @@ class Signals:
                 signal.signal(number, handler)
 
     def while_running(self, run: Callable[[], T], *, stop: Callable[[], None]) -> T:
-        """Run this to its end, which `stop` brings about where a signal wants it."""
+        """Run a function to its end; a signal calls `stop` to end it."""
         self._stop = stop
         try:
             if self.is_stopping:
-                # It was heard before there was anybody to stop.
+                # The signal came before the agent was running.
                 stop()
             return run()
         finally:
@@ -65,7 +65,7 @@ class Signals:
 
 
 def has_terminal() -> bool:
-    """Tell whether a person started this process, in a terminal that may go."""
+    """Tell whether a person started this process in a terminal."""
     return any(
         stream is not None and not stream.closed and stream.isatty()
         for stream in (sys.stdin, sys.stdout, sys.stderr)

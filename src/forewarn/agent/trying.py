@@ -1,9 +1,9 @@
-"""What the agent would do with a document: decided as it would, and nothing done.
+"""Simulate the agent's decisions about a document, without carrying them out.
 
-Every handler is taken to succeed at once and every approval to be taken, so that the
-whole way of an event is seen; times go on to whatever is decided next. Nothing is
-decided of an event after its NotBefore, since it begins then. Other agents are asked,
-and say nothing. No alert fires. Pure.
+Every handler succeeds at once, and every approval is accepted, so that the whole course
+of an event is shown. The time advances to each next decision. After its NotBefore,
+nothing more is shown for an event, since it starts then. Peers are asked but do not
+answer. No alert fires. Pure.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.notices import Notice
 
 TURNS_MAX = 200
-"""Decisions of one trial: an event needs a few."""
+"""Maximum number of decisions in a simulation; an event needs a few."""
 
 AHEAD_MAX: Micros = 30 * DAY
-"""How far into the future a trial goes."""
+"""Maximum time that a simulation covers."""
 
 
 @frozen_dataclass
 class Happening:
-    """One thing that would be done."""
+    """One action of the agent."""
 
     at: Micros
     event_id: str
@@ -61,24 +61,24 @@ class Happening:
 
 @frozen_dataclass
 class Trial:
-    """What would become of a document."""
+    """The result of a simulation."""
 
     happenings: tuple[Happening, ...]
     rules: tuple[tuple[str, str], ...]
-    """Of each event, the rule that matched first."""
+    """The first matching rule of each event."""
     waits: tuple[tuple[str, str], ...]
-    """Of each event that would not be approved in the end: why."""
+    """The events that are not approved at the end, each with the reason."""
     is_cut: bool = False
-    """More may be done than was looked at."""
+    """There may be further actions after the simulated time."""
 
 
 def attempt(
     policy: Policy, notices: Sequence[Notice], *, name: str, now: Micros
 ) -> Trial:
-    """Return what the agent would do from now on, while the document stays."""
+    """Return the actions of the agent from now on, if the document does not change."""
     began = now
-    # It is free at first, and stays this VM's once it is taken. Nobody else answers, so
-    # that to ask again changes nothing.
+    # The lock is free at first, and stays this VM's after it is taken. Peers do not
+    # answer, so repeated requests change nothing.
     policy = replace(_without_expiry(policy), peers_every=AHEAD_MAX)
     memory = Memory(name=name, lock=Lock(state=LockState.FREE))
     inputs: list[Input] = [Polled(notices=tuple(notices), name=name)]
@@ -89,7 +89,7 @@ def attempt(
     for _ in range(TURNS_MAX):
         decision = decide(policy, memory, inputs, now)
         memory = decision.memory
-        # Of what has begun, it stays as it was then.
+        # The result of an event does not change after its NotBefore.
         begun = {each.event_id for each in notices if _has_begun(each, began, now)}
         waits = {key: why for key, why in waits.items() if key in begun} | {
             key: why for key, why in decision.waits if key not in begun
@@ -118,7 +118,7 @@ def attempt(
 
 
 def _has_begun(notice: Notice, began: Micros, now: Micros) -> bool:
-    """Tell whether an event, due after the trial began, is past its NotBefore."""
+    """Tell whether an event's NotBefore was in the simulated time and has passed."""
     return notice.not_before is not None and began <= notice.not_before < now
 
 
@@ -161,9 +161,9 @@ def _told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happening
 
 
 def _lock_told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happening]:
-    """Yield what an event does that is to be approved with the lock."""
+    """Yield the lock requests of the events that need it."""
     terms = policy.lock
-    assert terms is not None, "somebody asks for it"
+    assert terms is not None, "only a lock in the settings is taken"
     for task in decision.memory.tasks:
         if not task.needs_lock:
             continue
@@ -178,9 +178,9 @@ def _lock_told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happ
 
 
 def _gate_told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happening]:
-    """Yield what an event does that is to be approved only while no alert fires."""
+    """Yield the alert requests of the events that wait for the gate."""
     terms = policy.gate
-    assert terms is not None, "somebody asks"
+    assert terms is not None, "only a gate in the settings is asked"
     for event_id in decision.memory.gate.events:
         text = (
             f"ask {terms.label} which alerts fire; while one does, it is not approved"
@@ -191,7 +191,7 @@ def _gate_told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happ
 def words_of(
     trial: Trial, notices: Sequence[Notice], *, name: str, now: Micros
 ) -> Iterator[str]:
-    """Yield what a person reads."""
+    """Yield the lines of the text."""
     if not notices:
         yield "the document has no events"
     rules, waits = dict(trial.rules), dict(trial.waits)
@@ -210,7 +210,7 @@ def words_of(
 
 
 def when(at: Micros, notice: Notice, now: Micros) -> str:
-    """Return when something would be done: `now`, or so long before NotBefore."""
+    """Return the time of an action: `now`, or the time before NotBefore."""
     if at - now < SECOND:
         return "now"
     if notice.not_before is not None:
@@ -221,7 +221,7 @@ def when(at: Micros, notice: Notice, now: Micros) -> str:
 
 
 def document_of(trial: Trial, notices: Sequence[Notice], *, name: str) -> Any:
-    """Return the same as JSON: a list of events."""
+    """Return the result as JSON: a list of events."""
     rules, waits = dict(trial.rules), dict(trial.waits)
     return [
         {

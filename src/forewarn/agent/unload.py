@@ -1,8 +1,8 @@
-"""Lets go of what only the beginning needs, so that its memory is used again.
+"""Unload the modules that only the start needs, so that their memory is free.
 
-An agent runs for months in every VM, and the parsers of arguments, of TOML and of
-settings are a twentieth of it. What is imported again later is loaded anew, and
-works; it must only not be compared with what was made before.
+An agent runs for months in every VM, and the parsers for arguments, TOML and settings
+take a twentieth of its memory. A module that is needed again is loaded again. Its
+classes are then different from those of the first load.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ STARTERS = frozenset(
         "forewarn.settings.tables",
     }
 )
-"""Modules that are done when the settings are read, with what is in them."""
+"""Modules that are not needed after the settings were read, with their contents."""
 
 
 def shed() -> None:
-    """Forget these modules; call it before the agent is loaded, in its own process."""
+    """Unload these modules; called before the agent is loaded, in its own process."""
     for name in [*sys.modules]:
         starters = {name, name.partition(".")[0]}
         if starters & STARTERS:
@@ -46,6 +46,6 @@ def shed() -> None:
             parent, _, last = name.rpartition(".")
             if vars(sys.modules.get(parent, re)).get(last) is module:
                 delattr(sys.modules[parent], last)
-    # Patterns that were compiled are remembered too.
+    # The cache of compiled patterns is not needed either.
     re.purge()
     gc.collect()

@@ -1,10 +1,9 @@
-"""Watches the endpoint in a thread of its own, and tells the main loop what it reads.
+"""Poll the endpoint in a separate thread, and send documents to the main loop.
 
-It polls, whatever happens: an endpoint's faults are counted, told once, and outlived,
-and so is a fault of ours (clause 8.1). A document that says what the one before said
-is neither read nor told again, but as long as the main loop wants it: that an event has
-gone is believed of answers that go on saying so. It must not know what is done about an
-event.
+Polling never stops: errors of the endpoint and bugs in the agent are counted, logged
+once, and survived (clause 8.1). An unchanged document is not sent again, unless the
+main loop needs repeated answers to decide that an event has ended. This module does not
+know what is done about an event.
 """
 
 from __future__ import annotations
@@ -28,21 +27,22 @@ from forewarn.protocol.notices import Reading
 logger = logging.getLogger("forewarn.agent.watcher")
 
 ALIVE_GRACE: Micros = 30 * SECOND
-"""Beyond what a turn can take, before the loop counts as stopped: a machine that was
-frozen, or has too much to do, is no fault of its."""
+"""Added to the maximum duration of an iteration before the thread counts as stopped,
+for a machine that was suspended or is busy."""
 
 NAMES_KNOWN_MAX = 10_000
-"""Names of other VMs that are remembered; then they are learned anew."""
+"""Maximum number of other VMs' names that are remembered; then the list starts
+again."""
 
 _GOOD = frozenset({Result.OK, Result.UNCHANGED, Result.EMPTY})
 
 
 class Port(Protocol):
-    """What is watched: `wire.endpoint.Endpoint`, or a fake of it."""
+    """The endpoint: `wire.endpoint.Endpoint`, or a fake of it."""
 
     @property
     def url(self) -> str:
-        """Return where it is."""
+        """Return its URL."""
         ...
 
     @property
@@ -52,52 +52,52 @@ class Port(Protocol):
 
     @property
     def longest_wait(self) -> Micros:
-        """Return how long it offers to wait for a change; 0: it does not."""
+        """Return the longest wait for a change that it offers; 0: none."""
         ...
 
     def ask(self, *, timeout: Micros, wait: Micros = 0, full: bool = False) -> Asked:
-        """Ask for the document once."""
+        """Get the document once."""
         ...
 
     def instance_name(self, *, timeout: Micros = polling.NAME_TIMEOUT) -> str | None:
-        """Return what this VM is called; None: it does not tell."""
+        """Return this VM's name; None: unknown."""
         ...
 
     def interrupt(self) -> None:
-        """End for good what another thread waits for."""
+        """Stop for good, even if another thread is waiting."""
         ...
 
 
 @frozen_dataclass
 class Watched:
-    """How watching goes, for status, metrics and health; replaced as a whole."""
+    """The state of polling, for status, metrics and health; replaced as a whole."""
 
     url: str = ""
     version: str = ""
     polls: Mapping[Result, int] = field(default_factory=dict[Result, int])
-    """Of every kind of end, how often; each is there from the beginning."""
+    """The number of polls with each result, including zeros."""
     failures: int = 0
-    """In a row, up to now."""
+    """Failures in a row."""
     last: Result | None = None
     detail: str = ""
-    """What went wrong with the last poll; empty: nothing."""
+    """The problem of the last poll; empty: none."""
     answered: Micros = 0
-    """When the last good answer came; 0: there was none."""
+    """When the last good answer came; 0: never."""
     answered_seconds: float | None = None
-    """The same in I/O time, which ages are counted by; None: there was none."""
+    """The same in seconds of the monotonic clock; None: never."""
     incarnation: int | None = None
     events: int = 0
-    """In the last good document, also those that name other VMs."""
+    """Events in the last good document, including those of other VMs."""
     name: str = ""
-    """This VM's, as the endpoint or the settings have it; empty: not known."""
+    """This VM's name by the endpoint or the settings; empty: unknown."""
     former: str = ""
-    """What it was called before the endpoint gave it another name; empty: nothing."""
+    """Its name before the endpoint returned another one; empty: none."""
     waits: bool = False
     """The endpoint is asked to wait for a change."""
     oddities: tuple[str, ...] = ()
-    """What was odd in the last document."""
+    """The warnings about the last document."""
     alive_until: float = 0.0
-    """I/O time until which a loop that turns has shown itself again."""
+    """When the thread must have run again, in seconds of the monotonic clock."""
 
 
 class Watcher:
@@ -117,15 +117,13 @@ class Watcher:
         known: Watched | None = None,
         called: str = "",
     ) -> None:
-        """Poll nothing yet; `tell` gets each document and must not block.
+        """Store the parameters; `tell` gets each document and must not block.
 
-        `wanted` says whether an answer that brings nothing new is to be told, too.
-
-        `name` is for a VM whose settings have it: the instance endpoint is not
-        asked then. `has_answered` says that the endpoint is known to be there from
-        before, so that it is not given the time of a first answer. `known` is the view
-        of a watcher that has watched it until now, in this process: what is shown goes
-        on from there. `called` is what the journal knows this VM by.
+        `wanted` tells whether an unchanged document is needed too. `name` is the name
+        in the settings, with which the instance endpoint is not needed. `has_answered`
+        says that the endpoint has answered an earlier agent, so it gets no long first
+        timeout. `known` is the state of the previous watcher of this endpoint in this
+        process. `called` is this VM's name in the journal.
         """
         self._endpoint = endpoint
         self._pace = pace
@@ -139,11 +137,11 @@ class Watcher:
         before = known or Watched(polls=dict.fromkeys(Result, 0))
         has_answered = has_answered or before.answered_seconds is not None
         self._known = now if has_answered else None
-        """When it last answered; the start, where that was before."""
+        """When it last answered; the start, if that was before."""
         self._heard: Micros = 0
-        """For how long it has answered since the start."""
+        """How long it has answered since the start."""
         self._heard_at: float | None = None
-        """When the last good answer came; None: there was none yet."""
+        """When the last good answer came; None: never."""
         self._took: Micros = 0
         self._full_at = now
         self._name_at = now
@@ -151,7 +149,7 @@ class Watcher:
         self._others: set[str] = set()
         self._reading: Reading | None = None
         self._repeats = 0
-        """How often the same document is to be told again."""
+        """How often the same document must be sent again."""
         self._is_stopped = False
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -168,15 +166,15 @@ class Watcher:
     # The thread
 
     def start(self) -> None:
-        """Begin to poll."""
+        """Start polling."""
         assert self._thread is None, "it runs already"
         thread = threading.Thread(target=self._run, name="watcher", daemon=True)
         thread.start()
-        # One that has not begun yet would count as one that has ended.
+        # A thread that has not started would count as ended.
         self._thread = thread
 
     def stop(self, *, timeout_seconds: float = 2.0) -> None:
-        """End, also a poll that is under way."""
+        """Stop, even during a poll."""
         self._is_stopped = True
         self._endpoint.interrupt()
         self._wake.set()
@@ -184,9 +182,9 @@ class Watcher:
             self._thread.join(timeout_seconds)
 
     def is_alive(self) -> bool:
-        """Tell whether the loop turns, also while the endpoint is down (`/healthz`).
+        """Tell whether the thread works, even if the endpoint is down (`/healthz`).
 
-        One that was told to stop has not died: it makes room for the next one.
+        A thread that was asked to stop counts as working.
         """
         thread = self._thread
         is_over = thread is not None and not thread.is_alive()
@@ -195,7 +193,7 @@ class Watcher:
         ) and self._clock.monotonic() <= self.view.alive_until
 
     def age(self) -> Micros | None:
-        """Return how old the last good answer is; None: there was none."""
+        """Return the age of the last good answer; None: there was none."""
         answered = self.view.answered_seconds
         return None if answered is None else self._since(answered)
 
@@ -205,17 +203,18 @@ class Watcher:
             self._wake.wait(pause / SECOND)
             self._wake.clear()
 
-    # One turn
+    # One iteration
 
     def turn(self) -> Micros:
-        """Poll once, tell what is to be told; return how long to pause then."""
+        """Poll once and send the document if needed; return the pause until the next
+        poll."""
         began = self._clock.monotonic()
         course = self._course()
         full = began >= self._full_at
         is_awaited = self._repeats > 0 or self._wanted()
         wait = 0 if full or is_awaited else self._wait()
         timeout = polling.timeout(self._pace, course, wait=wait)
-        # Twice, since a version may have to be agreed upon; and then the name.
+        # Two requests, in case of another version, and then those for the name.
         self._show_alive(2 * timeout + 2 * polling.NAME_TIMEOUT)
         try:
             asked = self._endpoint.ask(timeout=timeout, wait=wait, full=full)
@@ -224,9 +223,10 @@ class Watcher:
             if asked.reading is not None:
                 self._good(asked, asked.reading, took=0 if wait else took, full=full)
         except Exception:
-            # Whatever it is, to stop watching would be worse.
+            # Whatever happened, polling must continue.
             logger.exception("a poll failed by a fault of the agent")
-            # It may not have been told: the next is told whatever it says.
+            # The main loop may not have the document, so the next one is sent in any
+            # case.
             self._reading = None
             asked = Asked(
                 result=Result.FAULT, detail="a fault of the agent: see its log"
@@ -247,9 +247,9 @@ class Watcher:
     ) -> None:
         now = self._clock.monotonic()
         if self._known is not None and self._since(self._known) > polling.TAG_LASTS:
-            # After a gap it may be another VM: a copy, or one that was restored.
+            # After a gap this may be another VM: a copy, or a restored one.
             self._name_at = now
-        # What says nothing of absent events does not count towards their absence.
+        # A partial document is no evidence that an event has ended.
         if self._heard_at is not None and not reading.is_partial:
             self._heard += polling.heard(self._pace, self._since(self._heard_at))
         self._known = self._heard_at = now
@@ -261,7 +261,7 @@ class Watcher:
         if is_new:
             self._show_document(reading)
             has_new_names = self._has_new_names(reading)
-            # What is certain already need not wait for the name to be read again.
+            # If the event names this VM, the name need not be read first.
             name = self.view.name
             if not any(names.is_named(each, name) for each in reading.notices):
                 self._read_name(at_once=has_new_names)
@@ -293,7 +293,7 @@ class Watcher:
     # The name
 
     def _has_new_names(self, reading: Reading) -> bool:
-        """Tell whether a document names VMs that none has named before."""
+        """Tell whether a document names new VMs."""
         named = {name for each in reading.notices for name in each.resources}
         new = named - self._others
         if len(self._others) > NAMES_KNOWN_MAX:
@@ -302,7 +302,7 @@ class Watcher:
         return bool(new)
 
     def _read_name(self, *, at_once: bool = False) -> bool:
-        """Ask for this VM's name if it is time; tell whether it is another one now."""
+        """Read this VM's name if it is time; tell whether it has changed."""
         now = self._clock.monotonic()
         if self._is_named or (now < self._name_at and not at_once):
             return False
@@ -325,12 +325,12 @@ class Watcher:
         self._show(name=name)
         return True
 
-    # What is shown
+    # The published state
 
     def _count(self, asked: Asked, *, waits: bool) -> None:
         self._polls[asked.result] += 1
         if asked.result is Result.STOPPED:
-            # It says nothing of the endpoint.
+            # This says nothing about the endpoint.
             self._show(polls=dict(self._polls))
             return
         is_good = asked.result in _GOOD
@@ -398,7 +398,7 @@ class Watcher:
 
 
 def renamed(before: str, name: str) -> str:
-    """Return what to tell of a VM that has another name than it had."""
+    """Return the warning about a VM whose name has changed."""
     return (
         f"this VM was called {before}, and the endpoint calls it {name} now: is it a "
         f"copy of that VM, or does another endpoint answer? Events that name {before} "

@@ -1,4 +1,4 @@
-"""How the agent tells of itself: health, status, metrics, notifications, systemd.
+"""Output of the agent: health, status, metrics, notifications, systemd.
 
-Everything here reads what others publish as values, and holds nobody up.
+Everything here reads published values, and delays nothing else.
 """

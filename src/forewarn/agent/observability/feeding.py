@@ -1,7 +1,7 @@
-"""Tells systemd that the agent is ready, lives and ends, and feeds its watchdog.
+"""Report to systemd that the agent is ready, alive or stopping.
 
-The main loop does it after its turns: an agent whose loop stands still, or which does
-not watch any more, is killed and started anew on what is durable.
+The main loop calls this after each iteration. If the loop hangs or polling has stopped,
+systemd kills the agent and restarts it from its journal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ logger = logging.getLogger("forewarn.agent")
 
 
 class Feeder:
-    """Speaks to the supervisor at the right times."""
+    """Sends messages to the supervisor at the right times."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Feeder:
         status: Callable[[], str],
         clock: Clock,
     ) -> None:
-        """Say nothing yet."""
+        """Store the parameters."""
         self._supervisor = supervisor
         self._is_alive = is_alive
         self._status = status
@@ -35,11 +35,11 @@ class Feeder:
         self._was_alive = True
 
     def begin(self) -> None:
-        """Say that the agent is at work."""
+        """Report that the agent is ready."""
         self._supervisor.tell("READY=1", f"STATUS={self._status()}")
 
     def tick(self) -> None:
-        """Feed the watchdog, if it is time; call it at each turn."""
+        """Notify the watchdog if it is time; called after each iteration."""
         now = self._clock.monotonic()
         if not self._supervisor.address or now < self._due:
             return
@@ -52,5 +52,5 @@ class Feeder:
         self._was_alive = is_alive
 
     def end(self) -> None:
-        """Say that the agent ends."""
+        """Report that the agent is stopping."""
         self._supervisor.tell("STOPPING=1", "STATUS=stopping")

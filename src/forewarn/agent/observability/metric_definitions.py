@@ -1,7 +1,7 @@
-"""Every metric of the agent: its name, what it tells, and its series from the start.
+"""Definitions of all metrics of the agent, with their labels.
 
-`docs/reference/metrics.md` is written from this. Labels are words of the program and the
-names of handlers, never names of events or VMs: the number of series does not grow.
+`docs/reference/metrics.md` is written from them. Labels are fixed words and names of
+handlers, never names of events or VMs, so the number of series is bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from forewarn.protocol.events import EventStatus, EventType
 from forewarn.protocol.frozen import frozen_dataclass
 
 OTHER = "other"
-"""The label of what this version does not know."""
+"""The label for values that this version does not know."""
 
 TYPES = (*(each.value for each in EventType), OTHER)
 STATUSES = (EventStatus.SCHEDULED.value, EventStatus.STARTED.value)
@@ -38,7 +38,7 @@ class Meter:
     labels: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict[str, tuple[str, ...]]
     )
-    """Each label with its values; without any: the names of handlers."""
+    """The values of each label. Without values: the names of the handlers."""
     buckets: tuple[float, ...] = ()
 
 
@@ -63,80 +63,82 @@ METERS = (
     _meter(
         "forewarn_agent_build_info",
         "gauge",
-        "Always 1; which version it is, and whether it acts, is in the labels.",
+        "Always 1; the labels have the version and the mode.",
         version=(),
         mode=(),
     ),
     _meter(
         "forewarn_agent_alive",
         "gauge",
-        "1 while watching and deciding go on, as /healthz says it.",
+        "1 while polling and deciding work, as in /healthz.",
     ),
-    _meter("forewarn_agent_ready", "gauge", "1 while /readyz says so."),
+    _meter(
+        "forewarn_agent_ready", "gauge", "1 while the agent is ready, as in /readyz."
+    ),
     _meter(
         "forewarn_agent_polls_total",
         "counter",
-        "Polls of the endpoint, by how they ended.",
+        "Polls of the endpoint, by result.",
         result=(each.value for each in Result),
     ),
     _meter(
         "forewarn_agent_good_poll_age_seconds",
         "gauge",
-        "How old the last good answer is; before the first, how long the agent runs.",
+        "Age of the last good answer; before the first one, time since the start.",
     ),
-    _meter("forewarn_agent_failed_polls", "gauge", "Failed polls in a row, up to now."),
+    _meter("forewarn_agent_failed_polls", "gauge", "Failed polls in a row."),
     _meter(
         "forewarn_agent_document_incarnation",
         "gauge",
-        "DocumentIncarnation of the last document; -1 if there was none.",
+        "DocumentIncarnation of the last document; -1 if it had none.",
     ),
     _meter(
         "forewarn_agent_document_events",
         "gauge",
-        "Events in the last document, those of other VMs too.",
+        "Events in the last document, including those of other VMs.",
     ),
     _meter(
         "forewarn_agent_events",
         "gauge",
-        "Events that name this VM and are there now.",
+        "Current events that name this VM.",
         type=TYPES,
         status=STATUSES,
     ),
     _meter(
         "forewarn_agent_not_before_timestamp_seconds",
         "gauge",
-        "When the next event of this VM may begin, in seconds since 1970; 0: none is due.",
+        "NotBefore of the next event of this VM, in seconds since 1970; 0: none.",
         type=TYPES,
     ),
     _meter(
         "forewarn_agent_tasks",
         "gauge",
-        "Events that are remembered, by how far their work is.",
+        "Events in the agent's memory, by stage.",
         stage=(stage.value for stage in Stage),
     ),
     _meter(
         "forewarn_agent_events_seen_total",
         "counter",
-        "Events that named this VM and were seen for the first time.",
+        "Events that named this VM when they were first seen.",
         type=TYPES,
     ),
     _meter(
         "forewarn_agent_notice_seconds",
         "histogram",
-        "From seeing an event of this VM to its NotBefore.",
+        "Time from the first sight of an event of this VM to its NotBefore.",
         NOTICE_SECONDS,
         type=TYPES,
     ),
     _meter(
         "forewarn_agent_decisions_total",
         "counter",
-        "What was decided or came about, as the history tells it.",
+        "History entries, by kind.",
         kind=(kind.value for kind in NoteKind),
     ),
     _meter(
         "forewarn_agent_handler_runs_total",
         "counter",
-        "Runs of handlers that ended, by how.",
+        "Completed runs of handlers, by result.",
         handler=(),
         phase=PHASES,
         result=(each.value for each in StepState if each is not StepState.RUNNING),
@@ -144,65 +146,65 @@ METERS = (
     _meter(
         "forewarn_agent_handler_seconds",
         "histogram",
-        "How long runs of handlers took.",
+        "Duration of runs of handlers.",
         HANDLER_SECONDS,
         handler=(),
         phase=PHASES,
     ),
-    _meter("forewarn_agent_handlers_running", "gauge", "Runs of handlers under way."),
+    _meter("forewarn_agent_handlers_running", "gauge", "Handlers that are running."),
     _meter(
         "forewarn_agent_approvals_total",
         "counter",
-        "Approvals that were sent, by what the endpoint made of them.",
+        "Approvals that were sent, by result.",
         result=("given", "refused", "unanswered"),
     ),
     _meter(
         "forewarn_agent_withheld",
         "gauge",
-        "Events whose approval is withheld, since their preparation failed.",
+        "Events whose approval is withheld because their preparation failed.",
     ),
     _meter(
         "forewarn_agent_recoveries_pending",
         "gauge",
-        "Events that are gone and from which recovery is not done.",
+        "Ended events whose recovery is not complete.",
     ),
     _meter(
         "forewarn_agent_lock",
         "gauge",
-        "1 for the state of the lock that limits approvals, where there is one.",
+        "1 for the current state of the lock that limits approvals, if there is one.",
         state=(state.value for state in LockState),
     ),
     _meter(
         "forewarn_agent_lock_requests_total",
         "counter",
-        "Requests about the lock, by their answer.",
+        "Requests to the lock's server, by answer.",
         result=(answer.value for answer in LockAnswer),
     ),
     _meter(
         "forewarn_agent_lock_fault",
         "gauge",
-        "1 while what keeps the lock gives no usable answer.",
+        "1 while the lock's server gives no usable answer.",
     ),
     _meter(
         "forewarn_agent_gate_held",
         "gauge",
-        "Events whose approval the gate on active alerts holds back.",
+        "Events whose approval is held back by the gate on active alerts.",
     ),
     _meter(
         "forewarn_agent_gate_alerts",
         "gauge",
-        "Alerts that held approvals back at the last answer, while an event waits.",
+        "Firing alerts in the last answer, while an event waits for the gate.",
     ),
     _meter(
         "forewarn_agent_gate_requests_total",
         "counter",
-        "Questions to the alert server, by their answer.",
+        "Requests to the alert server, by answer.",
         result=(answer.value for answer in GateAnswer),
     ),
     _meter(
         "forewarn_agent_gate_fault",
         "gauge",
-        "1 while the alert server gives no usable answer, and an event waits.",
+        "1 while the alert server gives no usable answer and an event waits.",
     ),
     _meter(
         "forewarn_agent_journal_fault",
@@ -212,20 +214,20 @@ METERS = (
     _meter(
         "forewarn_agent_settings_fault",
         "gauge",
-        "1 while older settings are in force, since those of the file are refused.",
+        "1 while the settings file is refused and older settings are in effect.",
     ),
     _meter(
         "forewarn_agent_notifications_dropped_total",
         "counter",
-        "Notifications that were dropped because too many waited.",
+        "Notifications that were dropped because too many were waiting.",
     ),
     _meter(
         "forewarn_agent_log_lines_dropped_total",
         "counter",
-        "Lines of the log that nobody took in time.",
+        "Log lines that were dropped because standard error was blocked.",
     ),
-    _meter("process_start_time_seconds", "gauge", "When the agent began, since 1970."),
-    _meter("process_cpu_seconds_total", "counter", "Processor time that was used."),
+    _meter("process_start_time_seconds", "gauge", "Start of the agent, since 1970."),
+    _meter("process_cpu_seconds_total", "counter", "Processor time used."),
     _meter("process_resident_memory_bytes", "gauge", "Resident memory."),
 )
 

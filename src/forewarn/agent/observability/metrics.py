@@ -1,7 +1,7 @@
-"""Metrics: what happened is counted here, what is so is looked at when asked.
+"""Metrics: counters of past events, and gauges that are read on request.
 
-The text is Prometheus' own form, written by hand: its library is larger than the
-agent. The main loop counts, the server's thread writes.
+The text is in Prometheus' format. Its client library would be larger than the agent.
+The main loop counts, and the server's thread writes the page.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Histogram:
-    """How often values were in which range."""
+    """The number of values in each range."""
 
     def __init__(self, buckets: tuple[float, ...]) -> None:
-        """Begin with nothing; a range ends with its bucket, which is in it."""
+        """Start empty; each bucket is the upper limit of a range, and belongs to it."""
         self.counts = [0] * (len(buckets) + 1)
         self.sum = 0.0
         self._buckets = buckets
@@ -54,10 +54,10 @@ class Histogram:
 
 
 class Metrics:
-    """What happened since the start."""
+    """The counters since the start."""
 
     def __init__(self, memory: Memory, *, handlers: Iterable[str] = ()) -> None:
-        """Count nothing of what `memory` has already."""
+        """Start the counters; nothing in `memory` is counted."""
         self._lock = threading.Lock()
         self._memory = memory
         self._counts: dict[tuple[str, ...], float] = {}
@@ -71,7 +71,7 @@ class Metrics:
                     self._counts[(meter.name, *labels)] = 0
 
     def decided(self, memory: Memory, notes: Sequence[Note] = ()) -> None:
-        """Count what a decision changed."""
+        """Count the changes of a decision."""
         with self._lock:
             for note in notes:
                 self._count("forewarn_agent_decisions_total", note.kind.value)
@@ -98,7 +98,7 @@ class Metrics:
             self._look_at_new(task)
         self._look_at_steps(before.steps if before else (), task.steps)
         tries = before.tries if before else 0
-        # A sending that is followed by another was not answered.
+        # A send that is followed by another one was not answered.
         for _ in range(max(0, task.tries - max(tries, 1))):
             self._count("forewarn_agent_approvals_total", "unanswered")
         given = before is not None and before.consent is Consent.GIVEN
@@ -128,7 +128,7 @@ class Metrics:
             )
             series = ("forewarn_agent_handler_seconds", step.handler, phase)
             if series not in self._histograms:
-                # Of a handler that was in the settings of an earlier start.
+                # The settings of an earlier start had this handler.
                 self._histograms[series] = Histogram(HANDLER_SECONDS)
             self._histograms[series].add(max(0, step.ended - step.began) / SECOND)
 
@@ -136,7 +136,7 @@ class Metrics:
         self._counts[series] = self._counts.get(series, 0) + 1
 
     def text(self, looked_at: dict[tuple[str, ...], float]) -> str:
-        """Return the page; `looked_at` has what is so now, by name and labels."""
+        """Return the page; `looked_at` has the current gauges by name and labels."""
         with self._lock:
             values = {**self._counts, **looked_at}
             histograms = dict(self._histograms)
@@ -144,7 +144,7 @@ class Metrics:
 
 
 def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
-    """Return the series that are looked at in a memory."""
+    """Return the gauges that are read from a memory."""
     lock, gate = memory.lock, memory.gate
     steps = [step for task in memory.tasks for step in task.steps]
     stages = Counter(task.stage for task in memory.tasks)
@@ -162,7 +162,7 @@ def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
         ]
         for kind in TYPES
     }
-    # Answers of the past say nothing while no event waits for the gate.
+    # If no event waits for the gate, its last answer is out of date.
     last = gate.last if gate.events else None
     found: dict[tuple[str, ...], float] = {
         ("forewarn_agent_lock_fault",): bool(lock.trouble),
@@ -192,7 +192,7 @@ def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
 
 
 def of_process() -> dict[tuple[str, ...], float]:
-    """Return what the system tells of this process."""
+    """Return the gauges of this process from the operating system."""
     times = os.times()
     found = {("process_cpu_seconds_total",): times.user + times.system}
     try:
@@ -200,7 +200,7 @@ def of_process() -> dict[tuple[str, ...], float]:
             pages = int(opened.read(100).split()[1])
         found["process_resident_memory_bytes",] = pages * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, AttributeError):
-        # Other systems tell it otherwise, or not without a library.
+        # Other systems need a library for this.
         pass
     return found
 

@@ -1,11 +1,11 @@
-"""Notifications: what was told, told again to whoever wants to hear, in its own time.
+"""Deliver notifications to their receivers in the background.
 
-The main loop only writes them into the journal's queue, in the transaction of the
-decision, and rings; for each receiver that has something waiting there is a thread,
-as long as that is so. A crash leaves them waiting, and one that was delivered and not
-forgotten is delivered again, with the same `id`. Nothing ever waits for a receiver:
-of too many that wait, the oldest are dropped. Nor do many wait for one that their
-receiver never takes.
+The main loop only writes notifications to the journal, in the transaction of the
+decision, and wakes this module. Each receiver with waiting notifications has a thread.
+After a crash, they still wait. A notification that was delivered but not yet removed is
+delivered again with the same `id`. Nothing ever waits for a receiver. If too many
+notifications wait, the oldest are dropped. A notification that its receiver never
+accepts does not block the others.
 """
 
 from __future__ import annotations
@@ -30,28 +30,29 @@ from forewarn.instants import SECOND
 logger = logging.getLogger("forewarn.agent.notify")
 
 BATCH_ROWS = 20
-"""Read from the journal at once."""
+"""Notifications read from the journal at once."""
 
 PAUSE_FIRST_SECONDS = 1.0
 PAUSE_MOST_SECONDS = 60.0
-"""After a failure; it doubles from one to the other, for ever."""
+"""The pause after a failure doubles from PAUSE_FIRST_SECONDS to this, without limit."""
 
 WAIT_MOST_SECONDS = 900.0
-"""That a receiver may ask for: one that says a day is asked again all the same."""
+"""Maximum pause that a receiver can ask for."""
 
 HELD_TRIES = 10
-"""Of one notification, some five minutes, before the one behind it is tried: if that
-is taken, the first is at fault and not the receiver, and is dropped."""
+"""Attempts to deliver one notification, over about five minutes, before the next one is
+tried. If that one is accepted, the first is at fault and is dropped."""
 
 STOP_SECONDS = 2.0
-"""For what is being delivered when the agent ends; the rest waits in the journal."""
+"""Time for deliveries in progress when the agent ends. The rest waits in the
+journal."""
 
 
 class Notifier:
-    """Makes notifications, and has them delivered."""
+    """Creates notifications, and delivers them."""
 
     def __init__(self, sinks: Mapping[str, tuple[Sink, frozenset[str]]]) -> None:
-        """Tell each sink of the kinds of note that it wants; an empty set: of all."""
+        """Store each receiver with the kinds of note for it; an empty set means all."""
         self._sinks = sinks
         self._journal: Journal | None = None
         self._lock = threading.Lock()
@@ -60,7 +61,7 @@ class Notifier:
         self._stopping = threading.Event()
         self._failing: dict[str, str] = {}
         self._held: dict[str, tuple[int, int]] = {}
-        """Of each receiver: what it did not take the last time, and how often."""
+        """For each receiver, the last notification that it refused, and how often."""
 
     def make(self, note: Note, memory: Memory) -> Sequence[Outgoing]:
         """Return the notifications of a note: the journal's `Teller`."""
@@ -75,10 +76,9 @@ class Notifier:
         return [Outgoing(sink=name, body=body) for name in wanting]
 
     def attach(self, journal: Journal) -> None:
-        """Deliver what waits in the journal, now and whenever it is rung.
+        """Deliver the notifications in the journal, now and after each `ring`.
 
-        What waits for a receiver that the settings have no longer, or call otherwise,
-        is dropped: nobody would ever take it.
+        Notifications for receivers that were removed or renamed are dropped.
         """
         try:
             gone = journal.drop_others(self._sinks)
@@ -95,7 +95,7 @@ class Notifier:
         self.ring()
 
     def ring(self) -> None:
-        """Look whether something waits; never waits itself."""
+        """Start delivering new notifications; never waits."""
         if self._journal is None or self._stopping.is_set():
             return
         for name in self._sinks:
@@ -113,16 +113,16 @@ class Notifier:
             try:
                 thread.start()
             except RuntimeError:
-                # There are too many threads; what waits is found at the next ring.
+                # There are too many threads. The next ring tries again.
                 with self._lock:
                     del self._threads[name]
 
     def faults(self) -> Mapping[str, str]:
-        """Return why each receiver that fails did not take the last one."""
+        """Return the receivers that fail, each with the reason."""
         return dict(self._failing)
 
     def stop(self) -> None:
-        """End: what is not delivered waits in the journal."""
+        """Stop; notifications that were not delivered wait in the journal."""
         self._stopping.set()
         with self._lock:
             threads = tuple(self._threads.values())
@@ -131,14 +131,14 @@ class Notifier:
                 thread.join(STOP_SECONDS)
 
     def check(self) -> Sequence[str]:
-        """Return what is wrong with the receivers, one sentence each."""
+        """Return the problems of the receivers, one sentence each."""
         return [
             f"{name}: {fault}"
             for name, (sink, _) in self._sinks.items()
             for fault in sink.check()
         ]
 
-    # In a receiver's thread
+    # In the thread of a receiver
 
     def _deliver(self, name: str, journal: Journal) -> None:
         pauses = doubling(PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS)
@@ -166,7 +166,7 @@ class Notifier:
     def _hand_over(
         self, name: str, queued: Sequence[Queued], journal: Journal
     ) -> SinkError | None:
-        """Deliver in order, as far as the receiver takes them; return why it ends."""
+        """Deliver notifications in order until one is refused; return the reason."""
         done: list[int] = []
         faults = 0
         try:
@@ -195,7 +195,7 @@ class Notifier:
         return None
 
     def _offer(self, name: str, queued: Queued) -> SinkError | None:
-        """Hand one over; return why it was not taken."""
+        """Deliver one notification; return why it was refused, or None."""
         sink, _ = self._sinks[name]
         try:
             sink.deliver(queued.number, Told.read(queued.body))
@@ -204,7 +204,7 @@ class Notifier:
         except JournalError as error:
             return SinkError(error.message, may_pass=False)
         except Exception as error:
-            # A fault of ours with one of them must not keep the others from people.
+            # A bug with one notification must not block the others.
             logger.exception("a notification for %s", name)
             return SinkError(f"a bug: {type(error).__name__}", may_pass=False)
         return None
@@ -213,14 +213,16 @@ class Notifier:
         return bool(queued) and self._offer(name, queued[0]) is None
 
     def _is_held(self, name: str, queued: Queued) -> bool:
-        """Tell whether this one was refused so often that it may be its own fault."""
+        """Tell whether this notification was refused so often that it may be at
+        fault."""
         number, tries = self._held.get(name, (queued.number, 0))
         tries = tries + 1 if number == queued.number else 1
         self._held[name] = queued.number, tries
         return tries >= HELD_TRIES
 
     def _given_up(self, name: str, queued: Queued) -> SinkError | None:
-        """Offer it once more, as the receiver is there; return why it is dropped."""
+        """Try once more, since the receiver works; return why it is dropped, or
+        None."""
         error = self._offer(name, queued)
         if error is None:
             return None
@@ -236,9 +238,9 @@ class Notifier:
 
 
 def make_notifier(settings: Sequence[NotifySettings], *, clock: Clock) -> Notifier:
-    """Return the notifier of the settings.
+    """Return the notifier for the settings.
 
-    Receivers are called by their file or host: a whole URL may hold a secret.
+    A receiver's name is its file or host, since a whole URL may contain a secret.
     """
     sinks: dict[str, tuple[Sink, frozenset[str]]] = {}
     for each in settings:
@@ -250,11 +252,11 @@ def make_notifier(settings: Sequence[NotifySettings], *, clock: Clock) -> Notifi
 
 
 def _sink(settings: NotifySettings, clock: Clock) -> tuple[str, Sink]:
-    """Return a receiver and what it is called."""
+    """Return the name of a receiver, and the receiver."""
     kind = sink_kind(settings.kind)
     if kind is not None:
         return kind.name(settings), kind.make(settings, clock)
-    # Only what the settings use is loaded.
+    # Only modules that the settings need are loaded.
     if settings.kind == "file":
         from forewarn.agent.sinks.file import FileSink  # noqa: PLC0415
 

@@ -1,8 +1,8 @@
-"""What is answered at `listen` and to peers.
+"""The pages at `listen`, and the answers to peers.
 
-`/healthz` fails only when watching or deciding has stopped: to start the agent anew
-would not bring back an endpoint that is down. `/readyz` says whether it could act on
-an event now, and else why not.
+`/healthz` fails only if polling or deciding has stopped: restarting the agent would not
+repair an endpoint that is down. `/readyz` says whether the agent could act on an event
+now, or why not.
 """
 
 from __future__ import annotations
@@ -27,46 +27,46 @@ from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.texts import json_text
 
 LOOP_GRACE_SECONDS = 30.0
-"""Without a turn of the main loop, before it counts as stopped: a machine that was
-frozen, or a slow disk, is no fault of its."""
+"""Maximum time without an iteration of the main loop. A suspended machine or a slow
+disk is not a failure of the agent."""
 
 READY_AGE: Micros = 30 * SECOND
-"""Since the last good poll, before the agent is not ready: a whole Preempt."""
+"""Maximum age of the last good poll of a ready agent: the notice of a Preempt."""
 
 _PEERS = "/v1/events/"
 
 
 @frozen_dataclass
 class Sources:
-    """Where the pages look; each may be called from any thread."""
+    """The sources of the pages; any thread may call them."""
 
     standing: Callable[[], AgentStatus]
     watched: Callable[[], Watched]
     is_watching: Callable[[], bool]
-    """Whether the watcher's loop turns."""
+    """Whether the watcher's thread works."""
     age: Callable[[], Micros | None]
-    """Of the last good poll; None: there was none."""
+    """Age of the last good poll; None: there was none."""
     history: Callable[[], Sequence[Note]]
     metrics: Metrics
     clock: Clock
     began: Micros
     state: str = ""
-    """Where the settings have the journal: it tells this agent from another."""
+    """The path of the journal, which distinguishes this agent from others."""
     mode: str = "normal"
     """`normal`, `dry run` or `observe`."""
     problems: Callable[[], Sequence[str]] = tuple
-    """What else a person should know."""
+    """Other problems to report."""
     has_old_settings: Callable[[], bool] = bool
-    """Whether the file's settings are refused, and older ones in force."""
+    """Whether the settings file is refused, so that older settings are in effect."""
     notifications_dropped: Callable[[], int] = int
     lines_dropped: Callable[[], int] = int
 
 
 class Pages:
-    """Answers at `listen`."""
+    """Answers requests at `listen`."""
 
     def __init__(self, sources: Sources) -> None:
-        """Answer from these."""
+        """Store the sources."""
         self._sources = sources
 
     def answer(self, request: Request) -> Reply:
@@ -85,15 +85,15 @@ class Pages:
         return Reply(status=404, body="there is no such page\n")
 
     def is_alive(self) -> bool:
-        """Tell whether the agent does its work, for systemd's watchdog."""
+        """Tell whether the agent works, for systemd's watchdog."""
         return not self.why_not_alive()
 
     def why_not_alive(self) -> str:
-        """Return what has stopped; empty: nothing."""
+        """Return which part has stopped; empty: none."""
         sources = self._sources
         turned = sources.standing().turned
         quiet = sources.clock.monotonic() - turned
-        # Before its first turn it reads the journal, and has not begun.
+        # Before its first iteration, it is still reading the journal.
         if turned and quiet > TURN_SECONDS + LOOP_GRACE_SECONDS:
             return f"nothing was decided for {quiet:.0f} s"
         if not sources.is_watching():
@@ -131,7 +131,7 @@ class Pages:
         return "; ".join(parts)
 
     def document(self) -> dict[str, Any]:
-        """Return what `/status` says."""
+        """Return the document for `/status`."""
         sources = self._sources
         standing, watched = sources.standing(), sources.watched()
         age = sources.age()
@@ -213,12 +213,12 @@ class Pages:
 
 
 class PeerPages:
-    """Answers the agents of other VMs, at `peers.listen`."""
+    """Answers the agents of other VMs at `peers.listen`."""
 
     def __init__(self, standing: Callable[[], AgentStatus], *, token: str) -> None:
-        """Answer who shows the token, which must not be empty."""
-        assert token, "whoever asks would be answered"
-        # It brings the whole of OpenSSL, which few agents need.
+        """Answer requests that have the token, which must not be empty."""
+        assert token, "without a token, every request would be answered"
+        # It loads OpenSSL, which few agents need.
         from hmac import compare_digest  # noqa: PLC0415
 
         self._is_same = compare_digest
@@ -226,17 +226,16 @@ class PeerPages:
         self._shown = f"Bearer {token}"
 
     def answer(self, request: Request) -> Reply:
-        """Return how this agent stands with an event: `GET /v1/events/ID`.
+        """Return the state of an event in this agent: `GET /v1/events/ID`.
 
-        An event that it does not know is not prepared; that it answers shows that
-        it lives.
+        An unknown event is not prepared. The answer also shows that the agent is alive.
         """
         shown = request.headers.get("authorization", "")
         if not self._is_same(shown.encode(), self._shown.encode()):
             return Reply(status=401, body="a token is needed\n")
         asked = request.path.removeprefix(_PEERS)
         event_id = forms.percent_read(asked)
-        # An id may have a slash; one that is a part of the path is quoted.
+        # An ID may contain a slash, which is quoted in the path.
         if not request.path.startswith(_PEERS) or not event_id or "/" in asked:
             return Reply(status=404, body="there is no such page\n")
         memory = self._standing().memory

@@ -1,8 +1,8 @@
-"""A small HTTP server in a thread of its own: GET, one request a connection.
+"""A small HTTP server in its own thread: GET only, one request per connection.
 
-It promises that nobody who asks can hurt the agent or hold up another asker: heads,
-connections and seconds are bounded, and the oldest connection makes room for a new
-one. It must not know what is asked for: each listener has a function for that.
+Clients cannot harm the agent or block each other: the size of heads, the number of
+connections and their duration are limited, and the oldest connection is closed for a
+new one. The server does not know the pages. Each listener has a function that answers.
 """
 
 from __future__ import annotations
@@ -26,21 +26,19 @@ from forewarn.protocol.frozen import frozen_dataclass
 logger = logging.getLogger("forewarn.agent")
 
 HEAD_BYTES_MAX = 8_192
-"""Of a request: scrapers send some hundred bytes."""
+"""Maximum size of a request's head; scrapers send a few hundred bytes."""
 
 CONNECTIONS_MAX = 32
-"""At once: a scraper, a probe, a person and a few peers are ten."""
+"""Maximum number of connections; a scraper, a probe, a person and peers need ten."""
 
 CONNECTION_SECONDS = 2.0
-"""To send the request, and again to take the answer."""
+"""Maximum time for sending the request, and again for reading the answer."""
 
 FINISH_SECONDS = 1.0
-"""For the answers to those who are connected when the next server takes over: their
-requests are on the way."""
+"""Time for answering the open connections when the next server takes over."""
 
 RETRY_SECONDS = 10.0
-"""Between two attempts to listen where it could not be: whoever was there, or the
-missing address, need a person or a restart."""
+"""Pause between attempts to listen at an address that is not available."""
 
 BACKLOG = 32
 READ_BYTES = 4_096
@@ -61,22 +59,22 @@ _REASONS = {
 
 
 class ListenError(ForewarnError):
-    """An address cannot be listened at."""
+    """An address is not available for listening."""
 
 
 @frozen_dataclass
 class Request:
-    """What was asked."""
+    """One request."""
 
     path: str
-    """Without its query."""
+    """The path without the query."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By their names in lower case; of several with one name, the last."""
+    """By name in lower case. If a name occurs several times, the last value."""
 
 
 @frozen_dataclass
 class Reply:
-    """What is answered."""
+    """One answer."""
 
     status: int = 200
     body: str = ""
@@ -84,7 +82,7 @@ class Reply:
 
 
 Answerer = Callable[[Request], Reply]
-"""Answers one request; it is called in the server's thread, and should be quick."""
+"""Answers one request in the server's thread, so it must be quick."""
 
 
 @dataclass
@@ -96,58 +94,60 @@ class _Peer:
     ends: float
     read: bytearray = field(default_factory=bytearray)
     unsent: memoryview | None = None
-    """None: the request is not whole yet."""
+    """None: the request is incomplete."""
 
 
 class Listeners:
-    """Listening sockets that one server leaves to the next, by HOST:PORT.
+    """Listening sockets that one server passes to the next, by HOST:PORT.
 
-    Whoever connects in between waits for the next one, and is not refused.
+    Connections that arrive in between wait for the next server, and are not refused.
     """
 
     def __init__(self) -> None:
-        """Have none yet."""
+        """Start empty."""
         self._left: dict[str, socket.socket] = {}
 
     def take(self, address: str) -> socket.socket | None:
-        """Return the one at an address, which is the caller's now; None: there is none."""
+        """Return the socket at an address, which the caller now owns, or None."""
         return self._left.pop(address, None)
 
     def leave(self, address: str, listener: socket.socket) -> None:
-        """Keep one for whoever wants the same address next."""
+        """Keep a socket for the next server at this address."""
         self._left[address] = listener
 
     def close(self) -> None:
-        """Let go of those that nobody has taken."""
+        """Close the sockets that no server has taken."""
         for each in self._left.values():
             each.close()
         self._left.clear()
 
 
 class Server:
-    """Listens at some addresses until it is stopped."""
+    """Listens at addresses until it is stopped."""
 
     def __init__(self, *, clock: Clock, listeners: Listeners | None = None) -> None:
-        """Listen nowhere yet; `listeners` has those of the server before this one.
+        """Store the parameters, without listening.
 
-        They are left to the next one there, too; without it they end with the server.
+        `listeners` has the sockets of the previous server, and gets those of this one.
+        Without it, the sockets are closed at the end.
         """
         self._clock = clock
         self._others = listeners
         self._selector = selectors.DefaultSelector()
         self._listeners: dict[socket.socket, str] = {}
-        """And where each was asked to listen."""
+        """The sockets, each with its address in the settings."""
         self._awaited: dict[str, Answerer] = {}
         self._retry_at = 0.0
         self.faults: Mapping[str, str] = {}
-        """Where it cannot listen as yet, HOST:PORT, and why; replaced as a whole."""
+        """The addresses that are not available, with the reason; replaced as a
+        whole."""
         self._peers: dict[socket.socket, _Peer] = {}
         self._thread: threading.Thread | None = None
         self._wake: tuple[int, int] | None = None
         self._is_stopping = False
 
     def listen(self, address: str, answer: Answerer) -> tuple[str, int]:
-        """Listen at HOST:PORT; return where, since port 0 is any free one.
+        """Listen at HOST:PORT; return the actual host and port, since port 0 means any.
 
         Raises ListenError.
         """
@@ -169,7 +169,7 @@ class Server:
     def listen_when_free(
         self, address: str, answer: Answerer
     ) -> tuple[str, int] | None:
-        """Listen at HOST:PORT now, or else as soon as it can be; None: not yet."""
+        """Listen at HOST:PORT, or retry until it is available; None: not yet."""
         try:
             return self.listen(address, answer)
         except ListenError as error:
@@ -184,7 +184,7 @@ class Server:
             return None
 
     def retry(self) -> None:
-        """Try again to listen where it could not be."""
+        """Try again to listen at addresses that were not available."""
         for address, answer in list(self._awaited.items()):
             with contextlib.suppress(ListenError):
                 self.listen(address, answer)
@@ -198,11 +198,11 @@ class Server:
         self._retry_at = self._clock.monotonic() + RETRY_SECONDS
 
     def start(self) -> None:
-        """Answer from now on, if there is any listener, or may be one."""
+        """Start the thread, if there is any address to listen at."""
         if not self._listeners and not self._awaited:
             return
         if os.name == "posix":
-            # The end is heard at once; elsewhere at the next look.
+            # The thread notices the end at once; on other systems, at its next check.
             self._wake = os.pipe()
             self._selector.register(self._wake[0], selectors.EVENT_READ, None)
         self._thread = threading.Thread(
@@ -211,7 +211,7 @@ class Server:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and let go of the addresses."""
+        """Stop, and close or pass on the listening sockets."""
         self._is_stopping = True
         if self._thread is not None:
             if self._wake is not None:
@@ -244,7 +244,7 @@ class Server:
             self._finish()
 
     def _finish(self) -> None:
-        """Answer those who have connected already; the others are the next server's."""
+        """Answer the open connections; new ones wait for the next server."""
         waking = [] if self._wake is None else [self._wake[0]]
         for each in (*self._listeners, *waking):
             self._selector.unregister(each)
@@ -255,7 +255,7 @@ class Server:
                     self._step(key)
 
     def _pause(self) -> float | None:
-        """Return how long it may sleep; without connections until somebody comes."""
+        """Return the timeout for waiting; None: until a connection arrives."""
         if self._peers or self._wake is None:
             return 0.5
         if self._awaited:
@@ -274,7 +274,7 @@ class Server:
             if peer is not None:
                 self._drop(peer)
         except Exception:
-            # Whoever asked gets nothing; the next one is answered.
+            # This client gets no answer, but the next one does.
             logger.exception("a request could not be answered")
             if peer is not None:
                 self._drop(peer)
@@ -313,14 +313,14 @@ class Server:
 
 
 def bound(address: str) -> socket.socket:
-    """Return a new socket at HOST:PORT, not listening yet; raises OSError."""
+    """Return a new socket bound to HOST:PORT, not yet listening; raises OSError."""
     place = split_listener(address)
     assert place is not None, address
     family, kind, number, _, where = look_up(*place, socket.AI_PASSIVE)[0]
     made = socket.socket(family, kind, number)
     try:
         if os.name == "posix":
-            # Elsewhere this would let two programs have one address.
+            # On other systems, this option would let two programs use the same address.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(where)
     except OSError:
@@ -330,7 +330,7 @@ def bound(address: str) -> socket.socket:
 
 
 def _answered(data: bytes, answer: Answerer) -> bytes | None:
-    """Return the whole answer to a request; None: it is not whole yet."""
+    """Return the complete answer to a request; None: the request is incomplete."""
     head, end, _ = data.partition(b"\r\n\r\n")
     if not end:
         if len(data) <= HEAD_BYTES_MAX:

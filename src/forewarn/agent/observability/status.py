@@ -1,7 +1,7 @@
-"""How the agent stands: as JSON for `/status`, and in words for `agent status`.
+"""The agent's status: as JSON for `/status`, and as text for `agent status`.
 
-Both say the same; the words are made of the JSON, which may come from a running
-agent or from the journal of one that does not answer.
+The text is made from the JSON, which may come from a running agent, or from the journal
+of one that does not answer.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from forewarn.instants import (
 _GONE = frozenset({Stage.RECOVERING.value, Stage.FINISHED.value})
 
 DRY = "dry run"
-"""The mode in which nothing is done."""
+"""The mode of an agent in a dry run."""
 
 HISTORY_LINES = 20
-"""Of the history, in words: what fits under the events on one screen."""
+"""Maximum number of history entries in the text, so that it fits on one screen."""
 
 OVER_SHOWN_MAX = 50
-"""Events that are over, in JSON: the history has them all."""
+"""Maximum number of ended events in the JSON. The history has all of them."""
 
 
 def document_of(
@@ -39,7 +39,7 @@ def document_of(
     history: Sequence[Note] = (),
     about: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the document; `about` has what is known of the running agent."""
+    """Return the document; `about` has the facts about the running agent."""
     reasons, doubted = dict(waits), dict(doubts)
     live = [task for task in memory.tasks if task.stage.value != "finished"]
     over = [task for task in memory.tasks if task.stage.value == "finished"]
@@ -63,7 +63,7 @@ def document_of(
 
 
 def event_of(task: Task, *, waits: str = "", doubt: str = "") -> dict[str, Any]:
-    """Return one event: its members under their wire names, and what was done."""
+    """Return one event: its members under their wire names, and the work for it."""
     notice = task.notice
     return {
         "EventId": notice.wire_id or task.event_id,
@@ -92,7 +92,7 @@ def event_of(task: Task, *, waits: str = "", doubt: str = "") -> dict[str, Any]:
 
 
 def lock_of(lock: Lock) -> dict[str, Any]:
-    """Return how it stands with the lock that limits approvals."""
+    """Return the state of the lock that limits approvals."""
     return {
         "lock": lock.label,
         "id": lock.holder,
@@ -105,7 +105,7 @@ def lock_of(lock: Lock) -> dict[str, Any]:
 
 
 def gate_of(gate: Gate) -> dict[str, Any]:
-    """Return how it stands with the gate, where an event waits for it."""
+    """Return the state of the gate, if an event waits for it."""
     return {
         "server": gate.label,
         "answer": gate.last.value if gate.last else "",
@@ -118,7 +118,7 @@ def gate_of(gate: Gate) -> dict[str, Any]:
 
 
 def note_of(note: Note) -> dict[str, Any]:
-    """Return one line of the history."""
+    """Return one history entry."""
     notice = note.notice
     return {
         "at": instant_or_none(note.at),
@@ -144,11 +144,11 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-# In words
+# Text
 
 
 def _lock(document: Mapping[str, Any]) -> Iterator[str]:
-    # An agent of an earlier version says nothing of it.
+    # An agent of an earlier version does not report it.
     lock = document.get("lock")
     if not lock:
         return
@@ -170,7 +170,7 @@ def _gate(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def words_of(document: Mapping[str, Any], *, now: Micros) -> Iterator[str]:
-    """Yield the lines that a person reads."""
+    """Yield the lines of the text."""
     yield from _head(document)
     yield from _lock(document)
     yield from _gate(document)
@@ -251,7 +251,7 @@ def _event(
 
 
 def _belief(event: Mapping[str, Any], *, is_silent: bool) -> Iterator[str]:
-    """Yield why an event that no document shows now is still believed to be there."""
+    """Yield why an event counts as existing, if no document lists it now."""
     if event["stage"] in _GONE:
         return
     if event["doubt"]:
@@ -262,5 +262,5 @@ def _belief(event: Mapping[str, Any], *, is_silent: bool) -> Iterator[str]:
 
 
 def _short(time: str) -> str:
-    """Return a time to the second."""
+    """Return a time without fractions of a second."""
     return time[:19] + "Z"

@@ -1,8 +1,8 @@
-"""Notifications to a chat's incoming webhook: a post whose URL is the secret.
+"""Notifications to a chat's incoming webhook, whose URL is the secret.
 
-The URL is read from its file for each notification, and stands in no error and no log.
-What is wrong with the address waits, since the file can be mended; what is wrong with
-the message is dropped.
+The URL is read from its file for each notification, and appears in no error and no log.
+If the address fails, the notification waits, since the file may be fixed. If the
+message is refused, it is dropped.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ KEYS: Mapping[str, Option] = {
 }
 
 _ADDRESS_AT_FAULT = frozenset({401, 403, 404, 405, 410})
-"""Statuses that say that this address takes nothing, whatever is sent."""
+"""Statuses that mean that the address accepts no message at all."""
 
 _KEY_PART_MIN = 16
-"""Characters of a part of the URL that nothing else has: no text at all repeats it."""
+"""Minimum length of a secret part of the URL. Parts of this length are unique."""
 
 Shape = Callable[[Told], dict[str, Any]]
-"""Makes the JSON that a chat understands."""
+"""Creates the JSON for a chat."""
 
 
 class ChatSink:
-    """Posts each notification as one message."""
+    """Sends each notification as one message."""
 
     def __init__(self, shape: Shape, settings: NotifySettings, clock: Clock) -> None:
-        """Send nothing yet."""
+        """Store the settings."""
         self._shape = shape
         self._url_file: str = settings.more["url_file"]
         self._ca_file: str = settings.more.get("ca_file", "")
@@ -69,7 +69,7 @@ class ChatSink:
         self._clock = clock
 
     def deliver(self, number: int, told: Told) -> None:
-        """Post it once; raises SinkError."""
+        """Send it once; raises SinkError."""
         del number
         text, _ = self._url()
         template = Template(url=text, ca_file=self._ca_file)
@@ -83,7 +83,7 @@ class ChatSink:
             raise SinkError(message, may_pass=may_pass, wait=error.wait) from None
 
     def check(self) -> Sequence[str]:
-        """Return what is wrong with the file, or who is not there; nothing is sent."""
+        """Return the problems of the file, or whether the server cannot be reached."""
         try:
             _, url = self._url()
         except SinkError as error:
@@ -97,14 +97,14 @@ class ChatSink:
         try:
             return text, parse_url(text)
         except ValueError:
-            # What it is may be a secret all the same.
+            # The text may still be a secret.
             raise SinkError(
                 f"the first line of {self._url_file} is no http or https URL"
             ) from None
 
 
 def chat_kind(shape: Shape) -> SinkKind:
-    """Return the kind of a chat that gets its messages in this shape."""
+    """Return the kind of a chat with this message format."""
     return SinkKind(
         make=partial(ChatSink, shape),
         name=name_of,
@@ -114,12 +114,12 @@ def chat_kind(shape: Shape) -> SinkKind:
 
 
 def name_of(settings: NotifySettings) -> str:
-    """Return what it is called: the file, since the URL may be exchanged."""
+    """Return its name, which has the file, since the URL may change."""
     return f"{settings.kind} {settings.more['url_file']}"
 
 
 def _parts(text: str, least: int = _KEY_PART_MIN) -> Sequence[str]:
-    """Return what is secret of a webhook's URL: the parts of its path and query."""
+    """Return the secret parts of a webhook's URL: those of its path and query."""
     _, _, rest = text.partition("://")
     parts = re.split(r"[/?&=]", rest)[1:] if rest else [text]
     return tuple(each for each in parts if len(each) >= least)

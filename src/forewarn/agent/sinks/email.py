@@ -1,7 +1,7 @@
-"""Notifications as letters, handed to a mail server.
+"""Notifications as emails, sent through a mail server.
 
-One connection and one letter for each, within one deadline. A letter that may have
-been taken and whose answer was lost is sent again with the same Message-ID.
+Each email has its own connection with one deadline. If the answer to an email was lost,
+it is sent again with the same Message-ID.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from forewarn.settings.forms import Option
 logger = logging.getLogger("forewarn.agent.notify")
 
 TIMEOUT: Micros = 30 * SECOND
-"""For one letter: servers make strangers wait before they greet them."""
+"""Default timeout for one email: some servers delay their greeting."""
 
 RECIPIENTS_MAX = 50
-"""Half of what every server must take at once (RFC 5321, 4.5.3.1.8)."""
+"""Maximum number of recipients: half of what servers must accept (RFC 5321,
+4.5.3.1.8)."""
 
 LOCAL_MAX, ADDRESS_MAX = 64, 254
-"""Characters of an address before the @, and of all of it (RFC 5321, 4.5.3.1)."""
+"""Maximum length of an address before the @, and in all (RFC 5321, 4.5.3.1)."""
 
 IMPLICIT_PORT = 465
 
@@ -75,7 +76,7 @@ KEYS: Mapping[str, Option] = {
 
 
 def faults(entry: Entry) -> Faults:
-    """Find what does not fit together."""
+    """Find settings that contradict each other."""
     for key in ("from", "to"):
         value = entry.get(key, ())
         for address in (value,) if isinstance(value, str) else value:
@@ -99,17 +100,17 @@ def faults(entry: Entry) -> Faults:
 
 
 def is_address(text: str) -> bool:
-    """Tell whether a text is an address as letters are sent to, in ASCII."""
+    """Tell whether a text is a valid email address in ASCII."""
     local = text.partition("@")[0]
     is_short = len(local) <= LOCAL_MAX and len(text) <= ADDRESS_MAX
     return is_short and _ADDRESS.fullmatch(text) is not None
 
 
 class EmailSink:
-    """Sends each notification as one letter."""
+    """Sends each notification as one email."""
 
     def __init__(self, settings: NotifySettings, clock: Clock) -> None:
-        """Send nothing yet."""
+        """Store the settings."""
         more = settings.more
         server = split_listener(more["server"])
         assert server is not None, more["server"]
@@ -124,7 +125,7 @@ class EmailSink:
         self._clock = clock
 
     def deliver(self, number: int, told: Told) -> None:
-        """Send one letter; raises SinkError."""
+        """Send one email; raises SinkError."""
         text = letter(number, told, sender=self._sender, recipients=self._recipients)
         with self._line(self._seconds) as line:
             session = self._begun(line)
@@ -134,7 +135,7 @@ class EmailSink:
             logger.warning("a letter was taken, and not for %s", each)
 
     def check(self) -> Sequence[str]:
-        """Return whether the server would hear us: it logs in, and sends nothing."""
+        """Return whether the server accepts the login; nothing is sent."""
         found = secret_faults(self._password_file) if self._password_file else []
         try:
             with self._line(min(self._seconds, CHECK_SECONDS)) as line:
@@ -149,7 +150,7 @@ class EmailSink:
         return Line(host, port, clock=self._clock, seconds=seconds)
 
     def _begun(self, line: Line) -> Smtp:
-        """Return a session that may send."""
+        """Return a session that is ready to send."""
         password = secret_in(self._password_file) if self._password_file else ""
         if self._tls == IMPLICIT:
             line.secure(self._ca_file)

@@ -1,8 +1,7 @@
-"""Writes a notification as a letter (RFC 5322, 2045, 2047): values in, bytes out. Pure.
+"""Write a notification as an email (RFC 5322, 2045, 2047): values in, bytes out. Pure.
 
-What others said is in the body, or in a header on one line that is encoded where it is
-more than ASCII: no text makes a header of its own. The same notification is the same
-letter, with the same Message-ID, however often it is sent.
+Text from other sources is in the body or in an encoded header on one line, so it cannot
+add headers. A notification always gives the same email with the same Message-ID.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from forewarn.agent.sinks.wording import facts, plain, sentence, title
 from forewarn.instants import format_http_date
 
 WORD_BYTES = 39
-"""Of one encoded word: 64 characters with what is around them, so that the first line
-has no more than 76 with the header's name (RFC 2047, 2)."""
+"""Maximum size of the text in an encoded word, which then has 64 characters. The first
+line has at most 76 with the header's name (RFC 2047, 2)."""
 
 BASE64_BYTES = 57
-"""Of one line of a body: 76 characters (RFC 2045, 6.8)."""
+"""Size of the data in a base64 line of 76 characters (RFC 2045, 6.8)."""
 
 LINE_BYTES_MAX = 998
-"""Of a line without its end (RFC 5322, 2.1.1)."""
+"""Maximum size of a line without its end (RFC 5322, 2.1.1)."""
 
 ID_CHARACTERS = 64
 
@@ -31,7 +30,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_-]+", re.ASCII)
 
 
 def letter(number: int, told: Told, *, sender: str, recipients: Sequence[str]) -> bytes:
-    """Return a letter; the addresses are ASCII and sound."""
+    """Return an email; the addresses are valid and in ASCII."""
     domain = sender.rpartition("@")[2]
     note = told.note
     vm, event = _word(told.vm), _word(note.event_id)
@@ -43,7 +42,7 @@ def letter(number: int, told: Told, *, sender: str, recipients: Sequence[str]) -
         ("Subject", header_text(title(told))),
         ("Date", format_http_date(note.at).replace("GMT", "+0000")),
         ("Message-ID", f"<forewarn.{number}.{note.at}.{vm}@{domain}>"),
-        # Letters about one event are shown together.
+        # Mail programs group the emails about one event.
         ("References", f"<forewarn.event.{event}.{vm}@{domain}>"),
         ("Auto-Submitted", "auto-generated"),
         ("X-Forewarn-Kind", note.kind.value),
@@ -58,7 +57,7 @@ def letter(number: int, told: Told, *, sender: str, recipients: Sequence[str]) -
 
 
 def header_text(text: str) -> str:
-    """Return a text as the value of a header: as it is, or in encoded words."""
+    """Return a text as a header's value: unchanged, or in encoded words."""
     line = plain(text)
     if line.isascii() and "=?" not in line:
         return line
@@ -96,5 +95,5 @@ def _encoded_body(text: str) -> list[str]:
 
 
 def _word(text: str) -> str:
-    """Return a text as it may stand in an identifier."""
+    """Return a text for use in an identifier."""
     return _UNFIT.sub("-", text)[:ID_CHARACTERS] or "-"

@@ -1,8 +1,8 @@
 """Notifications to Azure Event Hubs over HTTPS, with a shared access signature.
 
-A central log of many VMs: each posts to the same hub, with a key that may only send.
-The key is read anew for each notification; the token that is made of it serves for an
-hour. What is wrong with the key, the hub or the hour waits, since it can be mended.
+This makes a central log of many VMs: all post to the same hub, with a key that can only
+send. The key is read for each notification. A token made from it is valid for an hour.
+If the key, the hub or the clock is wrong, notifications wait, since that can be fixed.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ DOMAIN = "servicebus.windows.net"
 API_VERSION = "2014-01"
 
 TOKEN_LIFE: Micros = HOUR
-"""Long enough to be made seldom, short enough for a stolen one to be of no use soon."""
+"""Lifetime of a token: long enough to be made rarely, short enough if it is stolen."""
 
 RENEW_BEFORE: Micros = 10 * MINUTE
-"""The end of a token: clocks of VM and service may differ so much."""
+"""Tokens are renewed this long before they expire, since clocks may differ."""
 
 WHOLE, SAMPLE = "whole", "sample"
 
@@ -47,7 +47,7 @@ _HUB = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,254}[A-Za-z0-9])?", re.ASCII)
 _KEY_NAME = re.compile(r"[A-Za-z0-9._-]{1,256}", re.ASCII)
 _UNAUTHORISED = 401
 _SETTINGS_AT_FAULT = frozenset({_UNAUTHORISED, 403, 404, 410})
-"""Statuses that say nothing of the message: another key, or a hub that is made, helps."""
+"""Statuses that are not about the message: another key or a new hub would help."""
 
 KEYS: Mapping[str, Option] = {
     "namespace": Option(
@@ -85,7 +85,7 @@ def host_of(namespace: str) -> str:
 
 
 def faults(entry: Entry) -> Faults:
-    """Find what is no name."""
+    """Find invalid names."""
     if "namespace" in entry:
         try:
             is_host = not parse_url(f"https://{host_of(entry['namespace'])}").target
@@ -100,8 +100,8 @@ def faults(entry: Entry) -> Faults:
 
 
 def signed(resource: str, *, key_name: str, key: str, expiry: int) -> str:
-    """Return a token for a resource that ends at `expiry`, in seconds since 1970."""
-    # They bring OpenSSL, which TLS needs too and nobody else.
+    """Return a token for a resource that expires at `expiry`, in seconds since 1970."""
+    # These modules load OpenSSL, which otherwise only TLS needs.
     import base64  # noqa: PLC0415
     import hmac  # noqa: PLC0415
 
@@ -117,10 +117,10 @@ def signed(resource: str, *, key_name: str, key: str, expiry: int) -> str:
 
 
 class EventHubsSink:
-    """Posts each notification as one event."""
+    """Sends each notification as one event."""
 
     def __init__(self, settings: NotifySettings, clock: Clock) -> None:
-        """Send nothing yet."""
+        """Store the settings."""
         more = settings.more
         self._resource = f"https://{host_of(more['namespace'])}/{more['hub']}"
         self._key_name: str = more["key_name"]
@@ -130,10 +130,10 @@ class EventHubsSink:
         self._seconds = seconds_of(settings)
         self._clock = clock
         self._token = ("", "", 0)
-        """The key that it was made of, itself, and when it ends."""
+        """The key that the token was made from, the token, and its expiry."""
 
     def deliver(self, number: int, told: Told) -> None:
-        """Post it once; raises SinkError."""
+        """Send it once; raises SinkError."""
         body = sample(told) if self._shape == SAMPLE else told.as_json(number)
         template = Template(
             url=f"{self._resource}/messages?api-version={API_VERSION}",
@@ -155,7 +155,7 @@ class EventHubsSink:
             raise SinkError(message, may_pass=may_pass, wait=error.wait) from error
 
     def token(self, now: Micros) -> str:
-        """Return a token that is good for a while; raises SinkError."""
+        """Return a token that is valid for some time; raises SinkError."""
         key = secret_in(self._key_file)
         made_of, token, ends = self._token
         if made_of == key and now < ends - RENEW_BEFORE <= now + TOKEN_LIFE:
@@ -165,27 +165,28 @@ class EventHubsSink:
             self._resource, key_name=self._key_name, key=key, expiry=ends // SECOND
         )
         self._token = (key, token, ends)
-        # Whoever has it may post in this agent's place, as long as it lasts.
+        # Anyone who has the token can post until it expires.
         secrets.hold(f"token of {self._key_file}", _signatures(token))
         return token
 
     def check(self) -> Sequence[str]:
-        """Return what is wrong with the key's file, or who is not there.
+        """Return the problems of the key's file, or whether the server cannot be
+        reached.
 
-        Nothing is sent, so whether the key is the right one is not known.
+        Nothing is sent, so the key itself is not checked.
         """
         host = Template(url=f"{self._resource}/messages", ca_file=self._ca_file)
         return [*secret_faults(self._key_file), *unreached(host, clock=self._clock)]
 
 
 def _signatures(token: str) -> Sequence[str]:
-    """Return what is secret of a token: its signature, quoted and as it is."""
+    """Return the secret parts of a token: its signature, quoted and unquoted."""
     quoted_signature = token.partition("&sig=")[2].partition("&")[0]
     return quoted_signature, forms.percent_read(quoted_signature)
 
 
 def sample(told: Told) -> dict[str, Any]:
-    """Return it as the sample for central logging has it, so that readers of it go on."""
+    """Return it in the format of Azure's sample for central logging."""
     note = told.note
     event = forms.event_json(note.notice)
     return {

@@ -1,7 +1,7 @@
-"""Notifications to the event log of Windows, by its command `eventcreate`.
+"""Notifications to the Windows event log, with its command `eventcreate`.
 
-The command makes an entry with a number and a text, and nothing more: no fields. It
-registers the source when it is first used, for which it needs an administrator.
+An entry has a number and a text, but no fields. The command registers the source at the
+first use, which needs administrator rights.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SOURCE = "forewarn-agent"
 LOG = "application"
 
 TEXT_CHARACTERS = 4_000
-"""Of one entry: with the rest of the command it is far below what Windows takes."""
+"""Maximum length of a text: the whole command stays well below Windows' limit."""
 
 REAP_SECONDS = 2.0
-"""For a killed command to be gone."""
+"""How long to wait for a killed command."""
 
 NUMBERS: Mapping[NoteKind, int] = {
     NoteKind.SEEN: 101,
@@ -56,7 +56,7 @@ NUMBERS: Mapping[NoteKind, int] = {
     NoteKind.LOCK: 114,
     NoteKind.GATE: 115,
 }
-"""The command takes 1 to 1000; these stay what they are."""
+"""The command accepts 1 to 1000. These numbers never change."""
 
 _TYPES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING"}
 
@@ -78,10 +78,10 @@ KEYS: Mapping[str, Option] = {
 
 
 class EventLogSink:
-    """Has each notification written as one entry."""
+    """Writes each notification as one entry."""
 
     def __init__(self, settings: NotifySettings, clock: Clock) -> None:
-        """Write nothing yet."""
+        """Store the settings."""
         del clock
         self._log: str = settings.more.get("log", LOG)
         self._source: str = settings.more.get("source", SOURCE)
@@ -112,7 +112,7 @@ class EventLogSink:
         except subprocess.TimeoutExpired:
             child.kill()
             assert child.stdout is not None
-            # What it has started may have the other end, and is not waited for.
+            # Its child processes may keep the other end open, so do not wait for them.
             child.stdout.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(REAP_SECONDS)
@@ -124,14 +124,14 @@ class EventLogSink:
             raise SinkError(f"{self._command}: {why}")
 
     def check(self) -> Sequence[str]:
-        """Return whether the command is there; nothing is written."""
+        """Return whether the command exists; nothing is written."""
         if shutil.which(self._command) is None:
             return [f"there is no program {self._command}: it is a part of Windows"]
         return []
 
 
 def text_of(number: int, told: Told) -> str:
-    """Return the text of an entry, on one line; it never looks like an option."""
+    """Return the text of an entry on one line, which never looks like an option."""
     known = "; ".join(f"{name}: {value}" for name, value in facts(told))
     text = f"forewarn: {title(told)}. {sentence(told)} [{known}; Number: {number}]"
     return plain(text, TEXT_CHARACTERS)

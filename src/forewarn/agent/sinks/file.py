@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from forewarn.agent.sinks.port import SinkError, Told
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
-"""A FIFO that nobody reads is an error, and is not waited for."""
+"""Opening a FIFO without a reader fails at once."""
 
 
 class FileSink:
-    """Appends a line of JSON; the file is opened anew for each, so it may be moved."""
+    """Appends lines of JSON. The file is opened for each line, so it can be rotated."""
 
     def __init__(self, path: str) -> None:
         """Append to `path`."""
@@ -34,7 +34,7 @@ class FileSink:
             raise SinkError(f"{self._path}: {error.strerror}") from error
 
     def check(self) -> Sequence[str]:
-        """Return whether its folder is there and may be written."""
+        """Return whether its directory exists and is writable."""
         path = os.path.abspath(self._path)
         is_there = os.path.exists(path)
         if not os.access(path if is_there else os.path.dirname(path), os.W_OK):

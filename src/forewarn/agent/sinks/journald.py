@@ -1,7 +1,7 @@
-"""Notifications to systemd's journal with fields, by its native protocol.
+"""Notifications to systemd's journal with fields, in its native protocol.
 
-A datagram with a field on each line, in binary form where a value has several lines.
-Each kind of note has a MESSAGE_ID, so that `journalctl MESSAGE_ID=…` finds it.
+A datagram has one field per line, or in binary form for a value with several lines.
+Each kind of note has a MESSAGE_ID, for use with `journalctl MESSAGE_ID=…`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SOCKET = "/run/systemd/journal/socket"
 IDENTIFIER = "forewarn-agent"
 
 VALUE_BYTES_MAX = 8 * 1024
-"""Of one value: all of them stay below the 200 KiB that a datagram may have. journald
-takes larger ones in a file of memory, which nothing that is told here is worth."""
+"""Maximum size of one value, so that all values fit in a datagram of 200 KiB. Larger
+ones would need a memory file, which notifications are not worth."""
 
 MESSAGE_IDS: Mapping[NoteKind, str] = {
     NoteKind.SEEN: "f5321f12554b46ec921dda34a77fcc5b",
@@ -48,7 +48,7 @@ MESSAGE_IDS: Mapping[NoteKind, str] = {
     NoteKind.LOCK: "29ffb037e3574388b460ece5d74b318b",
     NoteKind.GATE: "3e164e80257448ffbc2a3c0693917d8f",
 }
-"""Made once at random, as systemd wants them; they stay what they are."""
+"""Random IDs, as systemd requires. They never change."""
 
 KEYS: Mapping[str, Option] = {
     "socket": Option(
@@ -66,7 +66,7 @@ class JournaldSink:
     """Writes each notification as one entry."""
 
     def __init__(self, settings: NotifySettings, clock: Clock) -> None:
-        """Send nothing yet."""
+        """Store the settings."""
         del clock
         self._socket: str = settings.more.get("socket", SOCKET)
         self._identifier: str = settings.more.get("identifier", IDENTIFIER)
@@ -78,7 +78,7 @@ class JournaldSink:
         send_locally(self._socket, data, seconds=self._seconds)
 
     def check(self) -> Sequence[str]:
-        """Return whether journald is there; nothing is sent."""
+        """Return whether journald can be reached; nothing is sent."""
         try:
             reach_locally(self._socket, CHECK_SECONDS).close()
         except SinkError as error:
@@ -114,7 +114,7 @@ def entry(number: int, told: Told, *, identifier: str) -> bytes:
 
 
 def field(name: str, value: str) -> bytes:
-    """Return one field: on a line, or with its length where it has several."""
+    """Return one field: on a line, or with its length if it has several lines."""
     data = cut_bytes(value, VALUE_BYTES_MAX)
     if b"\n" not in data:
         return b"%s=%s\n" % (name.encode(), data)

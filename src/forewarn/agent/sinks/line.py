@@ -1,7 +1,7 @@
-"""A connection to a receiver that does not speak HTTP: one deadline for all of it.
+"""A connection to a receiver that does not speak HTTP, with one deadline.
 
-Whatever the other side does, each wait ends in time. All that goes wrong is a
-`SinkError` that may pass. TLS is imported where it is wanted.
+Every wait ends in time, even if the other side sends single bytes. Every failure is a
+`SinkError` that allows another attempt. TLS is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from forewarn.agent.wire.urls import Url
 from forewarn.clock import Clock
 
 LINE_BYTES_MAX = 4_096
-"""Of one line of an answer; SMTP's own bound is an eighth of it (RFC 5321, 4.5.3.1)."""
+"""Maximum size of a line in an answer: eight times SMTP's limit (RFC 5321, 4.5.3.1)."""
 
 END_SECONDS = 2.0
-"""For the other side to end the connection, once it was told that nothing follows."""
+"""How long the other side may take to close the connection at the end."""
 
 
 class Line(Connection):
-    """One connection; use it in a `with`."""
+    """One connection; use it in a `with` statement."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Line(Connection):
         seconds: float,
         kind: socket.SocketKind = socket.SOCK_STREAM,
     ) -> None:
-        """Connect nowhere yet, but count the seconds from now on."""
+        """Start the deadline, without connecting."""
         url = Url(scheme="http", host=host, port=port, target="")
         super().__init__(url, clock=clock, kind=kind)
         self.where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -49,7 +49,7 @@ class Line(Connection):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it, whatever stands open."""
+        """Close the connection."""
         self.close()
 
     def _fault(self, trouble: Trouble, message: str) -> SinkError:
@@ -58,16 +58,16 @@ class Line(Connection):
 
     @property
     def here(self) -> str:
-        """Return this end's address, as mail servers write one: `[192.0.2.1]`."""
+        """Return this end's address in the form of mail servers: `[192.0.2.1]`."""
         address = self._ready().getsockname()[0]
         return (
             f"[IPv6:{address.partition('%')[0]}]" if ":" in address else f"[{address}]"
         )
 
     def secure(self, ca_file: str) -> None:
-        """Have TLS from now on, with a certificate for this host; raises SinkError."""
+        """Switch to TLS, with a certificate for this host; raises SinkError."""
         if self._unread:
-            # It was sent in the clear, by whoever stands between.
+            # Unencrypted data may come from an attacker on the path.
             raise SinkError(f"{self.where}: it said something before TLS began")
         self._ca_file = ca_file
         with self._telling("beginning TLS"):
@@ -93,9 +93,9 @@ class Line(Connection):
         return line.removesuffix(b"\r")
 
     def finish(self) -> None:
-        """Say that nothing follows, and wait for the other side to end; raises SinkError.
+        """Close this side, and wait for the other side to close; raises SinkError.
 
-        Who does not end, in its time, is no error: what was sent had an address.
+        A timeout of the other side is not an error, since all data was sent.
         """
         self._allow(min(self.left(), END_SECONDS))
         with contextlib.suppress(*TIMEOUTS), self._telling("ending", but=TIMEOUTS):
@@ -104,7 +104,7 @@ class Line(Connection):
                 pass
 
     def hears_refusal(self, seconds: float) -> bool:
-        """Tell whether a datagram was refused, as a host nearby says at once."""
+        """Tell whether a datagram was refused, which a nearby host reports at once."""
         self._allow(min(self.left(), seconds))
         expected = (*TIMEOUTS, ConnectionRefusedError)
         try:
@@ -118,7 +118,7 @@ class Line(Connection):
     def _telling(
         self, doing: str, *, but: tuple[type[OSError], ...] = ()
     ) -> Generator[None]:
-        """Raise SinkError for any OSError `but` these."""
+        """Raise SinkError for any OSError except those in `but`."""
         try:
             yield
         except OSError as error:
@@ -128,10 +128,10 @@ class Line(Connection):
 
 
 def _shut(wire: socket.socket) -> None:
-    """Say that nothing follows."""
+    """Close the sending direction."""
     unwrap: Callable[[], object] | None = getattr(wire, "unwrap", None)
     if unwrap is not None:
-        # Of TLS the end is said by a record; a bare end of the bytes would look cut.
+        # TLS ends with a record. Without it, the data would look truncated.
         with contextlib.suppress(OSError, ValueError):
             unwrap()
             return

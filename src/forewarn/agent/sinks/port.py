@@ -1,8 +1,9 @@
-"""The port of receivers: what is told to them, and what each kind must do.
+"""The port of receivers: the notifications that they get, and their interface.
 
-A receiver is handed one notification after the other, by one thread. What it does not
-take waits in the journal and is handed to it again, or is dropped where that would not
-help. It may be handed the same one twice, with the same number.
+One thread delivers one notification after another to a receiver. A notification that
+was not accepted waits in the journal and is delivered again, or is dropped if another
+attempt would not help. A receiver may get the same notification twice, with the same
+number.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from forewarn.protocol.frozen import frozen_dataclass
 
 @frozen_dataclass
 class Told:
-    """What happened, and in which VM."""
+    """A note with the name of its VM."""
 
     vm: str
     note: Note
@@ -33,7 +34,7 @@ class Told:
         return cls(vm=members["vm"], note=codec.load(Note, members["note"]))
 
     def as_json(self, number: int) -> dict[str, Any]:
-        """Return it as receivers get it."""
+        """Return it as JSON for receivers."""
         event = forms.event_json(self.note.notice) or {"EventId": self.note.event_id}
         return {
             "id": number,
@@ -46,7 +47,7 @@ class Told:
         }
 
     def words(self, number: int) -> dict[str, str]:
-        """Return the placeholders of a body."""
+        """Return the values for the placeholders of a body."""
         words = forms.event_words(self.note.notice)
         words["id"] = self.note.event_id
         plain = {
@@ -59,12 +60,13 @@ class Told:
 
 
 class SinkError(ForewarnError):
-    """The receiver did not take it."""
+    """The receiver did not accept a notification."""
 
     def __init__(
         self, message: str, *, may_pass: bool = True, wait: Micros = 0
     ) -> None:
-        """Say why, whether it may take it later, and how long it wants to be left."""
+        """Store the reason, whether to try again, and the pause that the receiver
+        wants."""
         super().__init__(message)
         self.may_pass = may_pass
         self.wait = wait
@@ -74,13 +76,13 @@ class Sink(Protocol):
     """A receiver; used by one thread at a time."""
 
     def deliver(self, number: int, told: Told) -> None:
-        """Hand one notification over; raises SinkError."""
+        """Deliver one notification; raises SinkError."""
         ...
 
     def check(self) -> Sequence[str]:
-        """Return what is wrong with it, one sentence each."""
+        """Return the problems of the receiver, one sentence each."""
         ...
 
 
 PLACES = Told(vm="", note=Note(at=0, kind=NoteKind.SEEN)).words(0)
-"""Every placeholder of a body."""
+"""All placeholders that a body may have."""

@@ -1,4 +1,4 @@
-"""What several kinds of receivers share: keys, secrets, and the sockets of daemons."""
+"""Code that several kinds of receivers share: settings, secrets, local sockets."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from forewarn.instants import MINUTE, SECOND, Micros, format_duration
 from forewarn.settings.forms import Option
 
 TIMEOUT: Micros = 10 * SECOND
-"""For one notification: who takes no longer is never noticed, who takes longer is ill."""
+"""Default timeout for one notification."""
 
 TIMEOUT_MOST: Micros = 5 * MINUTE
 
 CHECK_SECONDS = 5.0
-"""For a look at one receiver, while a person waits for `agent check`."""
+"""Timeout for checking one receiver in `agent check`."""
 
 
 def timeout_key(usual: Micros = TIMEOUT) -> Option:
-    """Return the key `timeout`."""
+    """Return the setting `timeout`."""
     return Option(
         form=Forms.DURATION,
         least=SECOND // 10,
@@ -34,15 +34,15 @@ def timeout_key(usual: Micros = TIMEOUT) -> Option:
 
 
 def seconds_of(settings: NotifySettings, usual: Micros = TIMEOUT) -> float:
-    """Return how long one notification may take, in seconds."""
+    """Return the timeout for one notification, in seconds."""
     more: Mapping[str, Any] = settings.more
     return more.get("timeout", usual) / SECOND
 
 
 def secret_in(file: str, *, parts: Callable[[str], Sequence[str]] = whole) -> str:
-    """Return a secret; raises SinkError, which may pass: it may be put there.
+    """Return a secret; raises SinkError, to be retried since the file may be fixed.
 
-    `parts` returns what of it is secret.
+    `parts` returns the secret parts of it.
     """
     try:
         return read_secret(file, parts=parts)
@@ -53,7 +53,7 @@ def secret_in(file: str, *, parts: Callable[[str], Sequence[str]] = whole) -> st
 def secret_faults(
     file: str, *, parts: Callable[[str], Sequence[str]] = whole
 ) -> list[str]:
-    """Return what is wrong with the file of a secret, one sentence each."""
+    """Return the problems of a secret's file, one sentence each."""
     try:
         read_secret(file, parts=parts)
     except SecretError as error:
@@ -63,7 +63,7 @@ def secret_faults(
 
 
 def send_locally(path: str, data: bytes, *, seconds: float) -> None:
-    """Send one datagram, which a daemon that is busy may delay; raises SinkError."""
+    """Send one datagram to a local daemon, which may be busy; raises SinkError."""
     with reach_locally(path, seconds) as wire:
         try:
             wire.send(data)
@@ -72,7 +72,7 @@ def send_locally(path: str, data: bytes, *, seconds: float) -> None:
 
 
 def reach_locally(path: str, seconds: float) -> socket.socket:
-    """Return a socket that is connected to a daemon's; raises SinkError."""
+    """Return a socket that is connected to a local daemon; raises SinkError."""
     family = getattr(socket, "AF_UNIX", None)
     if family is None:
         raise SinkError(f"{path}: this system has no such sockets", may_pass=False)

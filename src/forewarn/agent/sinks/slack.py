@@ -1,7 +1,7 @@
-"""Notifications in Slack, by an incoming webhook.
+"""Notifications to Slack, through an incoming webhook.
 
-Everything that was said by others is in fields of plain text, in which Slack looks for
-no mark-up; so nobody can mention a channel by the description of an event.
+All text from other sources is in plain-text fields, in which Slack looks for no markup.
+The description of an event can therefore not mention a channel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEADER_CHARACTERS = 150
 TEXT_CHARACTERS = 3_000
 FIELD_CHARACTERS = 2_000
 FIELDS_MAX = 10
-"""Bounds of Slack's: what is longer or more is refused as a whole."""
+"""Limits of Slack, which refuses any message that exceeds one."""
 
 _MARKS = {
     Severity.ERROR: ":red_circle:",
@@ -34,7 +34,7 @@ _MARKS = {
 
 
 def message(told: Told) -> dict[str, Any]:
-    """Return the message; `text` is what a telephone shows before it is opened."""
+    """Return the message; `text` is its preview, such as on a phone."""
     mark = _MARKS[severity(told)]
     fields = [
         _plain(f"{name}\n{value}", FIELD_CHARACTERS) for name, value in facts(told)
@@ -60,7 +60,7 @@ def _plain(text: str, most: int) -> dict[str, Any]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text in which Slack finds no link and no mention."""
+    """Return a text without links and mentions for Slack."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -1,10 +1,9 @@
-"""Hands one letter to a mail server: the client's side of SMTP (RFC 5321) on a `Line`.
+"""Send one email to a mail server: the client side of SMTP (RFC 5321) on a `Line`.
 
-Small and strict: one letter for each connection, commands one after the other, replies
-of bounded length. TLS is had where it is wanted or the letter is not sent; what was
-said before TLS is not believed after it (RFC 3207, 6). What a server refuses is a
-`SinkError` with its words; in the words about a login it might repeat the password, so
-they are left out.
+It sends one email per connection, one command at a time, and limits the length of
+replies. If TLS is required and unavailable, nothing is sent. Replies from before TLS
+are ignored after it (RFC 3207, 6). A refusal becomes a `SinkError` with the server's
+text, except after a login, where the text may repeat the password.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from forewarn.agent.sinks.line import Line
 from forewarn.agent.sinks.port import SinkError
 
 REPLY_LINES_MAX = 100
-"""Of one reply: an EHLO has a dozen."""
+"""Maximum number of lines in a reply; EHLO has a dozen."""
 
 _REPLY = re.compile(rb"([2-5][0-9]{2})(?:([ -])(.*))?", re.DOTALL)
 _READY, _LOGGED_IN, _OK, _GO_ON, _DATA = 220, 235, 250, 334, 354
@@ -33,7 +32,7 @@ class _Reply:
 
     @property
     def is_fine(self) -> bool:
-        """Tell whether it is a 2xx."""
+        """Tell whether the code is 2xx."""
         return self.code // 100 == 2  # noqa: PLR2004 - what SMTP calls success
 
 
@@ -41,27 +40,27 @@ class Smtp:
     """One session with a mail server."""
 
     def __init__(self, line: Line) -> None:
-        """Say nothing yet; the line is open, with TLS where that comes first."""
+        """Store the line, which is open, and has TLS if that comes first."""
         self._line = line
         self._offers: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Hear the greeting and say hello; raises SinkError."""
+        """Read the greeting and send EHLO; raises SinkError."""
         self._expect(self._read(), _READY, "the connection")
         self._hello()
 
     def secure(self, ca_file: str) -> None:
-        """Have TLS, or end; raises SinkError."""
+        """Switch to TLS; raises SinkError if that fails."""
         if "STARTTLS" not in self._offers:
             raise SinkError(f"{self._line.where} offers no STARTTLS: nothing is sent")
         self._expect(self._say("STARTTLS"), _READY, "STARTTLS")
         self._line.secure(ca_file)
-        # Whoever stood between may have changed the first answer.
+        # An attacker on the path may have changed the first reply.
         self._offers = {}
         self._hello()
 
     def log_in(self, user: str, password: str) -> None:
-        """Show who we are; raises SinkError."""
+        """Log in; raises SinkError."""
         ways = self._offers.get("AUTH", "").upper().split()
         if "PLAIN" in ways:
             both = f"\0{user}\0{password}"
@@ -79,9 +78,9 @@ class Smtp:
             )
 
     def send(self, sender: str, recipients: Sequence[str], letter: bytes) -> list[str]:
-        """Hand a letter over; return who of the recipients was refused, and why.
+        """Send an email; return the refused recipients with the reasons.
 
-        Raises SinkError where nobody gets it.
+        Raises SinkError if every recipient was refused.
         """
         from_us = self._say(f"MAIL FROM:<{sender}>")
         self._expect(from_us, _OK, f"the sender {sender}", is_final=True)
@@ -101,7 +100,7 @@ class Smtp:
         return refused
 
     def end(self) -> None:
-        """Say goodbye; what was taken is taken, whatever is answered."""
+        """End the session; the email is accepted whatever the server replies."""
         try:
             self._say("QUIT")
         except SinkError:
@@ -133,10 +132,9 @@ class Smtp:
     def _expect(
         self, reply: _Reply, code: int, what: str, *, is_final: bool = False
     ) -> None:
-        """Go on where a reply is as it should be; raises SinkError.
+        """Check the code of a reply; raises SinkError.
 
-        Before a letter is begun, a refusal is of us or of the hour, and may pass; of a
-        letter, the server says by 5xx that it is for good.
+        Before the email, a refusal may be temporary. After that, 5xx is permanent.
         """
         if reply.code != code:
             text = f"{self._line.where} answered {_said(reply)} to {what}"
@@ -144,7 +142,7 @@ class Smtp:
 
 
 def stuffed(letter: bytes) -> bytes:
-    """Return a letter as DATA takes it: dots doubled, and its end marked."""
+    """Return an email in the form for DATA: dots doubled, with an end mark."""
     assert b"\n" not in letter.replace(b"\r\n", b""), "lines end with CRLF"
     assert b"\r" not in letter.replace(b"\r\n", b""), "lines end with CRLF"
     if not letter.endswith(b"\r\n"):

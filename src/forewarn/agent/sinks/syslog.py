@@ -1,9 +1,9 @@
-"""Notifications to syslog as RFC 5424 has them, with structured data.
+"""Notifications to syslog in the format of RFC 5424, with structured data.
 
-To the machine's own daemon by its socket, or to another's by UDP (RFC 5426), TCP with
-counted octets (RFC 6587, 3.4.1) or TLS (RFC 5425). Syslog answers nothing: what TCP and
-TLS carried to a daemon that ended the connection in order is taken to be there, and of
-UDP nobody knows.
+They go to the local daemon by its socket, or to a remote one by UDP (RFC 5426), TCP
+with octet counting (RFC 6587, 3.4.1) or TLS (RFC 5425). Syslog has no answers: with TCP
+and TLS, a notification counts as delivered if the daemon closed the connection
+properly. With UDP, the delivery is unknown.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from forewarn.settings.forms import Option
 
 LOCAL_SOCKET = "/dev/log"
 SD_ID = "forewarn@32473"
-"""32473 is the number for examples (RFC 5612); who has one of their own writes it."""
+"""32473 is the example number of RFC 5612. Use your own number, if you have one."""
 
 APP_NAME = "forewarn-agent"
 
 DATAGRAM_BYTES_MAX = 2_048
-"""That every receiver should take by UDP (RFC 5426, 3.2)."""
+"""Maximum size that every receiver should accept by UDP (RFC 5426, 3.2)."""
 
 MESSAGE_BYTES_MAX = 8_192
-"""By other ways: what daemons take unless they are told otherwise."""
+"""Maximum size for the other transports: the usual default of daemons."""
 
 VALUE_SHARE = 16
-"""What part of a message one value of the structured data may be: all of them fit."""
+"""Each value of the structured data may take one part in this many of a message."""
 
 REFUSAL_SECONDS = 0.02
-"""For a refused datagram to be told by a host nearby."""
+"""How long to wait for the refusal of a datagram by a nearby host."""
 
 FACILITIES = (
     *("kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp"),
     *("cron", "authpriv", "ftp", "ntp", "security", "console", "solaris-cron"),
     *(f"local{number}" for number in range(8)),
 )
-"""By their numbers (RFC 5424, 6.2.1)."""
+"""The facilities, in the order of their numbers (RFC 5424, 6.2.1)."""
 
 FACILITY = "daemon"
 
@@ -93,17 +93,17 @@ KEYS: Mapping[str, Option] = {
 
 @frozen_dataclass
 class Address:
-    """Where the daemon is."""
+    """The address of a daemon."""
 
     way: str
     """`unix`, `udp`, `tcp` or `tls`."""
     host: str
-    """Of `unix`, the path."""
+    """With `unix`, the path."""
     port: int = 0
 
 
 def address_of(text: str) -> Address | None:
-    """Return what an address says; None: it is none."""
+    """Return the parts of an address; None: it is invalid."""
     if text.startswith("/"):
         return Address(way="unix", host=text)
     found = _REMOTE.fullmatch(text)
@@ -116,7 +116,7 @@ def address_of(text: str) -> Address | None:
 
 
 def faults(entry: Entry) -> Faults:
-    """Find what cannot be used."""
+    """Find invalid settings."""
     if "address" in entry:
         address = address_of(entry["address"])
         if address is None:
@@ -132,7 +132,7 @@ class SyslogSink:
     """Sends each notification as one message."""
 
     def __init__(self, settings: NotifySettings, clock: Clock) -> None:
-        """Send nothing yet."""
+        """Store the settings."""
         more = settings.more
         address = address_of(more.get("address", LOCAL_SOCKET))
         assert address is not None, more["address"]
@@ -165,7 +165,7 @@ class SyslogSink:
             line.finish()
 
     def check(self) -> Sequence[str]:
-        """Return whether the daemon is there; nothing is sent."""
+        """Return whether the daemon can be reached; nothing is sent."""
         place = self._address.host
         try:
             if self._address.way == "unix":
@@ -195,7 +195,7 @@ class SyslogSink:
 def message(
     number: int, told: Told, *, facility: str, sd_id: str, bytes_max: int
 ) -> bytes:
-    """Return one message (RFC 5424, 6); what is too long is cut at its end."""
+    """Return one message (RFC 5424, 6), cut at its end if it is too long."""
     priority = FACILITIES.index(facility) * 8 + severity(told)
     note, words = told.note, told.words(number)
     host = "".join(c if "!" <= c <= "~" else "-" for c in told.vm)[:255] or "-"
@@ -221,13 +221,13 @@ def message(
     )
     start = f"{head}[{sd_id} {data}] ".encode("utf-8", "replace")
     text = f"{title(told)}. {sentence(told)}"
-    # A text that is more than ASCII says so by its first character (6.4).
+    # A text with more than ASCII starts with a byte order mark (6.4).
     start += b"" if text.isascii() else _BOM
     return start + cut_bytes(text, max(0, bytes_max - len(start)))
 
 
 def _value(text: str, bytes_max: int) -> str:
-    """Return a value as it stands between quotes (RFC 5424, 6.3.3)."""
+    """Return a value for use between quotes (RFC 5424, 6.3.3)."""
     cut = cut_bytes(plain(text, bytes_max), bytes_max).decode()
     return re.sub(r'(["\\\]])', r"\\\1", cut)
 

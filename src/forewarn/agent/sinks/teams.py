@@ -1,7 +1,7 @@
-"""Notifications in Microsoft Teams, by a Workflows webhook that posts Adaptive Cards.
+"""Notifications to Microsoft Teams, through a Workflows webhook with Adaptive Cards.
 
-Everything is in text runs, in which no Markdown is looked for; so nobody can place a
-link by the description of an event.
+All text is in text runs, in which Teams looks for no Markdown. The description of an
+event can therefore not contain a link.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.wording import Severity, facts, sentence, severity, title
 
 CARD_VERSION = "1.4"
-"""What every client of Teams draws; text runs are there since 1.2."""
+"""Every Teams client supports this version; text runs exist since 1.2."""
 
 _COLOURS = {
     Severity.ERROR: "Attention",
@@ -24,7 +24,7 @@ _COLOURS = {
 
 
 def message(told: Told) -> dict[str, Any]:
-    """Return the message with its card: some 3 KB, of 28 that Teams takes."""
+    """Return the message with its card: about 3 KB, of the 28 KB that Teams accepts."""
     colour = _COLOURS[severity(told)]
     heading = _run(title(told), weight="Bolder", size="Medium", color=colour)
     card = {

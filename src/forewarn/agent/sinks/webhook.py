@@ -1,4 +1,4 @@
-"""Notifications as requests: an answer of 2xx takes one."""
+"""Notifications as HTTP requests; a 2xx answer accepts one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from forewarn.instants import SECOND, Micros
 
 
 class WebhookSink:
-    """Posts each notification; an answer of 2xx takes it."""
+    """Sends each notification; a 2xx answer accepts it."""
 
     def __init__(self, template: Template, *, timeout: Micros, clock: Clock) -> None:
-        """Send nothing yet."""
+        """Store the parameters."""
         self._template = template
         self._timeout = timeout
         self._clock = clock
 
     def deliver(self, number: int, told: Told) -> None:
-        """Post it once; raises SinkError."""
+        """Send it once; raises SinkError."""
         usual = json.dumps(told.as_json(number))
         try:
             post = Post(
@@ -34,7 +34,7 @@ class WebhookSink:
             ) from error
 
     def check(self) -> Sequence[str]:
-        """Return what is wrong with the template, or who is not there.
+        """Return the problems of the template, or whether the server cannot be reached.
 
         Nothing is sent.
         """

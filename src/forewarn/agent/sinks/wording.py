@@ -1,8 +1,8 @@
-"""What happened, in words for people: a title, a sentence, the facts, how grave it is.
+"""The texts of notifications for people: a title, a sentence, the facts, a severity.
 
-All receivers for people say it in these words, each in its own form. What the platform
-or a handler said is part of them, on one line and cut; to quote it for where it stands
-is each receiver's own work. Pure.
+All receivers for people use these texts in their own format. They quote the platform
+and the handlers on one line, cut to a maximum length. Each receiver escapes the texts
+for its format. Pure.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from forewarn.instants import SECOND, Micros, describe_duration, format_instant
 from forewarn.protocol.notices import Notice
 
 DETAIL_CHARACTERS = 500
-"""Of what a handler or the platform said: more is for the log."""
+"""Maximum length of quoted handler or platform output. The log has the rest."""
 
 NAMES_SHOWN = 10
-"""VMs that are named one by one; an availability set may have hundreds."""
+"""Maximum number of VM names in a text; an availability set may have hundreds."""
 
 
 class Severity(enum.IntEnum):
-    """How grave it is; the numbers are those of syslog (RFC 5424, 6.2.1)."""
+    """The severity, with the numbers of syslog (RFC 5424, 6.2.1)."""
 
     ERROR = 3
-    """Something that should have worked did not, and somebody should look."""
+    """Something failed that should have worked, and needs attention."""
     WARNING = 4
     NOTICE = 5
-    """Something that matters to this VM, as it should be."""
+    """A normal event that matters to this VM."""
     INFO = 6
 
 
 @dataclass(frozen=True)
 class _Words:
-    """How one kind of note is told."""
+    """The texts for one kind of note."""
 
     title: str
     sentence: str
@@ -78,7 +78,7 @@ _BAD_ENDS = frozenset({StepState.FAILED, StepState.LOST})
 
 
 def title(told: Told) -> str:
-    """Return a line that says what happened where: `web_0: Reboot prepared`."""
+    """Return the title, with the VM and the event: `web_0: Reboot prepared`."""
     words = _WORDS[told.note.kind]
     what = words.title
     if told.note.kind is NoteKind.HANDLER:
@@ -90,7 +90,7 @@ def title(told: Told) -> str:
 
 
 def sentence(told: Told) -> str:
-    """Return a sentence or two that say it, with what was said about it."""
+    """Return one or two sentences about the note, with its detail."""
     note = told.note
     words = _WORDS[note.kind]
     text = words.sentence.format(
@@ -107,7 +107,7 @@ def sentence(told: Told) -> str:
 
 
 def severity(told: Told) -> Severity:
-    """Return how grave it is."""
+    """Return the severity of the note."""
     note = told.note
     if note.ended in _BAD_ENDS:
         return Severity.WARNING
@@ -115,7 +115,7 @@ def severity(told: Told) -> Severity:
 
 
 def facts(told: Told) -> list[tuple[str, str]]:
-    """Return what is known, as names and values in the order to show them in."""
+    """Return the known facts, as names and values in display order."""
     note, notice = told.note, told.note.notice
     found = [("VM", told.vm), ("At", _second(note.at)), ("Handler", note.handler)]
     if notice is not None:
@@ -133,20 +133,21 @@ def facts(told: Told) -> list[tuple[str, str]]:
 
 
 def names(notice: Notice) -> str:
-    """Return the VMs that an event names, the first of them where they are many."""
+    """Return the VMs that an event names, or the first of them if there are many."""
     shown = ", ".join(notice.resources[:NAMES_SHOWN])
     more = len(notice.resources) - NAMES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
 
 
 def plain(text: str, most: int = 200) -> str:
-    """Return a text on one line, without what is not to be shown, cut where it is long."""
+    """Return a text on one line, without unprintable characters, cut if it is too
+    long."""
     line = "".join(c if c.isprintable() else " " for c in text)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def cut_bytes(text: str, most: int) -> bytes:
-    """Return as much of a text in UTF-8 as fits, in whole characters."""
+    """Return a text in UTF-8, cut to a maximum size between characters."""
     data = text.encode("utf-8", "replace")
     if len(data) <= most:
         return data
@@ -187,5 +188,5 @@ def _duration(notice: Notice) -> str:
 
 
 def _second(instant: Micros) -> str:
-    """Return an instant to the second: fractions are nothing for people."""
+    """Return an instant without fractions of a second."""
     return format_instant(instant // SECOND * SECOND)
