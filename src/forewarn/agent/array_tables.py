@@ -1,7 +1,7 @@
-"""Every key of the tables that agent.toml may have several of, as `[[handler]]`.
+"""The settings of agent.toml in arrays of tables, such as `[[handler]]`.
 
-`docs/reference/agent-settings.md` is written from these tables too; the keys of integrations are
-each in its own module.
+`docs/reference/agent-settings.md` is written from these tables. The module of each
+integration has the settings of its kind.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from forewarn.protocol.events import EventSource, EventStatus, EventType
 from forewarn.settings.forms import Option
 
 HANDLER_MAX = DAY
-"""Of one run: longer than any notice that a handler could use."""
+"""Maximum timeout of one run: longer than any useful notice."""
 
 RETRIES_MAX = 100
-"""Of one preparation: whatever fails so often will not work in time."""
+"""Maximum number of retries: after as many failures, more would not help."""
 
 RESOURCES_MAX = 10_000
 SECONDS_MAX = 10**9
@@ -30,19 +30,19 @@ WORTH_MAX = 1_000_000
 
 PLAIN_HANDLERS = ("exec", "webhook", "python")
 PLAIN_SINKS = ("webhook", "file")
-"""The kinds whose keys are here; those of the others are each in its own module."""
+"""The kinds whose settings are here. The other kinds have their own modules."""
 
 HANDLER_KINDS = (*PLAIN_HANDLERS, *registry.HANDLERS)
 NOTIFY_KINDS = (*PLAIN_SINKS, *registry.SINKS)
 
 ARRAYS: Mapping[str, str] = {
-    "handler": "What prepares for events, and recovers from them",
-    "rule": "What to do with which events: the first that matches decides",
-    "window": "When early approvals may be given; none: at any time",
-    "blackout": "When early approvals may not be given",
-    "notify": "Who is told of what the agent does",
+    "handler": "Handlers, which prepare for events and recover after them",
+    "rule": "Rules for events: the first matching rule decides",
+    "window": "When early approvals are allowed; none: at any time",
+    "blackout": "When early approvals are not allowed",
+    "notify": "Receivers of notifications",
 }
-"""The tables that may be there several times, as `[[handler]]`."""
+"""The arrays of tables, such as `[[handler]]`."""
 
 _TYPES = tuple(each.value for each in EventType)
 _STATUSES = (EventStatus.SCHEDULED.value, EventStatus.STARTED.value)
@@ -51,105 +51,108 @@ _NOTES = tuple(each.value for each in NoteKind)
 
 HANDLER: Mapping[str, Option] = {
     "name": Option(
-        form=Forms.NAME, is_needed=True, text="How rules, logs and metrics call it."
+        form=Forms.NAME,
+        is_needed=True,
+        text="The handler's name in rules, logs and metrics.",
     ),
     "kind": Option(
         form=Forms.WORD,
         words=HANDLER_KINDS,
         is_needed=True,
         text="`exec`: a program. `webhook`: a request. `python`: a function, in a "
-        "process of its own. The others are [below](#kinds-of-handlers).",
+        "separate process. The other kinds are [below](#kinds-of-handlers).",
     ),
     "prepare": Option(
         form=Forms.ACTION,
         kinds=PLAIN_HANDLERS,
-        text="What it does before an event: the words of a program, a URL, or "
-        "`module:function`. Default: nothing.",
+        text="The action before an event: a program with its arguments, a URL, or "
+        "`module:function`. Default: none.",
     ),
     "recover": Option(
         form=Forms.ACTION,
         kinds=PLAIN_HANDLERS,
-        text="What it does when the event is gone or was cancelled, if it prepared. "
-        "Default: nothing.",
+        text="The action after an event ended or was cancelled, if the handler "
+        "prepared for it. Default: none.",
     ),
     "check": Option(
         form=Forms.ACTION,
         kinds=PLAIN_HANDLERS,
-        text="What `agent check` runs to see whether it would work. Default: only "
-        "whether it is there is looked at.",
+        text="The action in `agent check`, which tests whether the handler would "
+        "work. Default: only check that the program or server exists.",
     ),
     "timeout": Option(
         form=Forms.DURATION,
         least=SECOND // 10,
         most=HANDLER_MAX,
-        text="How long a preparation may take, where NotBefore leaves so much.",
+        text="Maximum duration of a preparation, if NotBefore leaves enough time.",
     ),
     "recover_timeout": Option(
         form=Forms.DURATION,
         least=SECOND // 10,
         most=HANDLER_MAX,
-        text="How long a recovery may take.",
+        text="Maximum duration of a recovery.",
     ),
     "retries": Option(
         form=Forms.COUNT,
         most=RETRIES_MAX,
-        text="Further attempts of a preparation that failed, while there is time.",
+        text="Further attempts of a failed preparation, while there is time.",
     ),
     "required": Option(
         form=Forms.SWITCH, text="Whether its failure withholds the approval."
     ),
     "always": Option(
         form=Forms.SWITCH,
-        text="Whether its recovery runs once when the journal was lost, as after a "
-        "redeploy: nobody knows then whether it prepared. `true` by default for "
-        "`kubernetes`, `nomad`, `pacemaker` and `slurm`, which mark in the cluster what "
-        "they did.",
+        text="Whether it recovers once after the journal was lost, for example by "
+        "a redeploy, since the agent then does not know whether it prepared. "
+        "`true` by default for `kubernetes`, `nomad`, `pacemaker` and "
+        "`slurm`, which mark their work in the cluster.",
     ),
     "priority": Option(
         form=Forms.COUNT,
         least=-WORTH_MAX,
         most=WORTH_MAX,
-        text="If time is short, handlers of a higher priority come first.",
+        text="If time is short, handlers of a higher priority run first.",
     ),
     "environment": Option(
         form=Forms.PAIRS,
         kinds=("exec", "python"),
-        text="Further variables of its environment.",
+        text="Additional environment variables.",
     ),
     "directory": Option(
         form=Forms.TEXT,
         kinds=("exec", "python"),
-        text="Where it runs. Default: `/`.",
+        text="The working directory. Default: `/`.",
     ),
     "method": Option(
         form=Forms.WORD,
         words=("POST", "PUT", "PATCH", "DELETE", "GET"),
         kinds=("webhook",),
-        text="Of its requests.",
+        text="The method of the requests.",
     ),
     "headers": Option(
         form=Forms.PAIRS,
         kinds=("webhook",),
-        text="Further headers of its requests. `{secret}` is replaced.",
+        text="Additional headers of the requests. `{secret}` is replaced.",
     ),
     "body": Option(
         form=Forms.TEXT,
         kinds=("webhook",),
-        text="A template of the body: `{placeholders}` are replaced, as JSON has "
-        "them. Default: the event as JSON.",
+        text="A template for the body, whose `{placeholders}` are replaced by "
+        "JSON-quoted text. Default: the event as JSON.",
     ),
     "secret_file": Option(
         form=Forms.TEXT,
         kinds=("webhook",),
-        text="A file with a secret on its first line, for `{secret}` in `headers`; "
-        "without such a header it is sent as a bearer token.",
+        text="A file with a secret on its first line, for `{secret}` in `headers`."
+        " If no header has `{secret}`, it is sent as a bearer token.",
     ),
     "ca_file": replace(CA_FILE, kinds=("webhook",)),
     "pods": Option(
         form=Forms.SWITCH,
         kinds=("webhook",),
-        text="Whether it tells of the pods on this VM's node of a Kubernetes cluster: "
-        "as `pods` in the usual body, by `{pods}` in templates. Default: `false`.",
+        text="Whether to report the pods on this VM's node of a Kubernetes "
+        "cluster: as `pods` in the default body, and as `{pods}` in "
+        "templates. Default: `false`.",
     ),
     "pods_node": Option(
         form=Forms.TEXT,
@@ -159,116 +162,121 @@ HANDLER: Mapping[str, Option] = {
     "pods_kubeconfig": Option(
         form=Forms.TEXT,
         kinds=("webhook",),
-        text="How the cluster is asked, as `kubeconfig` of the kind `kubernetes`.",
+        text="The access to the cluster, as `kubeconfig` of the kind `kubernetes`.",
     ),
 }
 
 RULE: Mapping[str, Option] = {
     "name": Option(
-        form=Forms.TEXT, text="How logs and `agent try` call it. Default: `rule 2`."
+        form=Forms.TEXT,
+        text="The rule's name in logs and in `agent try`. Default: `rule 2`.",
     ),
     "type": Option(
         form=Forms.WORDS,
         words=_TYPES,
         is_open=True,
-        text="Matches events of these types. Default: of any, as with all conditions.",
+        text="Matches events of these types. Default: any, as for all conditions.",
     ),
     "status": Option(
         form=Forms.WORDS,
         words=_STATUSES,
         is_open=True,
-        text="Of these statuses: `Scheduled`, `Started`.",
+        text="Matches events with these statuses: `Scheduled`, `Started`.",
     ),
     "source": Option(
         form=Forms.WORDS,
         words=_SOURCES,
         is_open=True,
-        text="Of these sources: `Platform`, `User`.",
+        text="Matches events from these sources: `Platform`, `User`.",
     ),
     "min_duration": Option(
         form=Forms.SECONDS,
         most=SECONDS_MAX,
-        text="Of so many seconds at least. An unknown duration, -1, is longer than any.",
+        text="Matches events of at least this duration. An unknown duration, -1, "
+        "counts as longer than any.",
     ),
     "max_duration": Option(
         form=Forms.SECONDS,
         most=SECONDS_MAX,
-        text="Of so many seconds at most; never an unknown duration.",
+        text="Matches events of at most this duration, but never an unknown one.",
     ),
     "description": Option(
         form=Forms.TEXT,
-        text="Whose description is like this, in any case: `*` stands for anything, "
-        "`?` for one character, all else for itself.",
+        text="Matches events with such a description, ignoring case. `*` means any"
+        " text and `?` any character. Other characters have no special "
+        "meaning.",
     ),
     "min_lead": Option(
         form=Forms.DURATION,
-        text="With so much time until NotBefore at least.",
+        text="Matches events with at least this much time until NotBefore.",
     ),
     "max_lead": Option(
         form=Forms.DURATION,
-        text="With so much time until NotBefore at most; also without a NotBefore.",
+        text="Matches events with at most this much time until NotBefore, or "
+        "without NotBefore.",
     ),
     "min_resources": Option(
         form=Forms.COUNT,
         most=RESOURCES_MAX,
-        text="That name so many VMs at least.",
+        text="Matches events that name at least this many VMs.",
     ),
     "max_resources": Option(
         form=Forms.COUNT,
         most=RESOURCES_MAX,
-        text="That name so many VMs at most.",
+        text="Matches events that name at most this many VMs.",
     ),
     "mine": Option(
         form=Forms.SWITCH,
-        text="`true`: events that name this VM. `false`: those that do not; they may "
-        "have handlers, and are never approved.",
+        text="`true`: matches events that name this VM. `false`: matches the "
+        "others, which can have handlers but are never approved.",
     ),
     "handlers": Option(
         form=Forms.GROUPS,
         may_be_empty=True,
-        text="Which handlers prepare, one after the other; those of an inner list "
-        "side by side.",
+        text="The handlers that prepare, one after another. Those in an inner list"
+        " run in parallel.",
     ),
     "start": Option(
         form=Forms.START,
-        text='When preparation begins: `"at once"` or `"NotBefore - 5m"`; or when '
-        'handlers do, each by itself: `{ drain = "NotBefore - 5m" }`.',
+        text='When preparation begins: `"at once"` or `"NotBefore - 5m"`. A table '
+        'sets the start of single handlers: `{ drain = "NotBefore - 5m" }`.',
     ),
     "approve": Option(
         form=Forms.WORD,
         words=tuple(each.value for each in Approve),
-        text="`at once` (without handlers only), `when prepared` or `never`. Default: "
-        "`when prepared` with handlers; without, it is needed.",
+        text="`at once` (only without handlers), `when prepared` or `never`. "
+        "Default with handlers: `when prepared`. Required without handlers.",
     ),
     "approver": Option(
         form=Forms.WORD,
         words=tuple(each.value for each in Approver),
-        text="Who of the VMs that the event names: `any`, each for itself; `leader`, the "
-        "first in Resources, but with `[peers]` not while another says that it is not "
-        "prepared; `all`, the first, when each says that it is prepared (needs "
-        "`[peers]`).",
+        text="Which of the named VMs approves. `any`: each for itself. `leader`: "
+        "the first in Resources; with `[peers]`, it waits while another VM "
+        "reports that it is not prepared. `all`: the first, when every VM "
+        "reports that it is prepared (requires `[peers]`).",
     ),
     "lock": Option(
         form=Forms.SWITCH,
-        text="Whether it approves only with the lock, where there is `[lock]`. A "
-        "Preempt and a Terminate never wait for it.",
+        text="Whether it approves only with the lock, if there is a table "
+        "`[lock]`. A Preempt and a Terminate never wait for the lock.",
     ),
     "gate": Option(
         form=Forms.SWITCH,
-        text="Whether it approves only while no alert fires, where there is `[gate]`.",
+        text="Whether it approves only while no alert fires, if there is a table "
+        "`[gate]`.",
     ),
     "takeover": Option(
         form=Forms.DURATION,
         least=SECOND,
-        text="How long each of the others waits for the one before it, with `leader` "
-        "and `all`.",
+        text="With `leader` and `all`, how long each of the other VMs waits for "
+        "the one before it.",
     ),
 }
 
 _WINDOW: Mapping[str, Option] = {
     "days": Option(
         form=Forms.DAYS,
-        text="On which days it begins: `mon` to `sun`. Default: on each.",
+        text="The days on which it begins: `mon` to `sun`. Default: every day.",
     ),
     "begins": Option(
         form=Forms.CLOCK, is_needed=True, text='When it begins, such as `"22:00"`.'
@@ -276,7 +284,7 @@ _WINDOW: Mapping[str, Option] = {
     "ends": Option(
         form=Forms.CLOCK,
         is_needed=True,
-        text="When it ends; where that is not after `begins`, on the next day.",
+        text="When it ends. If that is not after `begins`, it ends on the next day.",
     ),
     "zone": Option(
         form=Forms.TEXT,
@@ -289,16 +297,20 @@ NOTIFY: Mapping[str, Option] = {
         form=Forms.WORD,
         words=NOTIFY_KINDS,
         is_needed=True,
-        text="`webhook`: a request for each. `file`: a line of JSON for each. The "
-        "others are [below](#kinds-of-receivers).",
+        text="`webhook`: a request for each notification. `file`: a line of JSON "
+        "for each. The other kinds are [below](#kinds-of-receivers).",
     ),
-    "url": Option(form=Forms.WEB, kinds=("webhook",), text="Where to post."),
-    "path": Option(form=Forms.TEXT, kinds=("file",), text="The file, appended to."),
+    "url": Option(form=Forms.WEB, kinds=("webhook",), text="The URL for the requests."),
+    "path": Option(
+        form=Forms.TEXT, kinds=("file",), text="The file, which grows at its end."
+    ),
     "on": Option(
         form=Forms.WORDS,
         words=_NOTES,
-        text="Of what to tell: " + ", ".join(f"`{each}`" for each in _NOTES) + ". "
-        "Default: of all.",
+        text="The kinds of notifications: "
+        + ", ".join(f"`{each}`" for each in _NOTES)
+        + ". "
+        "Default: all.",
     ),
     "headers": HANDLER["headers"],
     "body": HANDLER["body"],
@@ -309,7 +321,7 @@ NOTIFY: Mapping[str, Option] = {
         least=SECOND // 10,
         most=5 * MINUTE,
         kinds=("webhook",),
-        text="For one request.",
+        text="Timeout for one request.",
     ),
 }
 
@@ -320,25 +332,25 @@ ENTRIES: Mapping[str, Mapping[str, Option]] = {
     "blackout": _WINDOW,
     "notify": NOTIFY,
 }
-"""The keys of each array's tables."""
+"""The settings in each array's tables."""
 
 
 def kind_of(array: str, word: object) -> HandlerKind | SinkKind | None:
-    """Return the integration that the word of a table's kind names; None: none."""
+    """Return the integration for the kind of a table; None: there is none."""
     find = {"handler": registry.handler_kind, "notify": registry.sink_kind}.get(array)
     return find(word) if find is not None and isinstance(word, str) else None
 
 
 def keys_of(array: str, word: object) -> Mapping[str, Option]:
-    """Return the keys of one table of an array, by the word that is its kind.
+    """Return the settings of one table of an array, by its kind.
 
-    A key of a kind's own comes before one of the same name that other kinds have.
+    A setting of the kind replaces a general one of the same name.
     """
     kind = kind_of(array, word)
     return ENTRIES[array] if kind is None else {**ENTRIES[array], **kind.keys}
 
 
 def has_kind(array: str, kind: object) -> bool:
-    """Tell whether a table's kind is one that there is, where it must have one."""
+    """Tell whether a table's kind exists, if the array has kinds."""
     words = {"handler": HANDLER_KINDS, "notify": NOTIFY_KINDS}.get(array)
     return words is None or kind in words

@@ -37,8 +37,8 @@ from forewarn.settings.forms import Option
 
 URL_FILE = Option(
     form=Forms.TEXT,
-    text="A file with the webhook's URL on its first line. Whoever knows the URL can "
-    "post, so it stands in no settings.",
+    text="A file with the webhook's URL on its first line. Anyone who has the URL can "
+    "post, so the settings do not contain it.",
 )
 
 KEYS: Mapping[str, Option] = {

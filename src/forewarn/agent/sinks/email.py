@@ -60,15 +60,16 @@ KEYS: Mapping[str, Option] = {
     "tls": Option(
         form=Forms.WORD,
         words=(STARTTLS, IMPLICIT, NONE),
-        text="`starttls`: after the greeting, or nothing is sent. `implicit`: from the "
-        "first byte on, as at port 465. `none`: in the clear. Default: `starttls`.",
+        text="`starttls`: TLS after the greeting, or nothing is sent. `implicit`: "
+        "TLS from the first byte, as at port 465. `none`: no encryption. "
+        "Default: `starttls`.",
     ),
     "from": Option(form=Forms.TEXT, text="The sender's address."),
-    "to": Option(form=Forms.NAMES, text="The addresses that get each letter."),
-    "user": Option(form=Forms.TEXT, text="Who logs in. Default: nobody does."),
+    "to": Option(form=Forms.NAMES, text="The addresses that get each email."),
+    "user": Option(form=Forms.TEXT, text="The user for the login. Default: no login."),
     "password_file": Option(
         form=Forms.TEXT,
-        text="A file with the password on its first line. It is sent through TLS only.",
+        text="A file with the password on its first line. It is sent only through TLS.",
     ),
     "ca_file": CA_FILE,
     "timeout": timeout_key(TIMEOUT),

@@ -52,12 +52,13 @@ _SETTINGS_AT_FAULT = frozenset({_UNAUTHORISED, 403, 404, 410})
 KEYS: Mapping[str, Option] = {
     "namespace": Option(
         form=Forms.TEXT,
-        text=f"The namespace, such as `contoso` for `contoso.{DOMAIN}`, or the whole host.",
+        text=f"The namespace, such as `contoso` for `contoso.{DOMAIN}`, or the full"
+        " host name.",
     ),
     "hub": Option(form=Forms.TEXT, text="The event hub."),
     "key_name": Option(
         form=Forms.TEXT,
-        text="The name of the shared access policy, which needs the claim Send alone.",
+        text="The name of the shared access policy, which needs only the claim Send.",
     ),
     "key_file": Option(
         form=Forms.TEXT, text="A file with the policy's key on its first line."
@@ -65,9 +66,9 @@ KEYS: Mapping[str, Option] = {
     "shape": Option(
         form=Forms.WORD,
         words=(WHOLE, SAMPLE),
-        text="`whole`: the JSON of all notifications. `sample`: the event with "
-        "`Hostname`, `Time`, `Msg` and `LogType`, as Azure's sample for central logging "
-        "sends it. Default: `whole`.",
+        text="`whole`: the usual JSON of notifications. `sample`: the event with "
+        "`Hostname`, `Time`, `Msg` and `LogType`, as in Azure's sample for "
+        "central logging. Default: `whole`.",
     ),
     "ca_file": CA_FILE,
     "timeout": timeout_key(),

@@ -64,14 +64,15 @@ KEYS: Mapping[str, Option] = {
     "log": Option(
         form=Forms.WORD,
         words=("application", "system"),
-        text=f"Which log: `application` or `system`. Default: `{LOG}`.",
+        text=f"The log: `application` or `system`. Default: `{LOG}`.",
     ),
     "source": Option(
         form=Forms.NAME, text=f"The source of the entries. Default: `{SOURCE}`."
     ),
     "command": Option(
         form=Forms.TEXT,
-        text=f"The program, by its path or on the agent's PATH. Default: `{COMMAND}`.",
+        text="The program, as a path or as a name on the agent's PATH. Default: "
+        f"`{COMMAND}`.",
     ),
     "timeout": timeout_key(),
 }

@@ -52,11 +52,11 @@ MESSAGE_IDS: Mapping[NoteKind, str] = {
 
 KEYS: Mapping[str, Option] = {
     "socket": Option(
-        form=Forms.TEXT, text=f"Where journald listens. Default: `{SOCKET}`."
+        form=Forms.TEXT, text=f"The socket of journald. Default: `{SOCKET}`."
     ),
     "identifier": Option(
         form=Forms.NAME,
-        text=f"What `journalctl -t` knows it by. Default: `{IDENTIFIER}`.",
+        text=f"The identifier for `journalctl -t`. Default: `{IDENTIFIER}`.",
     ),
     "timeout": timeout_key(),
 }

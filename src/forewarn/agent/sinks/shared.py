@@ -28,7 +28,7 @@ def timeout_key(usual: Micros = TIMEOUT) -> Option:
         form=Forms.DURATION,
         least=SECOND // 10,
         most=TIMEOUT_MOST,
-        text="For one notification, from finding the host to the last answer. Default: "
+        text="Timeout for one notification, including the name lookup. Default: "
         f"`{format_duration(usual)}`.",
     )
 

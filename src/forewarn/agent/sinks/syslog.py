@@ -73,8 +73,8 @@ _WATCHES = "/run/systemd/journal/"
 KEYS: Mapping[str, Option] = {
     "address": Option(
         form=Forms.TEXT,
-        text="The daemon: the path of its socket, `udp://host:514`, `tcp://host:601` or "
-        f"`tls://host:6514`. Default: `{LOCAL_SOCKET}`.",
+        text="The daemon: the path of its socket, `udp://host:514`, "
+        f"`tcp://host:601` or `tls://host:6514`. Default: `{LOCAL_SOCKET}`.",
     ),
     "facility": Option(
         form=Forms.WORD,
@@ -83,8 +83,8 @@ KEYS: Mapping[str, Option] = {
     ),
     "sd_id": Option(
         form=Forms.TEXT,
-        text="The name of the structured data, with an enterprise number of yours. "
-        f"Default: `{SD_ID}`, the number for examples.",
+        text="The name of the structured data, with your enterprise number. "
+        f"Default: `{SD_ID}`, with the example number.",
     ),
     "ca_file": CA_FILE,
     "timeout": timeout_key(),
