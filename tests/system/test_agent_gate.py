@@ -126,7 +126,7 @@ def test_server_that_is_lost_may_be_no_obstacle(
     place.wait_approved(event, "web_0")
     assert alerts.asked == 3
     agent.wait_stage(event, Stage.FINISHED)
-    assert "approved without an answer of Prometheus" in agent.log()
+    assert "approved without an answer from Prometheus" in agent.log()
 
 
 GARBAGE = {
@@ -266,7 +266,7 @@ def test_settings_are_read_again_while_an_event_is_held_back(
     )
     agent.process.send_signal(1)
     place.wait_approved(event, "web_0")
-    assert "the settings were read again" in agent.log()
+    assert "the settings were reloaded" in agent.log()
 
 
 def test_secret_is_shown_to_the_server_and_nobody_else(

@@ -255,7 +255,7 @@ def test_a_reload_with_another_journal_is_refused_until_nothing_is_owed(
     metadata.show()
     agent.wait_stage("E1", Stage.FINISHED)
     os.kill(agent.process.pid, signal.SIGHUP)
-    agent.wait(lambda agent: "the settings were read again" in agent.log())
+    agent.wait(lambda agent: "the settings were reloaded" in agent.log())
     agent.wait(lambda agent: agent.status()["state"].endswith("other.db"))
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 

@@ -204,7 +204,7 @@ def test_an_event_that_somebody_else_approved_is_told_as_such(place: Ground) -> 
     agent.wait_stage(event, Stage.PREPARED)
     assert place.world.approve(event) == 200
     agent.wait_stage(event, Stage.FINISHED)
-    assert "Reboot started: somebody else approved it" in agent.log()
+    assert "Reboot started: it was approved elsewhere" in agent.log()
     task = agent.task(event)
     assert task is not None
     assert task.consent is Consent.NONE
@@ -278,7 +278,7 @@ def test_while_somebody_holds_the_journal_the_work_goes_on_and_is_kept_later(
     place.wait_approved(event, "web_0")
     assert agent.task(event) is None
     status, sentence = agent.sentence("/readyz")
-    assert (status, sentence[:23]) == (503, "nothing is remembered: ")
+    assert (status, sentence[:28]) == (503, "the journal cannot be used: ")
     assert agent.sentence("/healthz") == (200, "ok\n")
     held.execute("ROLLBACK")
     held.close()

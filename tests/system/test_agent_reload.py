@@ -60,7 +60,7 @@ def has_said(agent: AgentProcess, words: str) -> AgentProcess:
 
 
 def has_reloaded(agent: AgentProcess, times: int) -> None:
-    words = "the settings were read again"
+    words = "the settings were reloaded"
     agent.wait(lambda each: each.log().count(words) == times, words)
 
 
@@ -69,7 +69,7 @@ def test_other_settings_are_in_force_without_a_restart(place: Ground) -> None:
     pid = agent.process.pid
     edit(agent, RULE, handler("flush") + OTHER)
     reload(agent)
-    has_said(agent, "the settings were read again")
+    has_said(agent, "the settings were reloaded")
     event = place.event()
     agent.wait_did("done prepare flush").wait_stage(event, Stage.FINISHED)
     assert {each.handler for each in agent.did()} == {"flush"}
@@ -90,7 +90,7 @@ def test_settings_that_are_refused_change_nothing(place: Ground) -> None:
     agent.wait_did("done prepare drain").wait_stage(event, Stage.FINISHED)
     edit(agent, '["drian"]', '["drain"]')
     reload(agent)
-    has_said(agent, "the settings were read again")
+    has_said(agent, "the settings were reloaded")
     assert agent.status()["problems"] == []
 
 
@@ -117,7 +117,7 @@ def test_a_reload_waits_for_a_handler_and_what_was_prepared_is_recovered(
     reload(agent)
     has_said(agent, "read again when no handler is at work")
     agent.release("drain.prepare")
-    has_said(agent, "the settings were read again")
+    has_said(agent, "the settings were reloaded")
     agent.wait_stage(event, Stage.FINISHED)
     done = [each[1:3] for each in agent.did("done")]
     assert done.count(("prepare", "drain")) == 1
@@ -133,7 +133,7 @@ def test_a_reload_forgets_nothing_of_the_endpoint(place: Ground) -> None:
     began = agent.status()["began"]
     place.faults("500")
     reload(agent)
-    has_said(agent, "the settings were read again")
+    has_said(agent, "the settings were reloaded")
     agent.wait(lambda each: each.status()["began"] != began)
     assert agent.sentence("/readyz") == (200, "ok\n")
     status = agent.status()
@@ -215,7 +215,7 @@ def test_a_file_that_was_cut_short_changes_nothing(place: Ground, left: int) -> 
     agent.wait_did("done prepare drain").wait_stage(event, Stage.FINISHED)
     file.write_text(whole, encoding="utf-8")
     reload(agent)
-    has_said(agent, "the settings were read again")
+    has_said(agent, "the settings were reloaded")
     assert agent.status()["problems"] == []
 
 
@@ -262,5 +262,5 @@ def test_a_start_with_a_bad_file_goes_by_the_last_good_one(place: Ground) -> Non
     assert agent.command("settings").returncode == 2
     edit(agent, '["drian"]', '["drain"]')
     reload(agent)
-    has_said(agent, "the settings were read again")
+    has_said(agent, "the settings were reloaded")
     assert agent.status()["problems"] == []

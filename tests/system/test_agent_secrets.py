@@ -200,7 +200,7 @@ def test_token_that_is_no_file_holds_back_nothing_where_unknown_goes(
     os.mkfifo(token)
     event = place.event()
     place.wait_approved(event, "web_0")
-    assert "approved without an answer of Prometheus" in agent.log()
+    assert "approved without an answer from Prometheus" in agent.log()
     assert alerts.asked == 0
 
 
@@ -225,7 +225,7 @@ def test_settings_that_are_no_file_are_refused_at_once(
     file.unlink()
     file.write_text(kept)
     agent.process.send_signal(signal.SIGHUP)
-    agent.wait(lambda agent: "the settings were read again" in agent.log())
+    agent.wait(lambda agent: "the settings were reloaded" in agent.log())
 
 
 def test_token_of_agents_that_is_no_file_ends_the_start(place: Ground) -> None:

@@ -210,7 +210,7 @@ class Agent:
 
     def _complain(self, error: JournalError) -> None:
         if not self.standing.journal_fault:
-            logger.error("%s; the agent goes on without it (%s)", error, error.hint)
+            logger.error("%s; the agent continues without it (%s)", error, error.hint)
         self.standing = replace(self.standing, journal_fault=error.message)
 
 

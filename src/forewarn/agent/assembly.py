@@ -185,7 +185,7 @@ class Parts:
             if self._place is not None:
                 self._place.tick()
             if self._may_restart():
-                logger.warning("the journal can be opened: beginning anew with it")
+                logger.warning("the journal can be opened now; restarting with it")
                 ending = Ending.ANEW
             elif self._renewal is not None and self._renewal.is_due(
                 self.agent.standing.memory
@@ -290,11 +290,11 @@ class Parts:
         if watched.former:
             found.append(renamed(watched.former, watched.name))
         if self._opened.fault:
-            found.append(f"nothing is remembered: {self._opened.fault}")
+            found.append(f"the journal cannot be used: {self._opened.fault}")
         found += self._server.faults.values()
         found += self._stranded()
         for name, fault in self._notifier.faults().items():
-            found.append(f"{name} takes no notifications: {fault}")
+            found.append(f"{name} accepts no notifications: {fault}")
         return found
 
     def _stranded(self) -> Sequence[str]:
@@ -328,8 +328,8 @@ class Parts:
 def stranded(memory: Memory, policy: Policy) -> list[str]:
     """Return the pending recoveries that no handler in the settings can do."""
     return [
-        f"the recovery of handler {name} is owed for {task.event_id}, and the settings "
-        "have no such handler of its kind: bring it back"
+        f"the recovery of handler {name} is pending for {task.event_id}, but the settings "
+        "have no such handler of its kind; restore it"
         for task in memory.tasks
         if task.stage is Stage.RECOVERING
         for name in strangers(task, policy)

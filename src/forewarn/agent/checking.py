@@ -38,7 +38,7 @@ ENDPOINT_TIMEOUT: Micros = 10 * SECOND
 TRIAL_BYTES = 64 * 1024
 """Size of the test file next to the journal, which is the size of a new journal."""
 
-NOTHING = "nothing is run and nothing approved"
+NOTHING = "no handler runs, and no event is approved"
 
 
 @frozen_dataclass
@@ -94,14 +94,15 @@ def findings(
         for fault in faults:
             yield _bad(what, fault)
         if not faults:
-            yield _good(what, "is as it should be")
+            yield _good(what, "works")
     if settings.lock.kind:
         yield _lock(settings, look_at_lock)
     if settings.gate.url:
         yield _gate(settings, look_at_alerts)
     if not settings.handlers and not settings.watch.observe:
         yield _good(
-            "handlers", "there are none: only what needs no preparation is approved"
+            "handlers",
+            "there are none: only events that need no preparation are approved",
         )
     status = present.shown(settings)
     process = present.process_of(settings, status)
@@ -146,7 +147,7 @@ def _settings(settings: Settings) -> Finding:
     count = f"{len(rules)} rules" if len(rules) != 1 else "1 rule"
     if rules == default_rules(policy.handlers, has_peers=policy.has_peers):
         count = "the default rules"
-    return _good("settings", f"sound: {settings.file or 'no file'}, {count}")
+    return _good("settings", f"valid: {settings.file or 'no file'}, {count}")
 
 
 def _state(path: str) -> Finding:
@@ -155,7 +156,9 @@ def _state(path: str) -> Finding:
         return _bad("state", fault)
     folder = os.path.dirname(os.path.realpath(path))
     can = (
-        f"{path} can be written" if os.path.isdir(folder) else f"{folder} will be made"
+        f"{path} can be written"
+        if os.path.isdir(folder)
+        else f"{folder} will be created"
     )
     return _good("state", can)
 
@@ -165,7 +168,7 @@ def _why_no_state(path: str) -> str:
     whole = os.path.realpath(path)
     folder = os.path.dirname(whole)
     if os.path.exists(folder) and not os.path.isdir(folder):
-        return f"{folder} is not a folder"
+        return f"{folder} is not a directory"
     if not os.path.isdir(folder):
         parent = os.path.dirname(folder)
         if os.path.isdir(parent) and (fault := _why_no_file(parent)):
@@ -173,8 +176,8 @@ def _why_no_state(path: str) -> str:
         if os.path.isdir(parent) and os.access(parent, os.W_OK | os.X_OK):
             return ""
         return (
-            f"there is no folder {folder}, and it cannot be made: nothing would be "
-            "remembered"
+            f"the directory {folder} does not exist and cannot be created, so the agent "
+            "would work without a journal"
         )
     try:
         refuse_others(whole)
@@ -186,7 +189,7 @@ def _why_no_state(path: str) -> str:
     if not os.access(folder, os.W_OK | os.X_OK) or not all(
         os.access(each, os.R_OK | os.W_OK) for each in files
     ):
-        return f"{path} cannot be written by this user: is it the agent's?"
+        return f"{path} is not writable for this user; is it the agent's user?"
     return ""
 
 
@@ -208,21 +211,22 @@ def _why_no_file(folder: str) -> str:
     except PermissionError:
         return ""
     except OSError as error:
-        return f"{folder} takes no file: {error.strerror}; nothing would be remembered"
+        return f"{folder} accepts no file: {error.strerror}; the agent would work without a journal"
     return ""
 
 
 def _others(settings: Settings, process: int) -> Iterator[Finding]:
     """Yield the results about running agents; `process` has this journal, if any."""
     if process:
-        yield _good("agent", f"runs: process {process}")
+        yield _good("agent", f"running: process {process}")
     if settings.watch.dry_run or settings.watch.observe:
         return
     url = settings.watch.endpoint
     holder = holder_of(url)
     if holder is not None and holder.is_believed and holder.process != process:
         yield _bad(
-            "agent", f"another one acts at {url}: {holder}; this one would not start"
+            "agent",
+            f"another agent ({holder}) handles events from {url}; this one would not start",
         )
 
 
@@ -252,8 +256,8 @@ def _endpoint(
     text = f"{endpoint.url} answers with version {endpoint.version}: {count}"
     if asked.reading.is_empty:
         text = (
-            f"{endpoint.url} answers with status 200 and an empty body. That counts as "
-            "no events, but no document and no version was seen: anything may answer so"
+            f"{endpoint.url} returns status 200 with an empty body. That counts as no "
+            "events, but without a document or a version, it may be any server"
         )
     yield _good("endpoint", text)
     for oddity in asked.reading.oddities:
@@ -262,7 +266,7 @@ def _endpoint(
 
 
 def _refusal(url: str, asked: Asked) -> str:
-    return f"{url} gave no document: {asked.detail or asked.result.value}"
+    return f"{url} returned no document: {asked.detail or asked.result.value}"
 
 
 def _name(settings: Settings, endpoint: Port) -> Generator[Finding, None, str]:
@@ -272,7 +276,7 @@ def _name(settings: Settings, endpoint: Port) -> Generator[Finding, None, str]:
         name, by = endpoint.instance_name(timeout=NAME_TIMEOUT) or "", "endpoint"
     text = f"{name}, by the {by}"
     if not name:
-        text = "the endpoint does not tell what this VM is called: write name"
+        text = "the endpoint does not return this VM's name: set name"
     yield Finding(is_well=bool(name), what="name", text=text)
     return name
 
@@ -285,7 +289,7 @@ def _listener(
     except OSError as error:
         is_taken = error.errno == errno.EADDRINUSE
         if is_taken and process:
-            return _good(key, f"{listen} is the running agent's")
+            return _good(key, f"{listen} is in use by the running agent")
         who = _who_listens(status) if is_taken and key == "listen" else ""
         return _bad(key, f"{listen}: {error.strerror}{who}")
     return _good(key, f"{listen} is free")
@@ -294,7 +298,7 @@ def _listener(
 def _who_listens(status: Mapping[str, Any]) -> str:
     """Return the process that listens at the address, if it is an agent."""
     if not status:
-        return " by another program: choose another port with listen"
+        return " by another program; set listen to another port"
     return (
         f" by another agent: process {status.get('process')!r} "
         f"with the journal {status.get('state')!r}"

@@ -150,9 +150,9 @@ class Judge:
     def _peer_faults(self) -> Iterator[tuple[str, str]]:
         peers, watch = self._settings.peers, self._settings.watch
         if (peers.listen or self._has_peers) and not peers.token_file:
-            yield "peers.token_file", "is missing: who asks must show a token"
+            yield "peers.token_file", "is missing: requests of peers need a token"
         if watch.listen and watch.listen == peers.listen:
-            yield "peers.listen", f"{peers.listen} is taken by listen"
+            yield "peers.listen", f"{peers.listen} is already used by listen"
 
     def _handler_faults(self, entry: _Entry) -> Iterator[tuple[str, str]]:
         yield from _kind_faults("handler", "handlers", entry)
@@ -163,9 +163,9 @@ class Judge:
             if key in entry and (fault := action_fault(kind, entry[key])):
                 yield key, fault
         if not entry.keys() & {"prepare", "recover"}:
-            yield "", "it does nothing: write prepare, recover or both"
+            yield "", "it has no action: write prepare, recover or both"
         if entry.get("always") and "recover" not in entry:
-            yield "always", "there is nothing to run: write recover"
+            yield "always", "there is no action to run: write recover"
         for key in ("pods_node", "pods_kubeconfig"):
             if key in entry and not entry.get("pods"):
                 yield key, "is for a handler with pods = true"
@@ -174,7 +174,7 @@ class Judge:
     def _rule_faults(self, entry: _Entry) -> Iterator[tuple[str, str]]:
         for least, most in _PAIRS:
             if least in entry and most in entry and entry[least] > entry[most]:
-                yield most, f"is less than {least}: nothing would match"
+                yield most, f"is less than {least}: no event would match"
         named = [name for group in entry.get("handlers", ()) for name in group]
         known = [each["name"] for each in self._entries["handler"] if "name" in each]
         for name in dict.fromkeys(named):
@@ -193,7 +193,7 @@ class Judge:
         if start is None:
             return
         if not has_handlers:
-            yield "start", "there is nothing to begin: the rule has no handlers"
+            yield "start", "the rule has no handlers to start"
             return
         named = [name for group in entry.get("handlers", ()) for name in group]
         if isinstance(start, tuple):
@@ -222,12 +222,12 @@ class Judge:
         elif approve == Approve.AT_ONCE.value and unsafe:
             yield "approve", f"a {unsafe[0]} is never approved unprepared"
         elif approve == Approve.PREPARED.value and not has_handlers:
-            yield "approve", 'nothing prepares: name handlers, or write "at once"'
+            yield "approve", 'no handler prepares: name handlers, or write "at once"'
         approver = entry.get("approver", Approver.ANY.value)
         if approver == Approver.ALL.value and not self._has_peers:
-            yield "approver", "needs to know where the others are: write [peers] url"
+            yield "approver", "needs the URLs of the peers: write [peers] url"
         if "takeover" in entry and approver == Approver.ANY.value:
-            yield "takeover", "nobody is waited for: each VM approves for itself"
+            yield "takeover", "has no effect: each VM approves for itself"
 
     def _warn(self) -> None:
         rules = self._entries["rule"]
@@ -243,7 +243,7 @@ class Judge:
             ):
                 self.warnings.append(
                     f"{rule.get('name', f'rule {number}')} matches every event, "
-                    "so that no rule after it decides"
+                    "so no rule after it has any effect"
                 )
                 break
         for number, rule in enumerate(rules, start=1):
@@ -253,13 +253,13 @@ class Judge:
             ):
                 if table in rule and not is_there:
                     self.warnings.append(
-                        f"rule {number}: {table} means nothing without a table [{table}]"
+                        f"rule {number}: {table} has no effect without a table [{table}]"
                     )
             for key in ("type", "status", "source"):
                 for word in rule.get(key, ()):
                     if word not in RULE[key].words:
                         self.warnings.append(
-                            f"rule {number}: {quoted(word)} is no {key} that is known"
+                            f"rule {number}: {quoted(word)} is an unknown {key}"
                         )
 
 
@@ -334,12 +334,12 @@ def action_fault(kind: str, words: tuple[str, ...]) -> str:
 def _pair_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
     for name, _ in entry.get("headers", ()):
         if not options.is_header_name(name):
-            yield "headers", f"{quoted(name)} is no name of a header"
+            yield "headers", f"{quoted(name)} is not a valid header name"
     for name, _ in entry.get("environment", ()):
         if not options.is_variable(name):
-            yield "environment", f"{quoted(name)} is no name of a variable"
+            yield "environment", f"{quoted(name)} is not a valid variable name"
         elif name.startswith("FOREWARN_"):
-            yield "environment", f"{quoted(name)} is told by the agent itself"
+            yield "environment", f"{quoted(name)} is set by the agent itself"
 
 
 def _kind_faults(array: str, what: str, entry: _Entry) -> Iterator[tuple[str, str]]:

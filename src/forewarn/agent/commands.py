@@ -103,7 +103,7 @@ def try_document(order: Order, file: str, *, name: str = "", at: str = "") -> in
         return 0
     order.say(f"as {name}")
     if settings.watch.dry_run:
-        order.say("dry_run is set: the agent says what it would do, and does nothing")
+        order.say("dry_run is set: the agent only logs these actions")
     for oddity in reading.oddities:
         order.say(f"odd: {oddity}")
     for line in trying.words_of(trial, reading.notices, name=name, now=now):
@@ -123,7 +123,7 @@ def _reading_of(file: str) -> Reading:
             return decode(opened.read(DOCUMENT_BYTES_MAX + 1))
     except OSError as error:
         message = f"{shown} cannot be read: {error.strerror}"
-        hint = "name a document, or - and give it what the endpoint answers"
+        hint = "Name a file with a document, or use - and pipe the document in."
         raise CommandFailedError(USAGE, message, hint=hint) from error
     except UnreadableError as error:
         raise CommandFailedError(USAGE, f"{shown}: {error.message}") from error
@@ -136,7 +136,7 @@ def _only_name(notices: Sequence[Any]) -> str:
         raise CommandFailedError(
             USAGE,
             f"the document names several VMs: {shown}",
-            hint="say which of them this one is: --name",
+            hint="Name this VM with --vm.",
         )
     return next(iter(names.values()), "")
 
@@ -170,7 +170,7 @@ def _remembered(settings: Settings, reason: str) -> dict[str, Any]:
         raise CommandFailedError(
             UNREACHABLE,
             f"the agent does not answer ({reason}), and {error.message}",
-            hint="is it running, and with these settings? `forewarn agent check`",
+            hint="Run `forewarn agent check` to see whether it runs with these settings.",
         ) from error
     now = SystemClock().now()
     return telling.document_of(
@@ -191,8 +191,8 @@ def approve(order: Order, event_id: str) -> int:
     if mode := _idle_mode(settings, shown):
         raise CommandFailedError(
             FAILED,
-            f"the agent {mode}: it approves nothing, ordered or not",
-            hint="change that in its settings, or approve at the endpoint itself",
+            f"the agent {mode} and sends no approvals, not even on request",
+            hint="Change its settings, or POST the approval to the endpoint.",
         )
     try:
         task = client.read_memory(path).find(event_id.upper())
@@ -200,14 +200,16 @@ def approve(order: Order, event_id: str) -> int:
             raise _not_there(event_id, shown)
         if task.notice.has_started or task.consent is Consent.GIVEN:
             how = "has started" if task.notice.has_started else "is approved"
-            message = f"event {task.event_id} {how} already: there is nothing to order"
+            message = f"event {task.event_id} {how} already"
             raise CommandFailedError(FAILED, message)
         client.order_approval(path, task.event_id, now=SystemClock().now())
     except JournalError as error:
         if _is_listed(event_id, shown):
             raise _not_there(event_id, shown, f" ({error.message})") from error
         raise CommandFailedError(FAILED, error.message, hint=error.hint) from error
-    order.say(f"ordered: {task.notice.event_type} {task.event_id} is approved next")
+    order.say(
+        f"ordered: {task.notice.event_type} {task.event_id} is approved within a second"
+    )
     return 0
 
 
@@ -234,15 +236,15 @@ def _not_there(
     if not _is_listed(event_id, shown):
         return CommandFailedError(
             FAILED,
-            f"the agent knows no event {event_id} that is there now",
-            hint="`forewarn agent status` lists them",
+            f"the agent has no current event with ID {event_id}",
+            hint="Run `forewarn agent status` to list current events.",
         )
     return CommandFailedError(
         FAILED,
-        f"the agent knows event {event_id.upper()}, and an order cannot reach it: the "
-        f"journal, which carries orders, cannot be written{why}",
-        hint="`forewarn agent status` says why: free its disk, and order again; or "
-        "approve at the endpoint itself",
+        f"cannot request the approval of event {event_id.upper()}: the journal, which "
+        f"transports requests, cannot be written{why}",
+        hint="Run `forewarn agent status` for the reason and try again, or POST the "
+        "approval to the endpoint.",
     )
 
 
@@ -269,8 +271,8 @@ def install(order: Order, *, write: bool = False) -> int:
     except FileExistsError as error:
         raise CommandFailedError(
             FAILED,
-            f"{installing.UNIT_FILE} is there already",
-            hint="remove it first, or change it with systemctl edit",
+            f"{installing.UNIT_FILE} already exists",
+            hint="Remove it first, or change it with `systemctl edit forewarn-agent`.",
         ) from error
     except OSError as error:
         raise CommandFailedError(
@@ -280,7 +282,7 @@ def install(order: Order, *, write: bool = False) -> int:
     if missing:
         order.say(f"  write {missing}: without it the agent does not start")
     elif not os.path.exists(config):
-        order.say(f"  write {config}, or it goes by the default rules")
+        order.say(f"  write {config}, or the agent uses the default rules")
     for line in installing.SYSTEMD_NEXT:
         order.say(f"  {line}")
     return 0

@@ -24,8 +24,8 @@ from forewarn.agent.core.model import (
 
 logger = logging.getLogger("forewarn.agent.dry")
 
-WOULD = "dry run: nothing was done"
-UNSENT = "dry run: it would be approved; nothing was sent"
+WOULD = "dry run: not run"
+UNSENT = "dry run: the approval was not sent"
 
 
 class DryRun:
@@ -75,7 +75,7 @@ class DryRun:
     def ask_lock(self, asked: TakeLock | ReleaseLock) -> None:
         """Log that the lock would be taken or released, and report success."""
         is_wanted = isinstance(asked, TakeLock)
-        what = "taken" if is_wanted else "given back"
+        what = "taken" if is_wanted else "released"
         logger.info("dry run: the lock would be %s now", what)
         answer = LockAnswer.TAKEN if is_wanted else LockAnswer.RELEASED
         self._tell(LockSaid(number=asked.number, answer=answer, detail=WOULD))

@@ -84,7 +84,9 @@ class EndpointLock:
             raise
         except OSError as error:
             self.release()
-            logger.warning("no look for other agents at %s: %s", url, error.strerror)
+            logger.warning(
+                "cannot check for other agents at %s: %s", url, error.strerror
+            )
 
     def tick(self) -> None:
         """Close the connections of processes that asked for the holder; never waits."""
@@ -118,7 +120,7 @@ class EndpointLock:
                 return
             # It is starting or ending.
             threading.Event().wait(PAUSE_SECONDS)
-        told = "who acts at %s does not answer; this agent acts all the same"
+        told = "another process holds the lock of %s but does not answer; this agent starts anyway"
         logger.warning(told, url)
 
 
@@ -170,17 +172,16 @@ def _refuse(url: str, holder: Holder) -> None:
     """Log a warning about the holder; raises TakenError if it can prevent a start."""
     if not holder.is_believed:
         logger.warning(
-            "%s of user %s says that it acts at %s; this agent acts all the same, "
-            "since that is neither root nor its own user",
+            "%s of user %s holds the lock of the endpoint %s; this agent starts anyway, "
+            "since that user is neither root nor its own",
             holder,
             holder.user,
             url,
         )
         return
     raise TakenError(
-        f"another agent acts at the endpoint {url}: {holder}",
-        hint="One agent is enough for a VM. Stop the other first; `observe` or "
-        "`dry_run` may stand beside it.",
+        f"another agent ({holder}) already handles events from {url}",
+        hint="Stop it first, or start this one with `observe` or `dry_run`.",
     )
 
 

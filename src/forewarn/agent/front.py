@@ -106,8 +106,8 @@ def _refuse_strays(arguments: argparse.Namespace, settings: Mapping[str, str]) -
     if strays:
         raise CommandFailedError(
             USAGE,
-            f"`{command}` does not take {', '.join(strays)}",
-            hint="--help says what each command takes",
+            f"`{command}` does not accept {', '.join(strays)}",
+            hint="Run it with --help to see what each command accepts.",
         )
 
 

@@ -47,7 +47,7 @@ def _listener(option: Option, value: object) -> str:
     text = forms.text(option, value)
     if text and split_listener(text) is None:
         raise ValueError(
-            f"{quoted(text)} is no address to listen at: "
+            f"{quoted(text)} is not a listening address: "
             "write HOST:PORT such as 127.0.0.1:9464 or [::1]:9464"
         )
     return text
@@ -93,8 +93,8 @@ def _name(option: Option, value: object) -> str:
     text = forms.text(option, value)
     if not _NAME.fullmatch(text):
         raise ValueError(
-            f"{quoted(text)} is no name: write up to 63 letters, digits, ., - and _, "
-            "a letter or a digit first"
+            f"{quoted(text)} is not a valid name: write up to 63 letters, digits, ., - and _, "
+            "starting with a letter or a digit"
         )
     return text
 
@@ -116,7 +116,7 @@ def _groups(option: Option, value: object) -> tuple[tuple[str, ...], ...]:
         group = cast("list[object]", each) if isinstance(each, list) else [each]
         names = tuple(forms.item(option, name) for name in group)
         if not names:
-            raise ValueError("has an empty list in it")
+            raise ValueError("must not contain an empty list")
         groups.append(names)
     return tuple(groups)
 

@@ -84,7 +84,7 @@ class Order:
         copy = self._last_good() if found.is_blank else None
         if copy is None:
             return found
-        return _copied(copy, f"{found.file} is empty: was it cut short?")
+        return _copied(copy, f"{found.file} is empty; was it truncated?")
 
     def _last_good(self) -> Settings | None:
         file = self._file()
@@ -109,5 +109,5 @@ class Order:
 
 def _copied(settings: Settings, why: str) -> Settings:
     """Return the last good settings, with the reason for using them."""
-    told = f"the settings are refused, and the last good ones are in force: {why}"
+    told = f"the settings are refused, so the last good ones are in effect: {why}"
     return replace(settings, is_copy=True, warnings=(told, *settings.warnings))

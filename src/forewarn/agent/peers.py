@@ -74,7 +74,7 @@ class Peers:
             except RuntimeError as error:
                 with self._guard:
                     self._asking.discard(key)
-                self._complain(name, f"it was not asked: {error}")
+                self._complain(name, f"no request was sent: {error}")
 
     def _ask(self, event_id: str, name: str) -> None:
         try:
@@ -82,7 +82,7 @@ class Peers:
         except HttpError as error:
             self._complain(name, error.message)
         except Exception:
-            logger.exception("asking the agent of %s failed by a fault of ours", name)
+            logger.exception("asking the agent of %s failed because of a bug", name)
         else:
             with self._guard:
                 self._silent.discard(name)
@@ -127,7 +127,7 @@ class Peers:
             if name in self._silent:
                 return
             self._silent.add(name)
-        logger.warning("the agent of %s says nothing: %s", name, why)
+        logger.warning("the agent of %s gives no answer: %s", name, why)
 
 
 def _unheard(sentence: str) -> HttpError:

@@ -37,7 +37,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
 """The settings that are only for some kinds of locks."""
 
 _WHY = {
-    "holders": ": a FleetLock server counts by itself, set its number of slots there",
+    "holders": ": a FleetLock server has its own number of slots",
     "ttl": ": FleetLock has no expiry",
 }
 
@@ -67,7 +67,7 @@ def lock_faults(settings: LockSettings) -> Iterator[tuple[str, str]]:
     kind = settings.kind
     if not kind:
         if settings != usual:
-            yield "lock.kind", "is missing: without it there is no lock"
+            yield "lock.kind", "is missing; without it there is no lock"
         return
     for key, kinds in _KINDS.items():
         if kind not in kinds and getattr(settings, key) != getattr(usual, key):
@@ -81,12 +81,12 @@ def lock_faults(settings: LockSettings) -> Iterator[tuple[str, str]]:
     if settings.path and not os.path.isabs(settings.path):
         yield "lock.path", f"{quoted(settings.path)} must be an absolute path"
     if not _GROUP.fullmatch(settings.group):
-        yield "lock.group", "must be letters, digits, - and full stops"
+        yield "lock.group", "may contain only letters, digits, - and periods"
     elif kind == "kubernetes" and not _LEASE.fullmatch(settings.group):
-        why = "must be small letters, digits, - and full stops, as names of Leases"
+        why = "may contain only lower-case letters, digits, - and periods, as names of Leases"
         yield "lock.group", why
     if settings.namespace and not _NAMESPACE.fullmatch(settings.namespace):
-        yield "lock.namespace", f"{quoted(settings.namespace)} is no namespace's name"
+        yield "lock.namespace", f"{quoted(settings.namespace)} is not a valid namespace"
 
 
 def gate_terms(settings: GateSettings) -> GateTerms:
@@ -104,7 +104,7 @@ def gate_faults(settings: GateSettings) -> Iterator[tuple[str, str]]:
     """Yield the problems of the gate's settings."""
     if not settings.url:
         if settings != GateSettings():
-            why = "is missing, and so is alertmanager: without one there is no gate"
+            why = "is missing, and so is alertmanager; without one there is no gate"
             yield "gate.prometheus", why
         return
     if settings.prometheus and settings.alertmanager:
@@ -118,10 +118,10 @@ def gate_faults(settings: GateSettings) -> Iterator[tuple[str, str]]:
             except ValueError as error:
                 yield f"gate.{key}", str(error)
     if settings.pending and not settings.prometheus:
-        why = "is for prometheus: Alertmanager gets no alerts that are pending"
+        why = "is only for prometheus: Alertmanager does not get pending alerts"
         yield "gate.pending", why
     if settings.key_file and not settings.cert_file:
-        yield "gate.key_file", "is of no use without cert_file"
+        yield "gate.key_file", "has no effect without cert_file"
 
 
 def _url_faults(name: str, url: str) -> Iterator[tuple[str, str]]:

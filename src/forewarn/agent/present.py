@@ -25,9 +25,11 @@ def asked(settings: Settings) -> dict[str, Any]:
     """Return the status of the agent at `listen`; raises HttpError."""
     listen = settings.watch.listen
     if not listen:
-        raise HttpError(Trouble.REFUSED, "it listens nowhere, by the settings")
+        raise HttpError(Trouble.REFUSED, "the settings have no `listen` address")
     if listen.endswith(":0"):
-        raise HttpError(Trouble.REFUSED, "it listens at a port that the system chose")
+        raise HttpError(
+            Trouble.REFUSED, "`listen` has port 0, so the actual port is unknown"
+        )
     # An agent that listens at every address also listens at the local one.
     reached = listen.replace("0.0.0.0:", "127.0.0.1:").replace("[::]:", "[::1]:")
     client = Client(
@@ -39,7 +41,7 @@ def asked(settings: Settings) -> dict[str, Any]:
         client.close()
     document = json_members(answer.body)
     if document is None or not isinstance(document.get("events"), list):
-        raise HttpError(Trouble.MALFORMED, "something else answers there")
+        raise HttpError(Trouble.MALFORMED, "another program answers there")
     return document
 
 

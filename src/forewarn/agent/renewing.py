@@ -24,7 +24,7 @@ from forewarn.protocol.errors import ForewarnError
 
 logger = logging.getLogger("forewarn.agent")
 
-ON_PURPOSE = "To have it on purpose, restart the agent."
+ON_PURPOSE = "If this is intended, restart the agent."
 
 Again = Callable[[], Settings]
 """Reads the settings again as at the start; raises CommandFailedError."""
@@ -51,7 +51,7 @@ class Renewal:
             return False
         if is_at_work(memory):
             if not self._has_waited:
-                logger.info("the settings are read again when no handler is at work")
+                logger.info("the settings will be reloaded when no handler is running")
             self._has_waited = True
             return False
         self._signals.wants_settings = self._has_waited = False
@@ -69,14 +69,14 @@ class Renewal:
 
     def refuse(self, error: ForewarnError) -> None:
         """Keep the settings in effect, and report why the new ones are refused."""
-        self.fault = f"the settings are refused, and stay as they were: {error.message}"
+        self.fault = f"the new settings are refused, so the old ones stay in effect: {error.message}"
         logger.error("%s", self.fault)
 
     def take(self, settings: Settings) -> None:
         """Record that the last settings are in effect."""
         self.in_force = settings
         self.fault = ""
-        logger.info("the settings were read again")
+        logger.info("the settings were reloaded")
 
 
 def is_at_work(memory: Memory) -> bool:
@@ -102,25 +102,25 @@ def refusal_of(
     names = " and ".join(changed)
     return CommandFailedError(
         USAGE,
-        f"{names} cannot change now: {busy}, and it would be forgotten, or taken for "
-        "gone. Reload when nothing is under way.",
+        f"{names} cannot change now: {busy}, and the change would lose it. "
+        "Reload when no work is in progress.",
     )
 
 
 def _lost(old: Settings, new: Settings) -> str:
     """Return what is missing in the new settings, probably by mistake."""
     if old.file and not new.file:
-        return f"{old.file} is gone, and without it all settings would be the defaults"
+        return f"{old.file} no longer exists, and without it all settings would be the defaults"
     if new.is_blank and not old.is_blank:
         return (
-            f"{new.file} is empty, and all settings would be the defaults: was it cut "
-            "short?"
+            f"{new.file} is empty, and all settings would be the defaults; was it "
+            "truncated?"
         )
     if old.handlers and not new.handlers:
         names = ", ".join(each.name for each in old.handlers)
         return (
-            f"{new.file or 'the settings'} has no handler any more, and nothing would "
-            f"be prepared: was it cut short? In force: {names}"
+            f"{new.file or 'the settings'} no longer has a handler, so the VM would "
+            f"not be prepared; was it truncated? In effect: {names}"
         )
     return ""
 

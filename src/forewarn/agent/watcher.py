@@ -224,13 +224,11 @@ class Watcher:
                 self._good(asked, asked.reading, took=0 if wait else took, full=full)
         except Exception:
             # Whatever happened, polling must continue.
-            logger.exception("a poll failed by a fault of the agent")
+            logger.exception("a poll failed because of a bug in the agent")
             # The main loop may not have the document, so the next one is sent in any
             # case.
             self._reading = None
-            asked = Asked(
-                result=Result.FAULT, detail="a fault of the agent: see its log"
-            )
+            asked = Asked(result=Result.FAULT, detail="a bug in the agent; see its log")
             self._count(asked, waits=False)
         pause = polling.pause(
             self._pace,
@@ -312,7 +310,7 @@ class Watcher:
         self._name_at = self._clock.monotonic() + pause / SECOND
         if name is None:
             if self._name_failures == 1 and not self.view.name:
-                logger.warning("the endpoint does not tell what this VM is called")
+                logger.warning("the endpoint does not return this VM's name")
             return False
         if name == self.view.name:
             return False
@@ -321,7 +319,7 @@ class Watcher:
             logger.warning("%s", renamed(before, name))
             self._show(name=name, former=before)
             return True
-        logger.info("this VM is called %s", name)
+        logger.info("this VM's name is %s", name)
         self._show(name=name)
         return True
 
@@ -362,7 +360,7 @@ class Watcher:
                 )
             elif before.failures:
                 logger.info(
-                    "the endpoint at %s answers again; polls that failed: %s",
+                    "the endpoint at %s answers again after %s failed polls",
                     self._endpoint.url,
                     before.failures,
                 )
@@ -371,15 +369,16 @@ class Watcher:
             asked.detail,
         ):
             logger.warning(
-                "the endpoint gave no document: %s", asked.detail or asked.result.value
+                "the endpoint returned no document: %s",
+                asked.detail or asked.result.value,
             )
 
     def _show_document(self, reading: Reading) -> None:
         if reading.is_empty:
-            logger.info("the endpoint answers with an empty body: there are no events")
+            logger.info("the endpoint returns an empty body, so there are no events")
         for oddity in reading.oddities:
             if oddity not in self.view.oddities:
-                logger.warning("a document is odd: %s", oddity)
+                logger.warning("a document has a problem: %s", oddity)
         self._show(
             incarnation=reading.incarnation,
             events=len(reading.notices),
@@ -400,10 +399,10 @@ class Watcher:
 def renamed(before: str, name: str) -> str:
     """Return the warning about a VM whose name has changed."""
     return (
-        f"this VM was called {before}, and the endpoint calls it {name} now: is it a "
-        f"copy of that VM, or does another endpoint answer? Events that name {before} "
-        "alone are not approved any more, and what was prepared for them is recovered "
-        "when they have gone. `name` sets the name"
+        f"the name of this VM was {before}, and the endpoint now returns {name}: is it a "
+        f"copy of that VM, or does another endpoint answer? Events that name only "
+        f"{before} are no longer approved. Handlers that prepared for them recover when "
+        "they end. Set `name` if the name is wrong"
     )
 
 

@@ -239,7 +239,7 @@ def test_a_journal_that_cannot_be_written_stops_nothing_and_is_told_once(
     assert scene.machine.approvals == ["E1"]
     assert scene.worker.agent.standing.journal_fault == "the disk is full"
     assert faults(caplog) == [
-        "the disk is full; the agent goes on without it (Free some space.)"
+        "the disk is full; the agent continues without it (Free some space.)"
     ]
     assert scene.journal.memory == Memory(lost_journal=True)
 
@@ -293,7 +293,7 @@ def test_orders_that_could_not_be_read_for_a_moment_are_no_lasting_fault(
     scene.worker.turn()
     assert scene.worker.agent.standing.journal_fault == ""
     assert faults(caplog) == [
-        "the journal is locked; the agent goes on without it (Look at it.)",
+        "the journal is locked; the agent continues without it (Look at it.)",
         "the journal can be written again",
     ]
 

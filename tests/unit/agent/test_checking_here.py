@@ -89,7 +89,7 @@ def test_the_journal_is_looked_at_and_nothing_is_changed(
 def test_where_the_journal_has_no_place(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for state, sentence in (
-        (f"{tmp_path}/new/agent.db", f"{tmp_path}/new will be made"),
+        (f"{tmp_path}/new/agent.db", f"{tmp_path}/new will be created"),
         (f"{tmp_path}/a/b/agent.db", f"there is no folder {tmp_path}/a/b"),
         (f"{tmp_path}/file/agent.db", f"{tmp_path}/file is not a folder"),
     ):
@@ -139,7 +139,7 @@ def test_an_agent_that_runs_is_well(
             (True, "listen"),
         ]
         assert by_hand[1].text == f"runs: {mine}"
-        assert by_hand[2].text.endswith("is the running agent's")
+        assert by_hand[2].text.endswith("is in use by the running agent")
         # Another that would act there, and one that has its address.
         other = settings(
             tmp_path, state=f"{tmp_path}/b.db", endpoint=found.watch.endpoint

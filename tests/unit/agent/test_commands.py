@@ -106,7 +106,9 @@ def test_try_says_what_to_do_without_a_document(agent: Say) -> None:
     status, _, told = agent("try", "none.json")
     assert status == 2
     assert "none.json cannot be read: No such file or directory" in told
-    assert "hint: name a document, or - and give it what the endpoint answers" in told
+    assert (
+        "hint: Name a file with a document, or use - and pipe the document in." in told
+    )
 
 
 def test_try_says_how_far_it_has_looked(agent: Say, tmp_path: Path) -> None:
@@ -481,8 +483,8 @@ def test_what_a_command_does_not_take_is_not_ignored(
     status, out, err = agent(*words)
     assert (status, out) == (2, "")
     assert err.splitlines() == [
-        f"forewarn: `{words[0]}` does not take {strays}",
-        "  hint: --help says what each command takes",
+        f"forewarn: `{words[0]}` does not accept {strays}",
+        "  hint: Run it with --help to see what each command accepts.",
     ]
 
 
@@ -493,7 +495,7 @@ def test_each_of_several_mistakes_has_a_line_of_its_own(
     status, _, err = agent("check")
     assert status == 2
     assert err.splitlines() == [
-        'forewarn: agent.toml:1: pol: there is no such setting (did you mean "poll"?)',
-        'forewarn: agent.toml:2: lisn: there is no such setting (did you mean "listen"?)',
+        'forewarn: agent.toml:1: pol: unknown setting (did you mean "poll"?)',
+        'forewarn: agent.toml:2: lisn: unknown setting (did you mean "listen"?)',
         "  hint: the page 'Settings of the agent' has every setting",
     ]

@@ -121,7 +121,7 @@ def test_health_fails_only_when_the_loops_have_stopped() -> None:
     assert scene.get("/readyz").status == 503
     assert "not answered for 10 m: timed out" in scene.get("/readyz").body
     scene.is_watching = False
-    assert scene.get("/healthz").body == "the endpoint is not watched any more\n"
+    assert scene.get("/healthz").body == "polling of the endpoint has stopped\n"
     scene.is_watching = True
     scene.clock.advance_to(MINUTE)
     assert scene.get("/healthz").body == "nothing was decided for 59 s\n"
@@ -139,7 +139,7 @@ def test_health_fails_only_when_the_loops_have_stopped() -> None:
                     memory=Memory(name="a"), journal_fault="disk full"
                 )
             },
-            "nothing is remembered: disk full",
+            "the journal cannot be used: disk full",
         ),
     ],
 )
@@ -211,11 +211,15 @@ def test_the_status_says_that_silence_ends_no_event() -> None:
     document = json.loads(scene.get("/status").body)
     told = list(status.words_of(document, now=MINUTE))
     assert (
-        "  presence    as in the last document: silence does not end an event" in told
+        "  presence    as in the last document; missing answers do not end an event"
+        in told
     )
     document["events"][0]["doubt"] = "no document lists it"
     told = "\n".join(status.words_of(document, now=MINUTE))
-    assert "no document lists it; no time counts while the endpoint is silent" in told
+    assert (
+        "no document lists it; this time does not count while the endpoint is silent"
+        in told
+    )
 
 
 def test_in_a_dry_run_an_approval_would_be_given() -> None:

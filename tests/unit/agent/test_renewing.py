@@ -304,7 +304,7 @@ def test_who_looks_for_the_running_agent_is_told_of_the_copy(
     asked = replace(ordered(file, environ), tell=told.append)
     assert asked.settings_of_running().watch.poll == 7_000_000
     assert told[0].startswith(
-        "forewarn: the settings are refused, and the last good ones are in force: "
+        "forewarn: the settings are refused, so the last good ones are in effect: "
     )
     file.write_text('poll = "9s"\n', encoding="utf-8")
     told.clear()
@@ -387,7 +387,7 @@ def test_a_file_that_lost_everything_is_not_taken() -> None:
     assert "agent.toml is gone" in refused(Settings(), NOTHING)
     said = refused(cut, NOTHING)
     assert "agent.toml has no handler any more" in said
-    assert said.endswith("In force: drain. To have it on purpose, restart the agent.")
+    assert said.endswith("In force: drain. If this is intended, restart the agent.")
     # Who had none loses none.
     assert refused(blank, NOTHING, blank) == ""
     assert refused(Settings(), NOTHING, Settings()) == ""

@@ -195,7 +195,7 @@ def test_all_faults_are_told_with_their_lines(tmp_path: Path) -> None:
         'approve = "at once"\n'
     )
     expected = """\
-agent.toml:1: pol: there is no such setting (did you mean "poll"?)
+agent.toml:1: pol: unknown setting (did you mean "poll"?)
 agent.toml:2: dry_run: must be true or false, not 1
 agent.toml:4: log.level: must be one of debug, info, warning, error, not "inf" \
 (did you mean "info"?)
@@ -216,13 +216,13 @@ HANDLER = '[[handler]]\nname = "a"\nkind = "exec"\nprepare = "true"\n'
         (f"a = {'[' * 5_000}", "nested too deeply"),
         ("[[rule]]\n", 'it must say approve = "at once" or "never"'),
         ("[[rule]]\nhandlers = []\n", 'it must say approve = "at once" or "never"'),
-        ('[[rule]]\napprove = "when prepared"', "nothing prepares"),
+        ('[[rule]]\napprove = "when prepared"', "no handler prepares"),
         ('[[rule]]\nhandlers = ["a"]\napprove = "at once"', "preparation comes first"),
         ('[[rule]]\nmine = false\napprove = "at once"', "see [standby]"),
         ('[[rule]]\nhandlers = ["a"]\napprover = "all"', "write [peers] url"),
-        ('[[rule]]\nhandlers = ["a"]\ntakeover = "5s"', "nobody is waited for"),
+        ('[[rule]]\nhandlers = ["a"]\ntakeover = "5s"', "has no effect"),
         ('[[rule]]\nhandlers = ["a"]\nstart = "NotBefore - 1s"', "leaves no time"),
-        ('[[rule]]\napprove = "never"\nstart = "NotBefore - 1m"', "nothing to begin"),
+        ('[[rule]]\napprove = "never"\nstart = "NotBefore - 1m"', "no handlers to start"),
         (
             '[[rule]]\nhandlers = ["a"]\nstart = { b = "NotBefore - 5m" }',
             'the rule has no handler "b"',
@@ -236,25 +236,25 @@ HANDLER = '[[handler]]\nname = "a"\nkind = "exec"\nprepare = "true"\n'
         ('[[rule]]\napprove = "never"\nmin_lead = "2m"\nmax_lead = "1m"', "is less"),
         ('[[rule]]\napprove = "never"\ntype = "Freze"', 'did you mean "Freeze"'),
         ('[[rule]]\napprove = "never"\nhandler = ["a"]', 'did you mean "handlers"'),
-        ('[[handler]]\nname = "b"\nkind = "exec"', "it does nothing"),
+        ('[[handler]]\nname = "b"\nkind = "exec"', "it has no action"),
         ('[[handler]]\nname = "b"', "handler.kind: is missing"),
         ('[[handler]]\nname = "b"\nkind = "python"\nprepare = "x"', "module:function"),
         ('[[handler]]\nname = "b"\nkind = "webhook"\nprepare = "x"', "is not a URL"),
         (HANDLER + 'url = "x"', "there is no such setting"),
         (HANDLER + 'method = "PUT"', "is for handlers of kind webhook"),
-        (HANDLER + "always = true", "there is nothing to run"),
-        (HANDLER + 'environment = { FOREWARN_X = "1" }', "told by the agent itself"),
+        (HANDLER + "always = true", "there is no action to run"),
+        (HANDLER + 'environment = { FOREWARN_X = "1" }', "set by the agent itself"),
         (HANDLER + HANDLER, "is there twice"),
         ("handler = 1", "[[handler]]"),
         ("log = 1", "must be a table"),
         ("[logs]\n", 'no such table (did you mean "log"?)'),
         ('level = "info"', "it belongs to [log]"),
         ('kind = "exec"', "it belongs to [[handler]]"),
-        ('[peers]\nlisten = "127.0.0.1:1"', "who asks must show a token"),
+        ('[peers]\nlisten = "127.0.0.1:1"', "requests of peers need a token"),
         ('[peers]\nurl = "http://x:1"', "{name}"),
-        ('listen = "x"', "no address to listen at"),
+        ('listen = "x"', "not a listening address"),
         ('poll = "1ms"', "at least 100ms"),
-        ('endpoint = "http://u:secret@h"', "a user name or password"),
+        ('endpoint = "http://u:secret@h"', "user names and passwords"),
         ('[[window]]\nbegins = "25:00"\nends = "06:00"', "a time of day"),
         ('[[window]]\nbegins = "22:00"\nends = "06:00"\nzone = "Mars"', "no time zone"),
         ('[[blackout]]\nbegins = "22:00"', "blackout.ends: is missing"),
@@ -345,9 +345,9 @@ def test_no_list_is_empty_unless_that_says_something(name: str, option: Option) 
         (HANDLER + '[[rule]]\napprove = "never"', 'no rule names the handler "a"'),
         (
             '[[rule]]\napprove = "never"\n[[rule]]\ntype = "Freeze"\napprove = "never"',
-            "rule 1 matches every event, so that no rule after it decides",
+            "rule 1 matches every event, so no rule after it has any effect",
         ),
-        ('[[rule]]\ntype = "Hibernate"\napprove = "never"', '"Hibernate" is no type'),
+        ('[[rule]]\ntype = "Hibernate"\napprove = "never"', '"Hibernate" is an unknown type'),
     ],
 )
 def test_what_is_probably_a_mistake_is_warned_of(

@@ -221,7 +221,7 @@ def test_a_fault_of_ours_does_not_end_the_watch(
     watching.turn(2)
     assert watching.watcher.view.polls[Result.FAULT] == 1
     assert len(watching.told) == 1
-    assert "a poll failed by a fault of the agent" in caplog.text
+    assert "a poll failed because of a bug in the agent" in caplog.text
 
 
 def test_a_document_that_could_not_be_told_is_told_again() -> None:

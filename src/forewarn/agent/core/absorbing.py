@@ -87,7 +87,7 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
         is_lost = (step.phase, finished.state) == (Phase.RECOVER, StepState.FAILED)
         if is_lost and step.attempt == 1:
             # Noted only once, since it is retried without end.
-            why = f"its recovery failed, and is tried again: {finished.detail}"
+            why = f"its recovery failed and is retried: {finished.detail}"
             notes.append(note_of(done, NoteKind.FAILED, now, why, handler=step.handler))
         return memory, notes
     # The event was removed from the memory meanwhile.
@@ -121,7 +121,7 @@ def _answered(memory: Memory, answered: Answered, now: Micros) -> Absorbed:
         why = answered.detail
         troubles = (*(each for each in task.troubles if each != why), why)
         task = replace(task, consent=Consent.REFUSED, retry_at=0, troubles=troubles)
-        detail = f"{task.refusals} times, and not sent again: {why}"
+        detail = f"{task.refusals} times, so it is not sent again: {why}"
         return memory.put(task), [note_of(task, NoteKind.REFUSED, now, detail)]
     at = approving.retry_at(task, answered.retry_after, now)
     task = replace(task, retry_at=at)
@@ -160,7 +160,7 @@ def _ordered(memory: Memory, ordered: Ordered, now: Micros) -> Absorbed:
     # A person may write an ID in any case (clause 2.3).
     task = memory.find(ordered.event_id) or memory.find(ordered.event_id.upper())
     if task is None or not task.is_live:
-        detail = "the order to approve it came to nothing: there is no such event"
+        detail = "the requested approval was not sent: there is no such event"
         note = Note(
             at=now, kind=NoteKind.FAILED, event_id=ordered.event_id, detail=detail
         )

@@ -121,7 +121,7 @@ def consider(
         why = gating.why_not(gate, terms, task, now)
         return _held_back(task, approved, policy, passage, why, now)
     if is_sent and gating.standing_of(gate, terms, now) is Standing.UNHEARD:
-        detail = f"approved without an answer of {terms.label}: {gate.detail}"
+        detail = f"approved without an answer from {terms.label}: {gate.detail}"
         note = note_of(task, NoteKind.GATE, now, detail)
         return replace(approved, notes=(*approved.notes, note))
     return approved if is_sent else replace(approved, passage=Passage.PASS)
@@ -177,12 +177,12 @@ def _locked(
         return approved
     why = _why_not_held(lock, terms.label)
     if is_late and not terms.withholds:
-        detail = f"not had in time, and approved without: {why}"
+        detail = f"not available in time, so approved without it: {why}"
         note = note_of(task, NoteKind.LOCK, now, detail)
         return replace(approved, notes=(note,))
     kept, others = _unsent(task, approved)
     if is_late:
-        why = f"{why}; it was not had in time, so that NotBefore decides"
+        why = f"{why}; it was not available in time, so the event starts at NotBefore"
         return Verdict(task=kept, commands=others, waits=why)
     then = ""
     if ends is not None:
@@ -215,8 +215,8 @@ def _unsent(task: Task, approved: Verdict) -> tuple[Task, tuple[Command, ...]]:
 def _why_not_held(lock: Lock, label: str) -> str:
     why = lock.trouble or lock.refusal
     if lock.state is LockState.HELD:
-        why = "it was held when the agent began, and is being confirmed"
-    return f"the {label}: {why or 'it is asked for'}"
+        why = "it was held when the agent started, and is being confirmed"
+    return f"the {label}: {why or 'it was requested'}"
 
 
 def _verdict(
@@ -230,11 +230,11 @@ def _verdict(
     if policy.is_observer:
         return Verdict(task=task, waits="this agent only observes")
     if not task.is_confirmed:
-        why = "no document has shown it since the agent began"
+        why = "no document has listed it since the agent started"
         return Verdict(task=task, waits=why)
     # If the clock was set back, the pause must not become longer.
     if task.consent is Consent.WANTED and task.asked <= now < task.retry_at:
-        why = "; ".join(("it is sent, and not confirmed", *task.troubles[-1:]))
+        why = "; ".join(("it was sent but not confirmed", *task.troubles[-1:]))
         return Verdict(task=task, waits=why, wake=task.retry_at)
     if task.consent is Consent.WANTED or task.is_forced:
         return _send(task, now)
@@ -373,7 +373,7 @@ def _together(
     return Verdict(
         task=task,
         commands=commands,
-        waits=f"left to {resources[0]}; taken over at {format_instant(turn)}",
+        waits=f"left to {resources[0]}; this VM takes over at {format_instant(turn)}",
         wake=min(turn, again) if again is not None else turn,
     )
 

@@ -125,7 +125,7 @@ def why_not(gate: Gate, terms: GateTerms, task: Task, now: Micros) -> str:
     """Return why an event is held back, for a person."""
     why = _state(gate, terms, now)
     if passage_of(gate, terms, task, now) is Passage.LATE:
-        return f"{why}; that was so until NotBefore, which decides now"
+        return f"{why}; NotBefore has come, so it is not approved"
     not_before = task.notice.not_before
     if not_before is None:
         return why
@@ -138,10 +138,10 @@ def _state(gate: Gate, terms: GateTerms, now: Micros) -> str:
         return f"held back while {gate.detail} ({terms.label})"
     if standing is Standing.SETTLING:
         at = format_instant(gate.since + terms.clear_for)
-        return f"held back until no alert has fired up to {at} ({terms.label})"
+        return f"held back until {at} if no alert fires ({terms.label})"
     if standing in {Standing.SILENT, Standing.UNHEARD}:
         return f"held back while {terms.label} gives no usable answer: {gate.detail}"
-    return f"{terms.label} is asked which alerts fire"
+    return f"{terms.label} has not answered yet"
 
 
 # Inputs
@@ -178,7 +178,7 @@ def absorb(memory: Memory, said: GateSaid, now: Micros) -> tuple[Memory, list[No
         return memory, []
     else:
         lasted = describe_duration(now - before.since)
-        detail = f"no alert fires any more, after {lasted} ({gate.label})"
+        detail = f"no alert fires any longer, after {lasted} ({gate.label})"
     # The first event that is held back represents all of them.
     task = memory.find(before.events[0])
     return memory, [note_of(task, kind, now, detail, about=about)]
@@ -303,7 +303,7 @@ def _reason(gate: Gate) -> str:
         return f"{gate.detail} ({gate.label})"
     if gate.last is GateAnswer.CLEAR:
         return f"no alert fires, but not for long enough ({gate.label})"
-    return f"{gate.label} was asked which alerts fire, and has not answered"
+    return f"{gate.label} has not answered yet"
 
 
 def problems(memory: Memory) -> list[str]:

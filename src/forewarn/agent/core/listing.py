@@ -204,7 +204,7 @@ def _by_whom(task: Task, now: Micros) -> str:
     not_before = task.notice.not_before
     is_ours = task.consent in {Consent.WANTED, Consent.GIVEN}
     if not is_ours and not_before is not None:
-        return "somebody else approved it" if now + EARLY < not_before else ""
+        return "it was approved elsewhere" if now + EARLY < not_before else ""
     return ""
 
 

@@ -126,7 +126,7 @@ def _refused(
     lock = replace(
         _moved(lock, LockGiven.REFUSED, now),
         tries=lock.tries + 1,
-        refusal=said.detail or "others have it",
+        refusal=said.detail or "other VMs hold it",
         trouble="",
     )
     if before.state is LockState.WANTED:
@@ -160,7 +160,7 @@ def _in_trouble(
     )
     if before.has_complained:
         return lock, []
-    doing = "given back" if lock.state is LockState.RELEASING else "asked for"
+    doing = "released" if lock.state is LockState.RELEASING else "taken"
     detail = f"the {lock.label} cannot be {doing}: {lock.trouble}"
     return lock, [_note(memory, now, detail, NoteKind.FAILED)]
 
@@ -229,8 +229,8 @@ def _other(memory: Memory, terms: LockTerms, now: Micros) -> tuple[Memory, list[
     notes: list[Note] = []
     if lock.holder:
         detail = (
-            f"the settings name another one, the {terms.label}: {lock.holder} may "
-            f"still hold the {lock.label}, where nobody gives it back now"
+            f"the settings now name the {terms.label}; {lock.holder} may "
+            f"still hold the {lock.label}, which is not released now"
         )
         notes.append(_note(memory, now, detail, NoteKind.FAILED))
     state = table.lock_step(lock.state, LockGiven.MOVE)
@@ -410,7 +410,7 @@ def problems(memory: Memory, policy: Policy) -> list[str]:
     if lock.holder and policy.lock is None:
         problem = (
             f"{lock.holder} may still hold the {lock.label}, and the settings have no "
-            "[lock]: bring it back, or give the lock back by hand"
+            "table [lock]: restore it, or release the lock by hand"
         )
         return [problem]
     if lock.trouble and policy.lock is not None:

@@ -275,6 +275,6 @@ def _conclude(task: Task, groups: list[list[Handler]], now: Micros) -> Progress:
         # The event was approved before it was prepared, so the approval is not
         # withheld.
         kind, about = NoteKind.FAILED, "preparation"
-        withheld = f"it is approved, and not prepared: {withheld}"
+        withheld = f"it is approved but not prepared: {withheld}"
     note = note_of(task, kind, now, withheld, about=about)
     return Progress(task=task, notes=(note,))

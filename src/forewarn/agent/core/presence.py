@@ -220,7 +220,7 @@ def explain(task: Task, gone_after: GoneAfter, now: Micros) -> str:
         for at in (task.absent_at, task.absent_at + long)
     )
     return (
-        f"{_ABOUT[task.presence]}{' for this VM' * has_others} since {since}; taken as gone after "
+        f"{_ABOUT[task.presence]}{' for this VM' * has_others} since {since}; it counts as ended after "
         f"{describe_duration(long)} of such answers, at {until} at the earliest"
     )
 

@@ -33,7 +33,7 @@ GIVE_WAY_GRACE: Micros = SECOND
 """Grace period for a run that is stopped because an urgent event needs its handler."""
 
 
-GAVE_WAY = "it gave way to an event that leaves no time"
+GAVE_WAY = "an urgent event needs the handler"
 
 
 def advance(
@@ -194,7 +194,7 @@ def _close(task: Task, policy: Policy, now: Micros) -> tuple[Task, list[Note]]:
             task,
             NoteKind.FAILED,
             now,
-            f"handler {name} is no longer in the settings: nobody recovers",
+            f"handler {name} is no longer in the settings, so it cannot recover",
             handler=name,
         )
         for name in strangers(task, policy)
@@ -294,6 +294,6 @@ def _settled(task: Task, handler: str, now: Micros) -> Task:
         stop_at=now,
         kill_at=now,
         ended=now,
-        detail="with another event's",
+        detail="together with another event",
     )
     return replace(task, steps=(*task.steps, step))

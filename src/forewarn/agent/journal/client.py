@@ -55,14 +55,14 @@ def _opened(path: Place, *, read_only: bool) -> Generator[File]:
     if not is_there:
         raise JournalRefusedError(
             f"there is no journal {path}",
-            hint="No agent has run with this `state` yet; is it the right settings?",
+            hint="Check `state`: no agent has run with it yet.",
         )
     file = File(path, read_only=read_only)
     try:
         if file.version() < len(schema.STEPS):
             raise JournalRefusedError(
-                f"the journal {path} was written by an older forewarn",
-                hint="Start the agent of this version once: it brings it up to date.",
+                f"the journal {path} was written by an older version of forewarn",
+                hint="Start this version of the agent once to upgrade it.",
             )
         yield file
     finally:

@@ -30,7 +30,7 @@ def load(kind: type[T], text: str) -> T:
         return _made(kind, json.loads(text))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise JournalDamagedError(
-            f"an entry of the journal is no {kind.__name__}: {error}"
+            f"an entry of the journal is not a valid {kind.__name__}: {error}"
         ) from error
 
 
@@ -88,16 +88,16 @@ def _made(kind: Any, plain: Any) -> Any:
     if issubclass(kind, enum.Enum):
         return kind(plain)
     if type(plain) is not kind:
-        raise TypeError(f"{plain!r} is no {kind.__name__}")
+        raise TypeError(f"{plain!r} is not of type {kind.__name__}")
     return plain
 
 
 def _tuple(kinds: tuple[Any, ...], plain: Any) -> tuple[Any, ...]:
     if not isinstance(plain, list):
-        raise TypeError(f"{plain!r} is no list")
+        raise TypeError(f"{plain!r} is not a list")
     items = typing.cast("list[Any]", plain)
     if len(kinds) == 2 and kinds[1] is Ellipsis:  # noqa: PLR2004 - `tuple[X, ...]`
         return tuple(_made(kinds[0], each) for each in items)
     if len(items) != len(kinds):
-        raise ValueError(f"{plain!r} has not {len(kinds)} members")
+        raise ValueError(f"{plain!r} does not have {len(kinds)} members")
     return tuple(_made(kind, each) for kind, each in zip(kinds, items))

@@ -51,14 +51,14 @@ BUSY = 5
 PERM = 3
 
 HINTS = {
-    FULL: "Free some space on its disk.",
-    IOERR: "Look at its disk and at the system's log.",
-    READONLY: "The agent's user must be able to write the file.",
-    CANTOPEN: "The agent's user must be able to open it and its folder.",
-    NOTADB: "If it was the agent's, it is set aside at the next start; "
-    "if it is not, name another file in `state`.",
-    CORRUPT: "It is set aside at the next start, and a new one begun.",
-    BUSY: "Something else keeps the file locked: find it and stop it.",
+    FULL: "Free some disk space.",
+    IOERR: "Check the disk and the system log.",
+    READONLY: "Make the file writable for the agent's user.",
+    CANTOPEN: "Give the agent's user access to the file and its directory.",
+    NOTADB: "If it is another program's file, set `state` to another file. "
+    "Otherwise, restart the agent, which sets it aside.",
+    CORRUPT: "Restart the agent, which sets it aside and creates a new one.",
+    BUSY: "Stop the other process that locks the file.",
 }
 _DAMAGED = frozenset({CORRUPT, NOTADB})
 """Only `opening` can tell whether a file with such an error is a journal."""
@@ -87,7 +87,7 @@ def translate(error: Exception, path: str) -> JournalError:
     elif code in _REFUSED:
         kind = JournalRefusedError
     return kind(
-        f"the journal {path} cannot do its work: {error}",
+        f"the journal {path} failed: {error}",
         hint=HINTS.get(code, "This should not happen: please report it."),
     )
 
@@ -135,12 +135,12 @@ class File:
         except (PermissionError, IsADirectoryError) as error:
             raise JournalRefusedError(
                 f"the journal {path} cannot be opened: {error.strerror}",
-                hint="Name a file in `state` that the agent's user may write.",
+                hint="Set `state` to a file that the agent's user can write.",
             ) from error
         except OSError as error:
             raise JournalError(
                 f"the journal {path} cannot be opened: {error.strerror}",
-                hint="Look at its disk and at the system's log.",
+                hint="Check the disk and the system log.",
             ) from error
         except sqlite3.Error as error:
             raise translate(error, path) from error
@@ -159,7 +159,7 @@ class File:
         if mode != "wal":
             raise JournalError(
                 f"the journal {self._path} cannot have a write-ahead log",
-                hint="It must be on a local disk: name another file in `state`.",
+                hint="Set `state` to a file on a local disk.",
             )
         self.run("PRAGMA synchronous = FULL")
         self.tune()
@@ -188,14 +188,13 @@ class File:
         if made_by != schema.APPLICATION_ID and (made_by or done or tables):
             raise JournalRefusedError(
                 f"{self._path} is a database of another program",
-                hint="Name another file in `state`.",
+                hint="Set `state` to another file.",
             )
         if done > len(schema.STEPS):
             raise JournalRefusedError(
-                f"the journal {self._path} was written by a newer forewarn (its schema "
-                f"is {done}, this program knows {len(schema.STEPS)})",
-                hint="Start that version. To begin anew with this one, move the file "
-                "away.",
+                f"the journal {self._path} was written by a newer version of forewarn "
+                f"(schema {done}; this version supports {len(schema.STEPS)})",
+                hint="Start that version, or move the file away to begin with an away.",
             )
         return done
 

@@ -45,7 +45,7 @@ class AgentLock:
         except FileNotFoundError as error:
             raise JournalRefusedError(
                 f"there is no folder {os.path.dirname(path)} for the agent's journal",
-                hint="Make the folder, or name another file in `state`.",
+                hint="Create the directory, or set `state` to another file.",
             ) from error
         except OSError as error:
             raise _unusable(file, error) from error
@@ -59,7 +59,7 @@ class AgentLock:
             self.release()
             raise JournalRefusedError(
                 f"another agent runs with the journal {path}: process {holder}",
-                hint="One agent is enough for a VM. Stop the other first.",
+                hint="Stop the other agent first. A VM needs only one.",
             ) from error
         except OSError as error:
             self.release()
@@ -116,7 +116,7 @@ def _unusable(file: str, error: OSError) -> JournalError:
     kind = JournalRefusedError if isinstance(error, _NEVER) else JournalError
     return kind(
         f"the lock {file} cannot be taken: {error.strerror}",
-        hint="The agent's user must be able to write there, and the disk needs room.",
+        hint="Make the directory writable for the agent's user, and free some disk space.",
     )
 
 

@@ -94,7 +94,7 @@ def open_journal(
         refuse_others(whole)
         lock = AgentLock(whole)
         if lock.had_journal and not _has_content(whole):
-            told = "the journal %s is empty or gone: what was remembered is lost"
+            told = "the journal %s is empty or missing, so its content is lost"
             logger.error(told, whole)
         try:
             journal = _loaded(whole, boot=boot, teller=teller, limits=limits)
@@ -106,7 +106,7 @@ def open_journal(
             lock.release()
         raise
     except JournalError as error:
-        told = f"{error}; the agent goes on without memory ({error.hint})"
+        told = f"{error}; the agent continues without a journal ({error.hint})"
         logger.error(told)  # noqa: TRY400 - whose fault it is needs no traceback
         kept = MemoryJournal(teller=teller, limits=limits)
         return Opened(journal=kept, lock=lock, fault=error.message)
@@ -180,14 +180,14 @@ def _make_folder(folder: str) -> None:
         raise JournalError(
             f"the folder {folder} for the agent's journal cannot be made: "
             f"{error.strerror}",
-            hint="Look at its disk.",
+            hint="Check the disk.",
         ) from error
 
 
 def _unmakable(folder: str, error: OSError) -> JournalRefusedError:
     return JournalRefusedError(
         f"the folder {folder} for the agent's journal cannot be made: {error.strerror}",
-        hint="Make it for the agent's user, or name another file in `state`.",
+        hint="Create it for the agent's user, or set `state` to another file.",
     )
 
 
@@ -201,8 +201,8 @@ def refuse_others(path: str) -> None:
         found = os.stat(path)
         if not stat.S_ISREG(found.st_mode):
             raise JournalRefusedError(
-                f"{path} is not a file that can be written and read again",
-                hint="Name a file in `state`, or one that is to be made.",
+                f"{path} is not a regular file",
+                hint="Set `state` to a regular file or to a new one.",
             )
         with open(path, "rb") as opened:
             begins = opened.read(len(_DATABASE))
@@ -247,8 +247,8 @@ def was_ours(path: str, *, noted: bool) -> bool:
 def no_journal(path: str) -> JournalRefusedError:
     """Return the error for a file without any evidence that it was a journal."""
     return JournalRefusedError(
-        f"{path} is not a database that can be read, and no journal of the agent's",
-        hint="It is left as it is. Name another file in `state`.",
+        f"{path} is neither a readable database nor an agent journal",
+        hint="The file was not changed. Set `state` to another file.",
     )
 
 

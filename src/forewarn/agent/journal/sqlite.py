@@ -273,8 +273,8 @@ class SqliteJournal:
             return
         self._rewrite(
             JournalError(
-                f"the journal {self._path} was deleted or exchanged while the agent "
-                "works with it",
+                f"the journal {self._path} was deleted or replaced while the agent "
+                "was using it",
                 hint="Stop the agent before you move its journal.",
             )
         )
@@ -292,7 +292,7 @@ class SqliteJournal:
         if os.path.exists(aside):
             logger.error("%s; it was set aside as %s", error, os.path.basename(aside))
         else:
-            logger.error("%s; it is begun anew", error)
+            logger.error("%s; a new one is created", error)
         file = File(self._path, may_make=True)
         try:
             file.set_up()

@@ -48,7 +48,9 @@ class Feeder:
         if is_alive:
             self._supervisor.tell("WATCHDOG=1", f"STATUS={self._status()}")
         elif self._was_alive:
-            logger.error("no sign of life: the watchdog is not fed")
+            logger.error(
+                "the agent has stopped working, so the watchdog is not notified"
+            )
         self._was_alive = is_alive
 
     def end(self) -> None:

@@ -87,7 +87,7 @@ class Notifier:
         else:
             if gone:
                 logger.warning(
-                    "%d notifications are dropped, whose receivers are no longer in "
+                    "%d notifications were dropped, since their receivers are no longer in "
                     "the settings",
                     gone,
                 )
@@ -191,7 +191,7 @@ class Notifier:
             if done:
                 journal.delivered(done)
         if not faults and self._failing.pop(name, ""):
-            logger.info("%s takes notifications again", name)
+            logger.info("%s accepts notifications again", name)
         return None
 
     def _offer(self, name: str, queued: Queued) -> SinkError | None:

@@ -82,7 +82,7 @@ class Pages:
             return Reply(body=f"{text}\n", content_type=JSON)
         if request.path == "/":
             return Reply(body="/healthz\n/metrics\n/readyz\n/status\n")
-        return Reply(status=404, body="there is no such page\n")
+        return Reply(status=404, body="page not found\n")
 
     def is_alive(self) -> bool:
         """Tell whether the agent works, for systemd's watchdog."""
@@ -95,9 +95,9 @@ class Pages:
         quiet = sources.clock.monotonic() - turned
         # Before its first iteration, it is still reading the journal.
         if turned and quiet > TURN_SECONDS + LOOP_GRACE_SECONDS:
-            return f"nothing was decided for {quiet:.0f} s"
+            return f"no decision was made for {quiet:.0f} s"
         if not sources.is_watching():
-            return "the endpoint is not watched any more"
+            return "polling of the endpoint has stopped"
         return ""
 
     def why_not_ready(self) -> str:
@@ -114,7 +114,7 @@ class Pages:
         if not (standing.memory.name or watched.name):
             return "this VM's name is not known yet"
         if standing.journal_fault:
-            return f"nothing is remembered: {standing.journal_fault}"
+            return f"the journal cannot be used: {standing.journal_fault}"
         return ""
 
     def summary(self) -> str:
@@ -232,12 +232,12 @@ class PeerPages:
         """
         shown = request.headers.get("authorization", "")
         if not self._is_same(shown.encode(), self._shown.encode()):
-            return Reply(status=401, body="a token is needed\n")
+            return Reply(status=401, body="a token is required\n")
         asked = request.path.removeprefix(_PEERS)
         event_id = forms.percent_read(asked)
         # An ID may contain a slash, which is quoted in the path.
         if not request.path.startswith(_PEERS) or not event_id or "/" in asked:
-            return Reply(status=404, body="there is no such page\n")
+            return Reply(status=404, body="page not found\n")
         memory = self._standing().memory
         task = memory.find(event_id.upper())
         body = {

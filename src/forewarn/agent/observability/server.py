@@ -158,7 +158,7 @@ class Server:
         except OSError as error:
             raise ListenError(
                 f"cannot listen at {address}: {error.strerror or error}",
-                hint="another program may be there, or this machine has no such address",
+                hint="Check that no other program uses the port and that the address exists.",
             ) from error
         listener.setblocking(False)
         self._listeners[listener] = address
@@ -174,7 +174,7 @@ class Server:
             return self.listen(address, answer)
         except ListenError as error:
             logger.error(  # noqa: TRY400 - whose fault it is needs no traceback
-                "%s; the agent goes on without it, and tries again (%s)",
+                "%s; the agent continues without it and keeps trying (%s)",
                 error,
                 error.hint,
             )
@@ -341,10 +341,10 @@ def _answered(data: bytes, answer: Answerer) -> bytes | None:
     if len(words) != len(("method", "target", "version")) or not words[2].startswith(
         "HTTP/1."
     ):
-        return _written(Reply(status=400, body="this is no HTTP/1.1\n"), "GET")
+        return _written(Reply(status=400, body="this is not HTTP/1.1\n"), "GET")
     method, target, _ = words
     if method not in {"GET", "HEAD"}:
-        return _written(Reply(status=405, body="only GET is answered\n"), method)
+        return _written(Reply(status=405, body="only GET is supported\n"), method)
     headers: dict[str, str] = {}
     for line in lines[1:]:
         name, _, value = line.partition(":")
@@ -354,7 +354,7 @@ def _answered(data: bytes, answer: Answerer) -> bytes | None:
         reply = answer(request)
     except Exception:
         logger.exception("a request could not be answered")
-        reply = Reply(status=500, body="a fault of the agent: see its log\n")
+        reply = Reply(status=500, body="a bug in the agent; see its log\n")
     return _written(reply, method)
 
 

@@ -199,8 +199,8 @@ def words_of(document: Mapping[str, Any], *, now: Micros) -> Iterator[str]:
 def _head(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"vm        {document['vm'] or 'not known yet'}"
     if fault := document.get("unreachable"):
-        yield f"agent     does not answer: {fault}"
-        yield "          what follows is what it remembered last"
+        yield f"agent     no answer: {fault}"
+        yield "          the last stored state follows"
         return
     mode = document.get("mode", "")
     acts = {
@@ -255,10 +255,14 @@ def _belief(event: Mapping[str, Any], *, is_silent: bool) -> Iterator[str]:
     if event["stage"] in _GONE:
         return
     if event["doubt"]:
-        later = "; no time counts while the endpoint is silent" if is_silent else ""
+        later = (
+            "; this time does not count while the endpoint is silent"
+            if is_silent
+            else ""
+        )
         yield f"  presence    {event['doubt']}{later}"
     elif is_silent:
-        yield "  presence    as in the last document: silence does not end an event"
+        yield "  presence    as in the last document; missing answers do not end an event"
 
 
 def _short(time: str) -> str:

@@ -99,7 +99,7 @@ class ChatSink:
         except ValueError:
             # The text may still be a secret.
             raise SinkError(
-                f"the first line of {self._url_file} is no http or https URL"
+                f"the first line of {self._url_file} is not an http or https URL"
             ) from None
 
 

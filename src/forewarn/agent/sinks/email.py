@@ -82,7 +82,10 @@ def faults(entry: Entry) -> Faults:
         value = entry.get(key, ())
         for address in (value,) if isinstance(value, str) else value:
             if not is_address(address):
-                yield key, f"{quoted(address)} is no address such as ops@example.com"
+                yield (
+                    key,
+                    f"{quoted(address)} is not an address such as ops@example.com",
+                )
     if entry.get("to") == () or len(entry.get("to", ())) > RECIPIENTS_MAX:
         yield "to", f"must name 1 to {RECIPIENTS_MAX} addresses"
     tls = entry.get("tls", STARTTLS)
@@ -90,12 +93,12 @@ def faults(entry: Entry) -> Faults:
     if server[1] == IMPLICIT_PORT and "tls" not in entry:
         yield (
             "server",
-            f'port {IMPLICIT_PORT} has TLS from the start: write tls = "implicit"',
+            f'port {IMPLICIT_PORT} uses TLS from the start: write tls = "implicit"',
         )
     if "server" in entry and not server[1]:
         yield "server", "must name a port"
     if ("user" in entry) is not ("password_file" in entry):
-        yield "", "user and password_file belong together"
+        yield "", "user and password_file must be used together"
     elif "user" in entry and tls == NONE:
         yield "tls", "a password is sent through TLS only"
 
@@ -133,7 +136,7 @@ class EmailSink:
             refused = session.send(self._sender, self._recipients, text)
             session.end()
         for each in refused:
-            logger.warning("a letter was taken, and not for %s", each)
+            logger.warning("an email was not accepted for %s", each)
 
     def check(self) -> Sequence[str]:
         """Return whether the server accepts the login; nothing is sent."""

@@ -93,11 +93,14 @@ def faults(entry: Entry) -> Faults:
         except ValueError:
             is_host = False
         if not is_host:
-            yield "namespace", f"{quoted(entry['namespace'])} is no namespace or host"
+            yield (
+                "namespace",
+                f"{quoted(entry['namespace'])} is not a valid namespace or host",
+            )
     if "hub" in entry and not _HUB.fullmatch(entry["hub"]):
-        yield "hub", f"{quoted(entry['hub'])} is no name of an event hub"
+        yield "hub", f"{quoted(entry['hub'])} is not a valid name of an event hub"
     if "key_name" in entry and not _KEY_NAME.fullmatch(entry["key_name"]):
-        yield "key_name", f"{quoted(entry['key_name'])} is no name of a policy"
+        yield "key_name", f"{quoted(entry['key_name'])} is not a valid name of a policy"
 
 
 def signed(resource: str, *, key_name: str, key: str, expiry: int) -> str:

@@ -127,7 +127,7 @@ class EventLogSink:
     def check(self) -> Sequence[str]:
         """Return whether the command exists; nothing is written."""
         if shutil.which(self._command) is None:
-            return [f"there is no program {self._command}: it is a part of Windows"]
+            return [f"there is no program {self._command}: it is part of Windows"]
         return []
 
 

@@ -27,7 +27,9 @@ class FileSink:
             try:
                 data = line.encode()
                 if os.write(opened, data) < len(data):
-                    raise SinkError(f"{self._path} took a part of it: is it full?")
+                    raise SinkError(
+                        f"{self._path} accepted only a part of the line; is the disk full?"
+                    )
             finally:
                 os.close(opened)
         except OSError as error:

@@ -68,7 +68,7 @@ class Line(Connection):
         """Switch to TLS, with a certificate for this host; raises SinkError."""
         if self._unread:
             # Unencrypted data may come from an attacker on the path.
-            raise SinkError(f"{self.where}: it said something before TLS began")
+            raise SinkError(f"{self.where}: it sent data before TLS began")
         self._ca_file = ca_file
         with self._telling("beginning TLS"):
             self._secure()
@@ -82,7 +82,7 @@ class Line(Connection):
         """Return the next line without its end; raises SinkError."""
         while (end := self._unread.find(b"\n")) < 0:
             if len(self._unread) > LINE_BYTES_MAX:
-                raise SinkError(f"{self.where}: what it says has no end")
+                raise SinkError(f"{self.where}: its line is too long")
             with self._telling("waiting for an answer"):
                 piece = self._read()
             if not piece:

@@ -75,7 +75,7 @@ def reach_locally(path: str, seconds: float) -> socket.socket:
     """Return a socket that is connected to a local daemon; raises SinkError."""
     family = getattr(socket, "AF_UNIX", None)
     if family is None:
-        raise SinkError(f"{path}: this system has no such sockets", may_pass=False)
+        raise SinkError(f"{path}: this system has no local sockets", may_pass=False)
     wire = socket.socket(family, socket.SOCK_DGRAM)
     try:
         wire.settimeout(seconds)

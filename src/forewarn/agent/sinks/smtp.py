@@ -52,7 +52,9 @@ class Smtp:
     def secure(self, ca_file: str) -> None:
         """Switch to TLS; raises SinkError if that fails."""
         if "STARTTLS" not in self._offers:
-            raise SinkError(f"{self._line.where} offers no STARTTLS: nothing is sent")
+            raise SinkError(
+                f"{self._line.where} offers no STARTTLS, so no email was sent"
+            )
         self._expect(self._say("STARTTLS"), _READY, "STARTTLS")
         self._line.secure(ca_file)
         # An attacker on the path may have changed the first reply.
@@ -71,7 +73,7 @@ class Smtp:
                 if reply.code == _GO_ON:
                     reply = self._say(_base64(word))
         else:
-            raise SinkError(f"{self._line.where} offers no login by PLAIN or LOGIN")
+            raise SinkError(f"{self._line.where} offers no login with PLAIN or LOGIN")
         if reply.code != _LOGGED_IN:
             raise SinkError(
                 f"{self._line.where} answered {reply.code} to the login of {user}"
@@ -96,7 +98,7 @@ class Smtp:
             raise SinkError(text, may_pass=may_pass)
         self._expect(self._say("DATA"), _DATA, "DATA", is_final=True)
         self._line.write(stuffed(letter))
-        self._expect(self._read(), _OK, "the letter", is_final=True)
+        self._expect(self._read(), _OK, "the email", is_final=True)
         return refused
 
     def end(self) -> None:
@@ -127,7 +129,7 @@ class Smtp:
             lines.append((found[3] or b"").decode("utf-8", "replace"))
             if found[2] != b"-":
                 return _Reply(int(found[1]), tuple(lines))
-        raise SinkError(f"{self._line.where}: what it says is no SMTP")
+        raise SinkError(f"{self._line.where}: its reply is not valid SMTP")
 
     def _expect(
         self, reply: _Reply, code: int, what: str, *, is_final: bool = False

@@ -157,7 +157,7 @@ class SyslogSink:
             if way == "udp":
                 line.write(data)
                 if line.hears_refusal(REFUSAL_SECONDS):
-                    raise SinkError(f"{line.where}: nobody listens there")
+                    raise SinkError(f"{line.where}: connection refused")
                 return
             if way == "tls":
                 line.secure(self._ca_file)
@@ -170,7 +170,7 @@ class SyslogSink:
         try:
             if self._address.way == "unix":
                 if os.path.realpath(place).startswith(_WATCHES):
-                    text = f"{place} is journald's, which does not read RFC 5424: "
+                    text = f"{place} belongs to journald, which does not support RFC 5424: "
                     return [f'{text}use kind = "journald"']
                 reach_locally(place, CHECK_SECONDS).close()
                 return []

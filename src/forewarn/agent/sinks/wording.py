@@ -51,14 +51,14 @@ _WORDS: Mapping[NoteKind, _Words] = {
     NoteKind.PREPARED: _Words("prepared", "All is prepared", Severity.INFO),
     NoteKind.WITHHELD: _Words(
         "not prepared",
-        "Its preparation failed and it is not approved; it starts{start} all the same",
+        "Its preparation failed and it is not approved; it starts{start} anyway",
         Severity.ERROR,
     ),
     NoteKind.APPROVED: _Words(
         "approved", "It is approved and may start at once", Severity.NOTICE
     ),
     NoteKind.REFUSED: _Words(
-        "approval refused", "The endpoint did not take the approval", Severity.WARNING
+        "approval refused", "The endpoint did not accept the approval", Severity.WARNING
     ),
     NoteKind.STARTED: _Words(
         "started", "It has started: the impact is near or there", Severity.NOTICE
@@ -123,7 +123,7 @@ def facts(told: Told) -> list[tuple[str, str]]:
             ("Event", f"{notice.event_type} {notice.status}".strip()),
             ("Not before", _second(notice.not_before) if notice.not_before else ""),
             ("Duration", _duration(notice)),
-            ("Ordered by", notice.source),
+            ("Requested by", notice.source),
             ("VMs", names(notice)),
             ("Description", notice.description),
         ]

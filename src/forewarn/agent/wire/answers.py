@@ -157,7 +157,7 @@ class Reader:
         for each in lines:
             header = _HEADER.fullmatch(each)
             if header is None:
-                raise _malformed("a header of the answer is none")
+                raise _malformed("the answer has an invalid header")
             name, value = header[1].decode("ascii"), header[2].decode("latin-1")
             headers.append((name.lower(), value.rstrip(" \t")))
         if int(found[2]) == _SWITCHING:
@@ -179,9 +179,9 @@ class Reader:
         lengths = {v for n, v in head.headers if n == "content-length"}
         if encodings:
             if lengths or len(encodings) > 1 or encodings[0].lower() != "chunked":
-                raise _malformed("the answer does not say clearly where it ends")
+                raise _malformed("the answer does not clearly define its length")
         elif len(lengths) > 1 or not all(map(_LENGTH.fullmatch, lengths)):
-            raise _malformed("the length of the answer is no number")
+            raise _malformed("the length of the answer is not a number")
         if head.status in _BODILESS:
             return b""
         if encodings:
@@ -213,7 +213,7 @@ class Reader:
             self._framing += len(trailer) + 2
             self._bound_framing(0)
             if not _HEADER.fullmatch(trailer):
-                raise _malformed("a trailer of the answer is none")
+                raise _malformed("the answer has an invalid trailer")
         return bytes(body)
 
     def _read_line(self) -> Generator[None, None, bytes]:

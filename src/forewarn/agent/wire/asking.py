@@ -58,7 +58,7 @@ def ask(
     This takes seven seconds for each interface without an answer.
     """
     if not sys.platform.startswith("linux"):
-        return Heard(told=("a DHCP request is sent on Linux only",))
+        return Heard(told=("DHCP requests are sent only on Linux",))
     told: list[str] = []
     for card in (cards or usable_cards)():
         try:
@@ -76,7 +76,9 @@ def ask(
         else:
             who = reply.server or "a server"
             told.append(f"DHCP on {card.name}: {who} names no endpoint")
-    return Heard(told=tuple(told) or ("there is no network card to ask DHCP on",))
+    return Heard(
+        told=tuple(told) or ("there is no network interface for a DHCP request",)
+    )
 
 
 def usable_cards(cards: str = CARDS, routes: str = ROUTES) -> list[Card]:
@@ -179,5 +181,5 @@ def _why(error: OSError) -> str:
     if error.errno in {errno.EPERM, errno.EACCES}:
         return "that needs root, or CAP_NET_BIND_SERVICE and CAP_NET_RAW"
     if error.errno == errno.EADDRINUSE:
-        return "another DHCP client keeps port 68 to itself"
+        return "another DHCP client has exclusive use of port 68"
     return error.strerror or str(error)

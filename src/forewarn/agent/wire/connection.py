@@ -101,10 +101,10 @@ class Connection:
     def left(self) -> float:
         """Return the seconds until the deadline; raises an error after it."""
         if self._is_stopped:
-            raise self._fault(Trouble.STOPPED, "the exchange was ended by ourselves")
+            raise self._fault(Trouble.STOPPED, "the agent itself ended the exchange")
         left = self._ends - self._clock.monotonic()
         if left <= 0:
-            raise self._fault(Trouble.TIMEOUT, "there was no whole answer in time")
+            raise self._fault(Trouble.TIMEOUT, "there was no complete answer in time")
         return max(left, _SLEEP_MIN_SECONDS)
 
     def _fault(self, trouble: Trouble, message: str) -> ForewarnError:
@@ -174,7 +174,9 @@ class Connection:
         try:
             self._wire = self._context.wrap_socket(self._ready(), server_hostname=name)
         except UnicodeError:
-            raise self._fault(Trouble.TLS, f"{name!r} is no name of a host") from None
+            raise self._fault(
+                Trouble.TLS, f"{name!r} is not a valid host name"
+            ) from None
 
     def _show_certificate(self, context: ssl.SSLContext) -> None:
         if not self._cert_file:
@@ -198,11 +200,11 @@ class Connection:
         """Return the error for an exception of a socket."""
         reason = error.strerror or str(error)
         if self._is_stopped:
-            return self._fault(Trouble.STOPPED, "the exchange was ended by ourselves")
+            return self._fault(Trouble.STOPPED, "the agent itself ended the exchange")
         if isinstance(error, TIMEOUTS):
             trouble, text = Trouble.TIMEOUT, f"no time left while {doing}"
         elif isinstance(error, ConnectionRefusedError):
-            trouble, text = Trouble.REFUSED, "nobody listens there"
+            trouble, text = Trouble.REFUSED, "connection refused"
         elif isinstance(error, ConnectionError) or error.errno == errno.ENOTCONN:
             trouble, text = Trouble.RESET, f"the connection ended while {doing}"
         elif is_tls(error):

@@ -110,23 +110,23 @@ def discover(*, xid: bytes, mac: bytes) -> bytes:
 def parse(packet: bytes) -> Reply:
     """Return the content of an offer or acknowledgement; raises DhcpError."""
     if not _PACKET_BYTES_MIN < len(packet) <= PACKET_BYTES_MAX:
-        raise DhcpError(f"{len(packet)} bytes are no DHCP packet")
+        raise DhcpError(f"{len(packet)} bytes are not a DHCP packet")
     if packet[0:3] != bytes((_REPLY, _ETHERNET, MAC_BYTES)):
-        raise DhcpError("it is no answer for an Ethernet card")
+        raise DhcpError("it is not an answer for an Ethernet interface")
     if packet[_HEAD_BYTES:_PACKET_BYTES_MIN] != _COOKIE:
         raise DhcpError("it has no magic cookie")
     options: dict[int, bytes] = {}
     _take(packet[_PACKET_BYTES_MIN:], options, needs_end=True)
     overload = options.get(_OVERLOAD, b"\0")
     if len(overload) != 1 or overload[0] > _FILE | _SNAME:
-        raise DhcpError("nobody knows where its further options are")
+        raise DhcpError("its overload option is invalid")
     # In this order, in which the parts of a long option follow each other (RFC 3396).
     if overload[0] & _FILE:
         _take(packet[108:236], options)
     if overload[0] & _SNAME:
         _take(packet[44:108], options)
     if options.get(_MESSAGE) not in {bytes((_OFFER,)), bytes((_ACK,))}:
-        raise DhcpError("it neither offers nor acknowledges")
+        raise DhcpError("it is neither an offer nor an acknowledgement")
     return Reply(xid=packet[4:8], mac=packet[28 : 28 + MAC_BYTES], options=options)
 
 
@@ -134,7 +134,7 @@ def answer_to(packet: bytes, *, xid: bytes, mac: bytes) -> Reply:
     """Return the answer to this agent's request; raises DhcpError."""
     reply = parse(packet)
     if reply.xid != xid or reply.mac != mac:
-        raise DhcpError("it answers somebody else")
+        raise DhcpError("it answers another request")
     return reply
 
 

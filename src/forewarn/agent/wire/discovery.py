@@ -127,7 +127,7 @@ class Discovery:
             heard = self._seek(self._clock)
         except Exception:
             # Whatever happened, the endpoint may still answer at its usual address.
-            logger.exception("the endpoint could not be looked for")
+            logger.exception("the search for the endpoint failed")
             return
         self._heard = heard.addresses
         if heard.told != self._told:

@@ -170,9 +170,7 @@ def _written(
 ) -> bytes:
     """Return the bytes of a request; raises HttpError if a part is not valid HTTP."""
     if not _TOKEN.fullmatch(method) or not _TARGET.fullmatch(target):
-        raise HttpError(
-            Trouble.REQUEST, "the request has no method or path that is one"
-        )
+        raise HttpError(Trouble.REQUEST, "the request has an invalid method or path")
     headers = [
         ("Host", url.authority),
         ("User-Agent", "forewarn-agent"),

@@ -87,8 +87,8 @@ class Sender:
             answered = self._endpoint.approve(event_id, timeout=self._timeout)
         except Exception:
             # Whatever happened, the result of the approval is unknown.
-            logger.exception("an approval failed by a fault of the agent")
-            answered = _unsent(event_id, "a fault of the agent: see its log")
+            logger.exception("an approval failed because of a bug in the agent")
+            answered = _unsent(event_id, "a bug in the agent; see its log")
         self._tell(answered)
 
 

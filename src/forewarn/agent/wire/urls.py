@@ -59,12 +59,12 @@ def parse_url(text: str) -> Url:
     if found is None:
         # The error does not repeat text before an @, which may be a password.
         shown = text.rpartition("@")[2][:100]
-        why = ": a user name or password has no place in it" if "@" in text else ""
+        why = ": user names and passwords are not allowed in it" if "@" in text else ""
         raise ValueError(f"{shown!r} is not a URL such as http://169.254.169.254{why}")
     scheme = found["scheme"].lower()
     port = int(found["port"]) if found["port"] else _PORTS[scheme]
     if not 0 < port <= _PORT_MAX:
-        raise ValueError(f"{port} is no port")
+        raise ValueError(f"{port} is not a valid port")
     target = found["target"] or ""
     return Url(
         scheme=scheme,

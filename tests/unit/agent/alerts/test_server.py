@@ -94,7 +94,10 @@ def test_check_tells_of_alerts_that_do_not_count() -> None:
         settings = Settings(gate=GateSettings(prometheus=fake.url))
         fake.alerts = (Fires("Watchdog"),)
         said = look_at_alerts(settings, SystemClock())
-        assert said == (True, "no alert fires; 1 more are active and do not count")
+        assert said == (
+            True,
+            "no alert fires; 1 more alerts are active but do not count",
+        )
         fake.alerts = (Fires("A"),)
         assert look_at_alerts(settings, SystemClock()) == (False, "1 alert fires: A")
 

@@ -103,7 +103,7 @@ def test_nothing_may_be_ignored(tmp_path: Path) -> None:
         ),
         ('prometheus = "http://p"\nunknown = "open"', "must be one of hold, go"),
         ('prometheus = "http://p"\nevery = "10ms"', "must be at least 1s"),
-        ('prometheus = "http://p"\nkey_file = "k"', "is of no use without cert_file"),
+        ('prometheus = "http://p"\nkey_file = "k"', "has no effect without cert_file"),
         ('prometheus = "p:9090"', "is not a URL"),
         ('promtheus = "http://p"', "did you mean"),
     ],

@@ -287,7 +287,7 @@ def test_somebody_else_approved() -> None:
     life.poll(EVENT)
     life.poll(started(EVENT))
     assert life.told(NoteKind.STARTED) == [
-        (NoteKind.STARTED, "somebody else approved it")
+        (NoteKind.STARTED, "it was approved elsewhere")
     ]
 
 

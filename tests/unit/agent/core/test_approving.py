@@ -161,15 +161,13 @@ def test_what_fails_after_the_order_is_no_approval_that_is_withheld() -> None:
     life.end("drain", StepState.FAILED, "exit status 1")
     assert NoteKind.WITHHELD not in dict(life.told())
     (failed,) = life.told(NoteKind.FAILED)
-    assert failed[1] == (
-        "it is approved, and not prepared: drain failed: exit status 1"
-    )
+    assert failed[1] == ("it is approved but not prepared: drain failed: exit status 1")
 
 
 def test_an_order_for_nothing_is_answered() -> None:
     life = Life(AT_ONCE)
     life.order("E9")
-    detail = "the order to approve it came to nothing: there is no such event"
+    detail = "the requested approval was not sent: there is no such event"
     assert life.told() == [(NoteKind.FAILED, detail)]
     life.poll(notice())
     life.poll(times=2)
@@ -214,7 +212,9 @@ def test_the_first_approves_and_the_others_take_over_in_their_order() -> None:
     )
     assert first.sent == ["E1"]
     assert second.sent == third.sent == []
-    assert second.waits == {"E1": "left to vm1; taken over at 2026-03-02T12:00:30Z"}
+    assert second.waits == {
+        "E1": "left to vm1; this VM takes over at 2026-03-02T12:00:30Z"
+    }
     second.sleep(30 * SECOND - 1)
     third.sleep(30 * SECOND)
     assert second.sent == []

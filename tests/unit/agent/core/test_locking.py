@@ -151,7 +151,7 @@ def test_lock_that_is_not_had_by_its_deadline(withholds: bool) -> None:
     else:
         assert agent.sent == ["E1"]
         assert told(agent)[-1] == (
-            "not had in time, and approved without: the lock web: vm7 has it"
+            "not available in time, so approved without it: the lock web: vm7 has it"
         )
         # It is still asked for, so that others wait.
         assert state(agent) is LockState.WANTED

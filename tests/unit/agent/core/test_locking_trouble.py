@@ -44,15 +44,15 @@ def test_server_that_is_away_is_asked_again_and_told_of_once() -> None:
     agent = life()
     agent.poll(notice())
     for _ in range(6):
-        agent.lock_says(TROUBLE, detail="nobody listens there")
+        agent.lock_says(TROUBLE, detail="connection refused")
         agent.sleep(40 * SECOND)
-    assert "the lock web: nobody listens there" in agent.waits["E1"]
+    assert "the lock web: connection refused" in agent.waits["E1"]
     assert len(agent.lock_asked) == 7
     agent.lock_says(TAKEN)
     assert agent.sent == ["E1"]
     assert agent.memory.lock.trouble == ""
     assert told(agent) == [
-        "the lock web cannot be asked for: nobody listens there",
+        "the lock web cannot be asked for: connection refused",
         "taken after 4 m: lock web",
     ]
 
@@ -379,7 +379,7 @@ def test_lock_of_other_settings_is_told_of_and_the_new_one_is_taken() -> None:
     agent.poll(notice())
     assert told(agent)[-1] == (
         "the settings name another one, the lock db: vm1 may still hold the lock web, "
-        "where nobody gives it back now"
+        "which is not released now"
     )
     assert agent.lock_asked[-1] == take(2)
     agent.lock_says(TAKEN)

@@ -320,7 +320,7 @@ def test_each_is_taken_once_those_that_wait_first() -> None:
             {"presence": Presence.RESET},
             (
                 "the incarnation was reset and no document lists it for this VM since "
-                "2026-03-02T12:00:00Z; taken as gone after 5 m of such answers, at "
+                "2026-03-02T12:00:00Z; it counts as ended after 5 m of such answers, at "
                 "2026-03-02T12:05:00Z at the earliest"
             ),
         ),

@@ -280,7 +280,7 @@ def test_a_handler_that_left_the_settings_cannot_recover_and_it_is_said() -> Non
     assert life.stage() is Stage.RECOVERING
     life.sleep(life.policy.forget_after)
     assert life.stage() is Stage.FINISHED
-    detail = "handler drain is no longer in the settings: nobody recovers"
+    detail = "handler drain is no longer in the settings, so it cannot recover"
     assert life.told(NoteKind.FAILED) == [(NoteKind.FAILED, detail)]
 
 
@@ -490,5 +490,5 @@ def test_a_recovery_that_fails_is_told_once() -> None:
     for _ in range(3):
         life.end("drain", StepState.FAILED, "down")
         life.sleep(MINUTE)
-    detail = "its recovery failed, and is tried again: down"
+    detail = "its recovery failed and is retried: down"
     assert life.told(NoteKind.FAILED) == [(NoteKind.FAILED, detail)]

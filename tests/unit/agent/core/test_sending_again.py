@@ -50,10 +50,10 @@ def test_what_was_not_answered_is_sent_again_ever_more_rarely() -> None:
     life = Life(AT_ONCE)
     life.poll(notice())
     life.poll(notice())
-    assert life.waits == {"E1": "it is sent, and not confirmed"}
+    assert life.waits == {"E1": "it was sent but not confirmed"}
     for number, pause in enumerate((*RETRY_PAUSES, 10 * SECOND, 20 * SECOND), start=1):
         life.answer(Consent.WANTED, detail="status 404")
-        assert life.waits == {"E1": "it is sent, and not confirmed; status 404"}
+        assert life.waits == {"E1": "it was sent but not confirmed; status 404"}
         life.sleep(pause - 1)
         assert len(life.sent) == number
         life.sleep(1)
@@ -142,7 +142,7 @@ def test_what_was_under_way_when_the_agent_ended_is_sent_again() -> None:
     life.restart()
     life.give()
     assert life.sent == ["E1"], "it may have gone"
-    assert life.waits == {"E1": "no document has shown it since the agent began"}
+    assert life.waits == {"E1": "no document has listed it since the agent started"}
     life.poll(notice())
     assert life.sent == ["E1", "E1"]
 
@@ -171,7 +171,7 @@ def test_one_refusal_is_not_final() -> None:
     life.poll(notice())
     life.answer(Consent.REFUSED, detail="400: no such event")
     assert life.task().consent is Consent.WANTED
-    assert life.waits == {"E1": "it is sent, and not confirmed; 400: no such event"}
+    assert life.waits == {"E1": "it was sent but not confirmed; 400: no such event"}
     told = "the approval was refused, and is sent again: 400: no such event"
     assert life.told(NoteKind.FAILED) == [(NoteKind.FAILED, told)]
     life.sleep(SECOND)
@@ -195,7 +195,7 @@ def test_who_is_refused_again_and_again_gives_up() -> None:
     life.sleep(HOUR)
     assert len(life.sent) == sent
     assert life.told(NoteKind.REFUSED) == [
-        (NoteKind.REFUSED, "8 times, and not sent again: no such event")
+        (NoteKind.REFUSED, "8 times, so it is not sent again: no such event")
     ]
     assert life.waits == {"E1": "refused; no such event"}
     # But an operator may insist, and is not given up at the first refusal either.

@@ -91,7 +91,7 @@ def test_flags_and_the_environment_set_it_too(tmp_path: Path) -> None:
 OF_LISTS = "is for a lock of kind kubernetes, consul or directory: "
 
 FAULTS = {
-    'group = "web"': "1: lock.kind: is missing: without it there is no lock",
+    'group = "web"': "1: lock.kind: is missing; without it there is no lock",
     'kind = "redis"': "2: lock.kind: must be one of fleetlock, kubernetes, consul, dir",
     'kind = "fleetlock"': "1: lock.url: is missing: a lock of kind fleetlock needs it",
     'kind = "directory"': "1: lock.path: is missing: a lock of kind directory needs it",
@@ -110,7 +110,7 @@ FAULTS = {
         "3: lock.namespace: is for a lock of kind kubernetes"
     ),
     f'{FLEETLOCK}group = "web/1"': (
-        "4: lock.group: must be letters, digits, - and full stops"
+        "4: lock.group: may contain only letters, digits, - and periods"
     ),
     'kind = "kubernetes"\ngroup = "Web"': (
         "3: lock.group: must be small letters, digits, - and full stops, as names of "

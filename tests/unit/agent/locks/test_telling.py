@@ -88,9 +88,9 @@ def test_status_without_a_lock_says_nothing_of_it() -> None:
 
 
 def test_problems_name_a_server_that_is_away() -> None:
-    life = living((LockAnswer.TROUBLE, "nobody listens there"))
+    life = living((LockAnswer.TROUBLE, "connection refused"))
     assert locking.problems(life.memory, POLICY) == [
-        "the lock web (consul) gives no usable answer: nobody listens there"
+        "the lock web (consul) gives no usable answer: connection refused"
     ]
     life.sleep(2 * SECOND)
     life.lock_says(LockAnswer.TAKEN)
@@ -314,11 +314,9 @@ def test_dry_run_says_that_it_would_and_asks_nobody(
         dry.ask_lock(ReleaseLock(number=2, holder="vm1"))
     assert caplog.messages == [
         "dry run: the lock would be taken now",
-        "dry run: the lock would be given back now",
+        "dry run: the lock would be released now",
     ]
     assert told == [
-        LockSaid(number=1, answer=LockAnswer.TAKEN, detail="dry run: nothing was done"),
-        LockSaid(
-            number=2, answer=LockAnswer.RELEASED, detail="dry run: nothing was done"
-        ),
+        LockSaid(number=1, answer=LockAnswer.TAKEN, detail="dry run: not run"),
+        LockSaid(number=2, answer=LockAnswer.RELEASED, detail="dry run: not run"),
     ]

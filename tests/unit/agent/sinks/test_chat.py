@@ -174,9 +174,9 @@ def test_a_check_looks_and_sends_nothing(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     url_file.write_text(f"http://127.0.0.1:{port}/x")
-    assert list(sink.check()) == [f"http://127.0.0.1:{port}: nobody listens there"]
+    assert list(sink.check()) == [f"http://127.0.0.1:{port}: connection refused"]
     url_file.write_text("hello")
-    assert "is no http or https URL" in sink.check()[0]
+    assert "is not an http or https URL" in sink.check()[0]
     url_file.write_text("\n")
     assert list(sink.check()) == [f"the secret {url_file} is empty"]
     assert not there.came

@@ -259,11 +259,11 @@ SOUND = {"namespace": "contoso", "hub": "h", "key_name": "send", "key_file": "/k
 @pytest.mark.parametrize(
     ("keys", "fault"),
     [
-        ({"namespace": "https://contoso"}, "is no namespace or host"),
-        ({"namespace": "contoso.example.com/x"}, "is no namespace or host"),
-        ({"namespace": "a@b"}, "is no namespace or host"),
-        ({"hub": "a/b"}, "is no name of an event hub"),
-        ({"key_name": "a&b"}, "is no name of a policy"),
+        ({"namespace": "https://contoso"}, "is not a valid namespace or host"),
+        ({"namespace": "contoso.example.com/x"}, "is not a valid namespace or host"),
+        ({"namespace": "a@b"}, "is not a valid namespace or host"),
+        ({"hub": "a/b"}, "is not a valid name of an event hub"),
+        ({"key_name": "a&b"}, "is not a valid name of a policy"),
         ({"shape": "round"}, "must be one of whole, sample"),
     ],
 )

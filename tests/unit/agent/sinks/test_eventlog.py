@@ -94,7 +94,7 @@ def test_a_command_that_fails_hangs_or_is_not_there_is_told(tmp_path: Path) -> N
     assert KIND.name(settings) == "eventlog application forewarn-agent"
     usual = KIND.make(settings, SystemClock())
     assert list(usual.check()) == [
-        "there is no program eventcreate: it is a part of Windows"
+        "there is no program eventcreate: it is part of Windows"
     ]
     with pytest.raises(SinkError, match="No such file"):
         usual.deliver(1, told_of())

@@ -182,7 +182,7 @@ def test_the_next_card_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (errno.EPERM, "that needs root, or CAP_NET_BIND_SERVICE and CAP_NET_RAW"),
         (errno.EACCES, "that needs root, or CAP_NET_BIND_SERVICE and CAP_NET_RAW"),
-        (errno.EADDRINUSE, "another DHCP client keeps port 68 to itself"),
+        (errno.EADDRINUSE, "another DHCP client has exclusive use of port 68"),
         (errno.ENETDOWN, os.strerror(errno.ENETDOWN)),
     ],
 )
@@ -199,9 +199,9 @@ def test_without_cards_or_elsewhere_nothing_is_sent(
 ) -> None:
     clock = VirtualClock(START)
     told = asking.ask(clock=clock, cards=list).told
-    assert told == ("there is no network card to ask DHCP on",)
+    assert told == ("there is no network interface for a DHCP request",)
     monkeypatch.setattr(sys, "platform", "win32")
-    assert asking.ask(clock=clock).told == ("a DHCP request is sent on Linux only",)
+    assert asking.ask(clock=clock).told == ("DHCP requests are sent only on Linux",)
 
 
 # Cards
