@@ -23,12 +23,12 @@ HELP_COLUMNS = 78
 """Width of the help. Asking the terminal for it would load compression modules."""
 
 _COMMANDS = {
-    "run": "watch, prepare, approve, recover until it is stopped; the default",
-    "check": "say whether all is well: settings, endpoint, handlers",
-    "settings": "print the settings in force, and where each came from",
-    "try": "try FILE: show what it would do with a document",
-    "status": "show how the running agent stands, with its history",
-    "approve": "approve EVENT_ID: have it approve an event now",
+    "run": "run the agent until it is stopped; the default",
+    "check": "check the settings, the endpoint and the handlers",
+    "settings": "print the settings and their origins",
+    "try": "try FILE: show what the agent would do with a document",
+    "status": "show the agent's status and history",
+    "approve": "approve EVENT_ID: have the agent approve an event now",
     "install": "print or write the service unit for this system",
 }
 
@@ -153,14 +153,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("command", nargs="?", choices=(*_COMMANDS,), default="run")
     parser.add_argument("word", nargs="?", metavar="FILE|EVENT_ID")
-    parser.add_argument("--config", metavar="FILE", default="", help="the settings")
+    parser.add_argument("--config", metavar="FILE", default="", help="settings file")
     parser.add_argument(
         "--json",
         action="store_true",
         help=f"{', '.join(_FLAGS['json'])}: print JSON",
     )
-    parser.add_argument("--vm", metavar="NAME", default="", help="try: as this VM")
-    parser.add_argument("--at", metavar="TIME", default="", help="try: as if it was")
+    parser.add_argument("--vm", metavar="NAME", default="", help="try: name of this VM")
+    parser.add_argument("--at", metavar="TIME", default="", help="try: simulated time")
     parser.add_argument("--write", action="store_true", help="install: write the unit")
     for name, option in OPTIONS.items():
         parser.add_argument(

@@ -24,18 +24,18 @@ StartLimitIntervalSec=0
 Type=notify
 NotifyAccess=main
 ExecStart={command}
-# Fed only while watching and deciding go on, not while the endpoint is down.
+# The agent notifies the watchdog while it works, even if the endpoint is down.
 WatchdogSec=60s
-# Settings that are refused change nothing: the log and `forewarn agent status` say why.
+# Refused settings change nothing. The log and `forewarn agent status` have the reason.
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=always
 RestartSec=1s
-# A mistake in the settings does not mend itself.
+# A restart does not fix invalid settings.
 RestartPreventExitStatus=2
 TimeoutStopSec=15s
-# A handler that is at work outlives the agent, and is taken up again by the next.
+# Running handlers outlive the agent, and the next one resumes them.
 KillMode=process
-# It must not be what goes first when memory runs out, nor starve when all is busy.
+# The agent must not be killed first if memory is low, nor starve if the VM is busy.
 OOMScoreAdjust=-500
 CPUWeight=1000
 
@@ -43,10 +43,10 @@ StateDirectory=forewarn
 StateDirectoryMode=0700
 UMask=0077
 
-# Handlers run within these bounds too, so there are few of them: a handler may stop
-# services, mount, start containers, and write where it must. Nothing here gives it
-# mounts of its own (as ProtectSystem and most of its kin do): what it unmounts would
-# still be there for all others. Add what yours do not need.
+# These limits also apply to handlers, which may stop services, mount file systems,
+# start containers and write files. No option gives handlers separate mounts, as
+# ProtectSystem and similar ones do: if a handler unmounted a file system, it would stay
+# mounted for all other processes. Add further limits that fit your handlers.
 CapabilityBoundingSet=~CAP_SYS_MODULE CAP_SYS_TIME CAP_SYSLOG CAP_SYS_RAWIO
 CapabilityBoundingSet=~CAP_WAKE_ALARM CAP_MAC_ADMIN CAP_MAC_OVERRIDE CAP_AUDIT_CONTROL
 CapabilityBoundingSet=~CAP_BLOCK_SUSPEND CAP_LEASE CAP_LINUX_IMMUTABLE CAP_SYS_PACCT
@@ -80,7 +80,7 @@ def unit(command: Sequence[str], *, missing: str = "") -> str:
     text = _UNIT.format(command=" ".join(words))
     if missing:
         told = "".join(c if c.isprintable() else "?" for c in missing)
-        text = f"# There is no {told} yet: without it the agent does not start.\n{text}"
+        text = f"# {told} does not exist yet, and without it the agent does not start.\n{text}"
     return text
 
 
@@ -89,25 +89,25 @@ def advice(platform: str, command: Sequence[str], *, has_openrc: bool) -> str:
     started = shlex.join(command)
     if platform == "darwin":
         return (
-            "launchd: write a plist into /Library/LaunchDaemons with KeepAlive true, "
-            f"RunAtLoad true and AbandonProcessGroup true, whose ProgramArguments are:\n"
+            "launchd: create a plist in /Library/LaunchDaemons with KeepAlive true, "
+            f"RunAtLoad true, AbandonProcessGroup true, and these ProgramArguments:\n"
             f"  {started}\nthen: launchctl bootstrap system FILE"
         )
     if platform == "win32":
         return (
-            "Windows: have it started at boot by the Task Scheduler, as SYSTEM, with "
+            "Windows: start it at boot with the Task Scheduler, as SYSTEM, with "
             f"restart on failure:\n  {started}"
         )
     if has_openrc:
         return (
-            "OpenRC: write /etc/init.d/forewarn-agent with these lines, make it "
-            "executable, then `rc-update add forewarn-agent default`:\n"
+            "OpenRC: create /etc/init.d/forewarn-agent with these lines, make it "
+            "executable, then run `rc-update add forewarn-agent default`:\n"
             "  #!/sbin/openrc-run\n  supervisor=supervise-daemon\n"
             f"  command={shlex.quote(command[0])}\n"
             f"  command_args={shlex.quote(shlex.join(command[1:]))}\n"
             "  respawn_delay=1\n  depend() { need net; }"
         )
     return (
-        "there is no systemd here: have your supervisor run this command, restart it "
-        f"whenever it ends, and leave its children alone when it is stopped:\n  {started}"
+        "This system has no systemd. Configure your supervisor to run this command, "
+        f"restart it whenever it ends, and not to kill its child processes:\n  {started}"
     )

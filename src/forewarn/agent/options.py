@@ -39,7 +39,7 @@ def environment_name(name: str) -> str:
 
 def flag_help(name: str, option: Option) -> str:
     """Return the help text of a setting's flag, for both command lines."""
-    alone = " (true, where it stands alone)" if option.form is Forms.SWITCH else ""
+    alone = " (true if it has no value)" if option.form is Forms.SWITCH else ""
     return f"setting {name}{alone}; or {environment_name(name)}"
 
 

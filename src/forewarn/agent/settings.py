@@ -157,7 +157,7 @@ class _Reader(Reader):
                 continue
             if variable.startswith(OWN_VARIABLES):
                 near = did_you_mean(variable, variables)
-                message = f"unknown setting{near}"
+                message = f"there is no such setting{near}"
                 self.tell(f"environment {quoted(variable)}", 0, "", message)
 
 

@@ -1,4 +1,4 @@
-"""`agent` and its commands: what they do is in `forewarn.agent.commands`."""
+"""The command `agent` and its subcommands, which `forewarn.agent.commands` implements."""
 
 import sys
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from forewarn.settings.forms import flag_of
 
 
 def options() -> tuple[Option, ...]:
-    """Return a flag for every setting that is there once."""
+    """Return a flag for every setting outside of arrays."""
     return tuple(
         Option(
             name=flag_of(name),
@@ -28,17 +28,17 @@ def options() -> tuple[Option, ...]:
 
 
 def run(call: Call) -> int:
-    """Run the agent until it is told to stop."""
+    """Run the agent until it is stopped."""
     return _told(call, commands.run)
 
 
 def check(call: Call) -> int:
-    """Say what is well and what is not."""
+    """Check the settings, the endpoint and the handlers."""
     return _told(call, commands.check)
 
 
 def settings(call: Call) -> int:
-    """Print the settings in force."""
+    """Print the settings in effect."""
     return _told(call, commands.show_settings)
 
 
@@ -51,12 +51,12 @@ def try_document(call: Call) -> int:
 
 
 def status(call: Call) -> int:
-    """Show how the agent stands."""
+    """Show the agent's status."""
     return _told(call, commands.show_status)
 
 
 def approve(call: Call) -> int:
-    """Have the agent approve an event now."""
+    """Request the agent to approve an event now."""
     return _told(call, lambda order: commands.approve(order, call.text("event")))
 
 
@@ -97,7 +97,7 @@ def _say(line: str) -> None:
 
 
 def _program() -> tuple[str, ...]:
-    """Return the words by which this program was started, from any folder."""
+    """Return the command that started this program, with absolute paths."""
     own = Path(sys.argv[0])
     if own.name == "__main__.py":
         return sys.executable, "-m", "forewarn"

@@ -417,7 +417,7 @@ def test_a_unit_for_a_file_that_is_not_there_yet_says_so(
     assert f"  write {missing}: without it the agent does not start\n" in said
     unit = (tmp_path / "agent.service").read_text()
     assert unit.startswith(
-        f"# There is no {missing} yet: without it the agent does not start.\n"
+        f"# {missing} does not exist yet, and without it the agent does not start.\n"
     )
     assert f"--config {missing}\n" in unit
 
@@ -495,7 +495,7 @@ def test_each_of_several_mistakes_has_a_line_of_its_own(
     status, _, err = agent("check")
     assert status == 2
     assert err.splitlines() == [
-        'forewarn: agent.toml:1: pol: unknown setting (did you mean "poll"?)',
-        'forewarn: agent.toml:2: lisn: unknown setting (did you mean "listen"?)',
+        'forewarn: agent.toml:1: pol: there is no such setting (did you mean "poll"?)',
+        'forewarn: agent.toml:2: lisn: there is no such setting (did you mean "listen"?)',
         "  hint: the page 'Settings of the agent' has every setting",
     ]

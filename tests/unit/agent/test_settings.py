@@ -195,7 +195,7 @@ def test_all_faults_are_told_with_their_lines(tmp_path: Path) -> None:
         'approve = "at once"\n'
     )
     expected = """\
-agent.toml:1: pol: unknown setting (did you mean "poll"?)
+agent.toml:1: pol: there is no such setting (did you mean "poll"?)
 agent.toml:2: dry_run: must be true or false, not 1
 agent.toml:4: log.level: must be one of debug, info, warning, error, not "inf" \
 (did you mean "info"?)
@@ -222,7 +222,10 @@ HANDLER = '[[handler]]\nname = "a"\nkind = "exec"\nprepare = "true"\n'
         ('[[rule]]\nhandlers = ["a"]\napprover = "all"', "write [peers] url"),
         ('[[rule]]\nhandlers = ["a"]\ntakeover = "5s"', "has no effect"),
         ('[[rule]]\nhandlers = ["a"]\nstart = "NotBefore - 1s"', "leaves no time"),
-        ('[[rule]]\napprove = "never"\nstart = "NotBefore - 1m"', "no handlers to start"),
+        (
+            '[[rule]]\napprove = "never"\nstart = "NotBefore - 1m"',
+            "no handlers to start",
+        ),
         (
             '[[rule]]\nhandlers = ["a"]\nstart = { b = "NotBefore - 5m" }',
             'the rule has no handler "b"',
@@ -347,7 +350,10 @@ def test_no_list_is_empty_unless_that_says_something(name: str, option: Option) 
             '[[rule]]\napprove = "never"\n[[rule]]\ntype = "Freeze"\napprove = "never"',
             "rule 1 matches every event, so no rule after it has any effect",
         ),
-        ('[[rule]]\ntype = "Hibernate"\napprove = "never"', '"Hibernate" is an unknown type'),
+        (
+            '[[rule]]\ntype = "Hibernate"\napprove = "never"',
+            '"Hibernate" is an unknown type',
+        ),
     ],
 )
 def test_what_is_probably_a_mistake_is_warned_of(

@@ -5,7 +5,7 @@ from forewarn.cli.command_table import JSON, Command, Option
 _CONFIG = Option(
     name="--config",
     metavar="FILE",
-    help="The settings; /etc/forewarn/agent.toml if it is there and no FILE is named.",
+    help="Settings file. Default: /etc/forewarn/agent.toml, if it exists.",
 )
 _SETTINGS = "forewarn.cli.agent:options"
 
@@ -13,11 +13,11 @@ AGENT = (
     Command(
         path=("agent",),
         summary="watch for maintenance in a VM: prepare, approve, recover",
-        text="Run the agent until it is told to stop. It polls the endpoint, has "
-        "handlers prepare for events that name this VM, approves as its rules say, and "
-        "has the handlers recover when an event is over. The page 'Settings of the agent' has "
-        "its settings. The status is 2 for settings that are wrong, and 1 where it "
-        "cannot start all the same, as beside another agent on the same journal.",
+        text="Run the agent until it is stopped. It polls the endpoint, runs handlers "
+        "to prepare for events that name this VM, approves events by its rules, and "
+        "runs the handlers to recover when an event has ended. See the page 'Settings of "
+        "the agent'. The exit status is 2 for invalid settings. It is 1 if the agent "
+        "cannot start for another reason, such as an agent with the same journal.",
         run="forewarn.cli.agent:run",
         options=(_CONFIG,),
         more=_SETTINGS,
@@ -28,10 +28,10 @@ AGENT = (
     ),
     Command(
         path=("agent", "check"),
-        summary="say whether all is well: settings, endpoint, handlers",
-        text="Say in plain words what is well and what is not: settings, journal, "
-        "endpoint, name, each handler, addresses and secrets. Nothing is approved, and "
-        "nothing run but the checks of handlers. The status is 1 if anything is wrong.",
+        summary="check the settings, the endpoint and the handlers",
+        text="Check the settings, the journal, the endpoint, the name, each handler, "
+        "the addresses and the secrets. Nothing is approved, and only the checks of "
+        "handlers are run. The exit status is 1 if any check fails.",
         run="forewarn.cli.agent:check",
         options=(_CONFIG, JSON),
         more=_SETTINGS,
@@ -39,8 +39,8 @@ AGENT = (
     ),
     Command(
         path=("agent", "settings"),
-        summary="print the agent's settings in force",
-        text="Print every setting that is there once with where it came from.",
+        summary="print the agent's settings and their origins",
+        text="Print each setting in effect, except arrays of tables, with its origin.",
         run="forewarn.cli.agent:settings",
         options=(_CONFIG, JSON),
         more=_SETTINGS,
@@ -49,25 +49,25 @@ AGENT = (
     Command(
         path=("agent", "try"),
         summary="show what the agent would do with a document",
-        text="Show of each event of a document which rule matches, what would be run, "
-        "when, and when it would be approved; handlers are taken to succeed at once. "
-        "Nothing is done.",
+        text="For each event of a document, show the matching rule, the handlers that "
+        "would run, and when the event would be approved. The simulation assumes that "
+        "handlers succeed at once. Nothing is run or approved.",
         run="forewarn.cli.agent:try_document",
         options=(
             Option(
                 name="file",
                 metavar="EVENTS.json",
-                help="The document, as an endpoint gives it; `-` is standard input.",
+                help="A document in the format of an endpoint; `-` is standard input.",
             ),
             Option(
                 name="--vm",
                 metavar="NAME",
-                help="As this VM; else the setting name, else the only name in it.",
+                help="Name of this VM. Default: the setting name, or the only VM in the document.",
             ),
             Option(
                 name="--at",
                 metavar="TIME",
-                help="As if it was this time, such as 2026-11-21T10:00:00Z; else now.",
+                help="Simulated time, such as 2026-11-21T10:00:00Z. Default: now.",
             ),
             _CONFIG,
             JSON,
@@ -77,10 +77,10 @@ AGENT = (
     ),
     Command(
         path=("agent", "status"),
-        summary="show how the agent stands, with its history",
-        text="Show the events that the agent knows, what was done about each, why it "
-        "is not approved, and the history. Of an agent that does not answer, show what "
-        "it remembered last; the status is 3 then.",
+        summary="show the agent's status and history",
+        text="Show the events that the agent knows, the work for each of them, why an "
+        "event is not approved, and the history. If the agent does not answer, show its "
+        "last stored state; the exit status is then 3.",
         run="forewarn.cli.agent:status",
         options=(_CONFIG, JSON),
         more=_SETTINGS,
@@ -89,12 +89,15 @@ AGENT = (
     Command(
         path=("agent", "approve"),
         summary="have the agent approve an event now",
-        text="Order the agent to approve an event, whatever stands in the way: rules, "
-        "windows, a preparation that failed. It does so within a second, or when it "
-        "starts.",
+        text="Request the agent to approve an event, regardless of rules, windows and "
+        "failed preparations. The agent does so within a second, or when it starts.",
         run="forewarn.cli.agent:approve",
         options=(
-            Option(name="event", metavar="EVENT_ID", help="As `agent status` has it."),
+            Option(
+                name="event",
+                metavar="EVENT_ID",
+                help="The ID of the event in `agent status`.",
+            ),
             _CONFIG,
         ),
         more=_SETTINGS,
@@ -103,15 +106,15 @@ AGENT = (
     Command(
         path=("agent", "install"),
         summary="print or write the service unit for this system",
-        text="Print the unit that has systemd run the agent, or write it; where there "
-        "is no systemd, say what to do.",
+        text="Print the systemd unit for the agent, or write it. On a system without "
+        "systemd, print instructions.",
         run="forewarn.cli.agent:install",
         options=(
             Option(
                 name="--write",
                 is_flag=True,
-                help="Write /etc/systemd/system/forewarn-agent.service, if there is "
-                "none.",
+                help="Write /etc/systemd/system/forewarn-agent.service, if it does not "
+                "exist.",
             ),
             _CONFIG,
         ),
@@ -120,4 +123,4 @@ AGENT = (
 )
 
 GROUP = {"agent": "watch for maintenance in a VM: prepare, approve, recover"}
-"""The word that begins these commands, and is one itself."""
+"""The prefix of these commands, which is also a command."""
