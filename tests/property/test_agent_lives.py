@@ -147,7 +147,7 @@ class Agent(Life):
         assert self.heard - last >= wanted, "believed to have gone too early"
 
     def restart(self, settings: Policy | None = None) -> Decision:
-        """Start the agent anew."""
+        """Restart the agent."""
         self.shown = frozenset()
         self.listed = {}
         self.is_edited = self.is_edited or settings is not None
@@ -304,7 +304,7 @@ class World:
         return now + ahead * SECOND
 
     def reset(self) -> None:
-        """Let the metadata server begin anew: it counts from 1 and lists nothing yet."""
+        """Restart the metadata server: it counts from 1 and lists no events yet."""
         self.incarnation = 1
         self.hidden = self.data.draw(st.integers(0, 4), "hidden")
 
@@ -397,7 +397,7 @@ def live_one(data: st.DataObject, life: Agent, world: World) -> None:
             world.change(life.now)
             world.read(life)
         case "empty" | "silence" | "reset" | "rename":
-            befall(what, data, life, world)
+            disturb(what, data, life, world)
         case "end":
             end_one(data, life)
         case "answer":
@@ -429,7 +429,7 @@ def live_one(data: st.DataObject, life: Agent, world: World) -> None:
             life.order("E9")
 
 
-def befall(what: str, data: st.DataObject, life: Agent, world: World) -> None:
+def disturb(what: str, data: st.DataObject, life: Agent, world: World) -> None:
     """Have the endpoint do what it should not."""
     match what:
         case "empty":

@@ -22,7 +22,7 @@ START: Micros = 1_795_255_200 * SECOND
 
 
 class CrashError(BaseException):
-    """The process ended here; nobody handles it."""
+    """The process ended here; no handler catches this."""
 
 
 class CrashingJournal:

@@ -38,7 +38,7 @@ from tests.support.agent_journals import START
 VM = "vm1"
 
 TURNS_MAX = 500
-"""Of one life; more is a loop that never ends."""
+"""Maximum number of turns in one life; more means an endless loop."""
 
 
 def event(event_id: str = "E1", **values: object) -> Notice:

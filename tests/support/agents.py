@@ -25,7 +25,7 @@ WHOLE_LIFE = [
     *("seen", "preparing", "handler", "prepared", "approved", "started", "gone"),
     *("recovering", "handler", "recovered"),
 ]
-"""What is told of an event that is prepared for, approved and recovered from."""
+"""The history of an event that is prepared for, approved and recovered from."""
 
 
 def approved_first(kinds: Sequence[str]) -> list[str]:
@@ -51,7 +51,7 @@ name=$FOREWARN_HANDLER.$FOREWARN_PHASE
 say begun
 trap 'say stopped; exit 7' TERM
 while [ -e "$name.hold" ] || [ -e "$FOREWARN_EVENT_ID.$name.hold" ]; do sleep 0.02; done
-[ -e "$name.fail" ] && { say failed; echo "it was told to fail"; exit 1; }
+[ -e "$name.fail" ] && { say failed; echo "it was made to fail"; exit 1; }
 say done
 """
 """A handler that notes what it does, and is held up or fails where a file says so."""
@@ -84,7 +84,7 @@ DRAIN = handler("drain")
 
 
 def free_port() -> int:
-    """Return a port at which nobody listens now."""
+    """Return a port that no program uses now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]

@@ -142,7 +142,7 @@ def test_lock_that_others_keep_delays_the_approval_until_its_deadline_only(
     assert task is not None
     if then == "approve":
         assert place.approvals(event) == ["web_0"]
-        assert "not had in time, and approved without" in agent.log()
+        assert "not available in time, so approved without it" in agent.log()
     else:
         # The event started at NotBefore, and was recovered from anyway.
         assert place.approvals(event) == []
@@ -160,7 +160,7 @@ def test_server_that_takes_requests_and_never_answers_delays_nothing_for_longer(
     fleetlock.fake.odd = [Odd(hangs_seconds=PATIENCE_SECONDS)]
     event = place.event("Reboot", ["web_0"], notice="20s")
     place.wait_approved(event, "web_0")
-    assert "not had in time, and approved without" in agent.log()
+    assert "not available in time, so approved without it" in agent.log()
     agent.wait_stage(event, Stage.FINISHED)
     # It ends with a request that hangs, and knows later that it may have the lock.
     assert agent.terminate() == 0
@@ -346,7 +346,7 @@ def test_directory_that_takes_no_files_is_told_and_waited_for(
     def spoil() -> None:
         small.fill() if how == "full" else small.mount("ro")
 
-    def mend() -> None:
+    def fix() -> None:
         small.make_room() if how == "full" else small.mount("rw")
 
     agent.hold("drain.recover")
@@ -356,7 +356,7 @@ def test_directory_that_takes_no_files_is_told_and_waited_for(
     agent.wait_stage(event, Stage.PREPARED)
     assert place.posts(event) == []
     assert words in small.check()
-    mend()
+    fix()
     agent.wait_did("begun recover drain")
     assert small.seen.holders() == {"web_0"}
     spoil()
@@ -365,7 +365,7 @@ def test_directory_that_takes_no_files_is_told_and_waited_for(
     agent.wait_lock(LockState.RELEASING)
     assert words in agent.wait_trouble()
     assert small.seen.holders() == {"web_0"}
-    mend()
+    fix()
     agent.wait_lock(LockState.FREE)
     assert small.seen.holders() == set()
     # Drafts that could not be written are not left behind.

@@ -148,7 +148,7 @@ def test_an_order_overrides_what_was_withheld(place: Ground) -> None:
     event = place.event()
     agent.wait_stage(event, Stage.WITHHELD)
     [shown] = agent.status()["events"]
-    why = "drain failed: exit status 1: it was told to fail"
+    why = "drain failed: exit status 1: it was made to fail"
     assert shown["waits_for"] == f"withheld: {why}"
     assert place.posts() == []
     assert agent.command("approve", event).returncode == 0
@@ -185,7 +185,7 @@ def test_a_failed_handler_withholds_the_approval_and_says_so(place: Ground) -> N
     agent.wait_stage(event, Stage.FINISHED)
     assert place.posts() == []
     loud = [line["message"] for line in agent.lines() if line["level"] == "warning"]
-    why = "drain failed: exit status 1: it was told to fail"
+    why = "drain failed: exit status 1: it was made to fail"
     assert f"Reboot withheld: {why}" in loud
 
 

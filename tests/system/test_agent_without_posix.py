@@ -1,7 +1,7 @@
 """The agent with nothing of POSIX at hand, as far as that can be had on Linux.
 
 `tests.support.windows_like` takes away what Windows lacks. Nothing here says that the
-agent works on Windows: docs/how-to/agent/windows.md tells what was not run.
+agent works on Windows: docs/how-to/agent/windows.md lists what was not tested.
 """
 
 import json

@@ -1,9 +1,9 @@
 """A copy of the settings file with which the agent last started.
 
-If an agent could not start with a broken file, its VM would be unprepared, and nobody
-might notice before the next event. With the copy, it continues as before and reports
-it. The copy is in the state directory of the systemd service, or else next to the
-journal. If that is not writable, there is no copy. An empty file is never copied.
+If an agent could not start with a broken file, its VM would be unprepared, perhaps
+unnoticed until the next event. With the copy, it continues as before and reports it.
+The copy is in the state directory of the systemd service, or else next to the journal.
+If that is not writable, there is no copy. An empty file is never copied.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def test_groups_are_locks_of_their_own(bench: Bench) -> None:
 
 
 def test_another_agent_with_the_same_id_has_the_same_slot(bench: Bench) -> None:
-    """As after a crash: whoever comes next does not know what was asked."""
+    """As after a crash: the next agent does not know the requests of this one."""
     assert lock_of(bench).take("web_0", context()).is_held
     assert lock_of(bench).take("web_0", context()).is_held
     lock_of(bench).release("web_0", context())

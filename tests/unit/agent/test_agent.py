@@ -53,7 +53,7 @@ class Scene:
         """Return another loop on what the last one has left."""
 
         def hear(notes: Sequence[Note]) -> None:
-            # What is told is durable by then.
+            # The notes are durable by then.
             assert self.journal.cannot_write or set(notes) <= set(self.journal.notes)
             self.heard += notes
 

@@ -1,4 +1,4 @@
-"""One agent put together: what is wrong is told before anything begins."""
+"""One assembled agent: problems are reported before any part starts."""
 
 import contextlib
 import os
@@ -162,7 +162,7 @@ def test_handlers_do_not_get_what_is_for_the_supervisor_of_the_agent(
 
 
 def test_a_journal_and_what_is_beside_it_have_one_name(tmp_path: Path) -> None:
-    """A symlink to it is no second journal, with records of its own."""
+    """A symlink to it is not a second journal with separate records."""
     link = tmp_path / "link.db"
     link.symlink_to(tmp_path / "agent.db")
     ground = ground_of(settings(tmp_path, state=str(link)), {}, SystemClock())
@@ -253,7 +253,7 @@ def test_a_recovery_that_no_handler_can_do_is_shown() -> None:
 
 
 def test_a_journal_that_cannot_be_used_is_shown(make: Make, tmp_path: Path) -> None:
-    """What is there is no file: somebody must look at the settings."""
+    """The path is not a file, so an operator must check the settings."""
     (tmp_path / "agent.db").mkdir()
     with pytest.raises(ForewarnError, match="is not a file"):
         make()
@@ -327,7 +327,7 @@ def test_pages_answer_while_it_works_and_are_gone_after(
             parse_url(f"http://{parts.address}"), clock=SystemClock(), body_max=1 << 16
         )
         assert client.get("/healthz", timeout=5 * SECOND).status == 200
-        # The endpoint is not there, which is no fault of the agent's.
+        # The endpoint is down, which is not a failure of the agent.
         assert client.get("/readyz", timeout=5 * SECOND).status == 503
         client.close()
     parts.close()

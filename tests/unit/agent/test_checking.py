@@ -76,7 +76,7 @@ def test_who_answers_where_a_lease_leads_is_enough(tmp_path: Path) -> None:
         scripted(DOCUMENT, NAME) as leased,
         scripted() as heard_of,
     ):
-        found = told(tmp_path, first, [leased, heard_of], ["nobody was to be asked"])
+        found = told(tmp_path, first, [leased, heard_of], ["no search was needed"])
         assert [each.what for each in found] == ["endpoint", "name"]
         assert not heard_of.requests
 

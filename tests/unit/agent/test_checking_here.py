@@ -90,7 +90,7 @@ def test_where_the_journal_has_no_place(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for state, sentence in (
         (f"{tmp_path}/new/agent.db", f"{tmp_path}/new will be created"),
-        (f"{tmp_path}/a/b/agent.db", f"there is no folder {tmp_path}/a/b"),
+        (f"{tmp_path}/a/b/agent.db", f"the directory {tmp_path}/a/b does not exist"),
         (f"{tmp_path}/file/agent.db", f"{tmp_path}/file is not a folder"),
     ):
         [found] = told(settings(tmp_path, state=state), "state")

@@ -143,7 +143,7 @@ def test_try_asks_the_others_once_and_no_longer_than_until_it_begins(
         *head,
         "  not approved: not prepared yet: web_1, web_2",
     ]
-    # Where it is asked only whether the first still lives, what comes later is told.
+    # With `leader`, silent peers are waited for only for a while.
     (tmp_path / "agent.toml").write_text(toml.format("leader"))
     _, out, _ = agent(*words)
     assert out.splitlines()[2:] == [*head, "  NotBefore - 14m approve"]

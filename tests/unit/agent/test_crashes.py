@@ -197,7 +197,7 @@ QUIET = GoneAfter().started // SECOND
 
 
 def test_a_lost_journal_has_what_is_always_recovered_once() -> None:
-    """As after a redeploy: nobody knows what was prepared, and it is undone."""
+    """As after a redeploy: the preparation is unknown, and is undone."""
     machine = Machine()
     worker = Worker(ALWAYS, machine, MemoryJournal())
     worker.begin()

@@ -53,7 +53,7 @@ def test_a_second_one_is_refused_until_the_first_has_gone(
 
 
 def test_it_goes_with_its_process_and_not_with_what_that_has_started(url: str) -> None:
-    """A handler that outlives a killed agent keeps nobody from starting."""
+    """A handler that outlives a killed agent does not prevent a start."""
     holding = (
         "import subprocess, sys, time\n"
         "from forewarn.agent.endpoint_lock import EndpointLock\n"

@@ -1,4 +1,4 @@
-"""Files that settings name and that are no files: nothing waits for them or reads on."""
+"""Settings that name special files: the agent neither waits for them nor reads on."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ KINDS = {
 
 @pytest.fixture(params=KINDS)
 def odd(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """Yield what is no file, and what it is called."""
+    """Yield special files with their names in messages."""
     kind = request.param
     place = tmp_path / kind
     with socket.socket(socket.AF_UNIX) as listener:
@@ -78,7 +78,7 @@ def soon(do: Callable[[], object]) -> Exception | None:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(PATIENCE_SECONDS)
-    assert not thread.is_alive(), "it waits for ever"
+    assert not thread.is_alive(), "it waits without limit"
     return raised[0]
 
 

@@ -1,4 +1,4 @@
-"""What the agent tells of itself: pages, metrics, words, and systemd's watchdog."""
+"""The agent's output: pages, metrics, texts, and systemd's watchdog."""
 
 import contextlib
 import json
@@ -231,9 +231,9 @@ def test_in_a_dry_run_an_approval_would_be_given() -> None:
 
 
 def test_an_agent_that_does_not_answer_is_said_to() -> None:
-    document = status.document_of(Memory(name="a"), about={"unreachable": "nobody"})
+    document = status.document_of(Memory(name="a"), about={"unreachable": "timeout"})
     told = "\n".join(status.words_of(document, now=0))
-    assert "does not answer: nobody" in told
+    assert "no answer: timeout" in told
     assert "no events" in told
 
 
@@ -339,7 +339,7 @@ def test_every_series_is_there_from_the_start_and_prometheus_reads_it() -> None:
 
 
 class Hearing(Supervisor):
-    """Keeps what it is told."""
+    """Stores the messages that it gets."""
 
     told: list[tuple[str, ...]] = []  # noqa: RUF012 - one test has one
 
@@ -479,7 +479,7 @@ def test_one_server_follows_another_and_nobody_is_refused() -> None:
     assert half.recv(4_096).endswith(b"first")
     ending.join()
     half.close()
-    # Between the two, whoever connects waits.
+    # Between the two servers, new connections wait.
     early = socket.create_connection(place, timeout=5)
     early.sendall(b"GET / HTTP/1.1\r\n\r\n")
     second, again = serving("second")

@@ -205,7 +205,7 @@ def test_who_sits_before_it_is_told_at_once(
 def test_what_is_wrong_elsewhere_is_told_of_that(
     file: Path, environ: dict[str, str]
 ) -> None:
-    """A flag that is refused is no fault of the file's."""
+    """A refused flag is not an error of the file."""
     keep(file, environ)
     with pytest.raises(CommandFailedError, match="timeout"):
         ordered(file, environ, timeout="never").settings_to_run()

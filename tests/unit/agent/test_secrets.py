@@ -169,7 +169,7 @@ def test_log_shows_no_secret_and_no_traceback_with_one(token: str, form: str) ->
 def test_secret_is_in_no_text_whatever_stands_around_it(
     secret: str, before: str, behind: str, most: int
 ) -> None:
-    """Of few letters, so that it looks like its own beginning again and again."""
+    """Text of a few letters, so that its beginning often repeats within it."""
     text = f"{before}{secret}{behind}"
     for said in (masked(text, [secret]), foreign.told(text, most, also=[secret])):
         for piece in said.split(MASK):

@@ -1,4 +1,4 @@
-"""What the start needed goes, and comes again where somebody asks for it."""
+"""Modules for the start are unloaded, and are loaded again on demand."""
 
 import subprocess
 import sys
@@ -16,9 +16,9 @@ import forewarn.agent
 assert not hasattr(forewarn.agent, "settings")
 import forewarn.agent.running
 assert not STARTERS & set(sys.modules), STARTERS & set(sys.modules)
-# Whoever has no lock does without its memory.
+# An agent without a lock does not load its modules.
 assert not [name for name in sys.modules if name.startswith("forewarn.agent.locks")]
-# What stays is the same as before, and what went works when it is loaded anew.
+# Other modules are unchanged, and unloaded ones work after they are loaded again.
 from forewarn.agent.core import model
 assert model.Memory is Memory
 from forewarn.agent.settings import load_settings

@@ -1,4 +1,4 @@
-"""The watcher's turns on a virtual clock: what is told, and what is only counted."""
+"""The watcher's iterations on a virtual clock: what is logged or only counted."""
 
 import threading
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ FAILED = Asked(result=Result.SERVER_ERROR, detail="500: no")
 
 
 class FakeEndpoint:
-    """Gives the answers that a test has laid out; the last one for ever."""
+    """Gives the answers that a test has laid out; the last one repeats."""
 
     def __init__(
         self, answers: Sequence[Asked | Exception], clock: VirtualClock
@@ -380,7 +380,7 @@ def test_who_follows_a_watcher_knows_what_it_knew() -> None:
     assert watcher.age() == 0
     assert watcher.view.polls[Result.SERVER_ERROR] == 1
     assert watcher.view.polls[Result.UNCHANGED] == 1
-    # The document is told again: whoever decides is another one, too.
+    # The document is sent again, since the main loop is also a new one.
     assert len(first.told) == 2
 
 

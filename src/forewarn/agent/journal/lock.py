@@ -44,7 +44,7 @@ class AgentLock:
             self._descriptor = files.claimed(file, 0o644)
         except FileNotFoundError as error:
             raise JournalRefusedError(
-                f"there is no folder {os.path.dirname(path)} for the agent's journal",
+                f"the directory {os.path.dirname(path)} for the journal does not exist",
                 hint="Create the directory, or set `state` to another file.",
             ) from error
         except OSError as error:

@@ -178,7 +178,7 @@ def _make_folder(folder: str) -> None:
         raise _unmakable(folder, error) from error
     except OSError as error:
         raise JournalError(
-            f"the folder {folder} for the agent's journal cannot be made: "
+            f"cannot create the directory {folder} for the agent's journal: "
             f"{error.strerror}",
             hint="Check the disk.",
         ) from error
@@ -186,7 +186,7 @@ def _make_folder(folder: str) -> None:
 
 def _unmakable(folder: str, error: OSError) -> JournalRefusedError:
     return JournalRefusedError(
-        f"the folder {folder} for the agent's journal cannot be made: {error.strerror}",
+        f"cannot create the directory {folder} for the agent's journal: {error.strerror}",
         hint="Create it for the agent's user, or set `state` to another file.",
     )
 

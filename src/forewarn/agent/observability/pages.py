@@ -125,7 +125,7 @@ class Pages:
         events = f"{live} events" if live != 1 else "1 event"
         parts = [f"{memory.name or 'unnamed'}: {events}"]
         if owed:
-            parts.append(f"{owed} to recover from")
+            parts.append(f"{owed} pending recoveries")
         if reason := self.why_not_ready():
             parts.append(reason)
         return "; ".join(parts)

@@ -207,7 +207,7 @@ class Reader:
             if size:
                 chunk = yield from self._take(size + 2)
                 if not chunk.endswith(b"\r\n"):
-                    raise _malformed("a chunk of the answer is longer than it says")
+                    raise _malformed("a chunk of the answer is longer than its size")
                 body += chunk[:-2]
         while trailer := (yield from self._read_line()):
             self._framing += len(trailer) + 2

@@ -184,7 +184,7 @@ class Connection:
         try:
             for file in filter(None, (self._cert_file, self._key_file)):
                 files.refuse_unreadable(file)
-            # A key with a passphrase would prompt for it, but nobody can answer.
+            # A key with a passphrase must fail, and not prompt for it.
             context.load_cert_chain(
                 self._cert_file, self._key_file or None, password=str
             )

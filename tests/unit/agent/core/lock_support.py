@@ -40,7 +40,7 @@ def state(found: Life) -> LockState:
 
 
 def told(found: Life) -> list[str]:
-    """Return what was told of the lock."""
+    """Return the notes about the lock."""
     return [
         detail
         for kind, detail in found.told(NoteKind.LOCK, NoteKind.FAILED)

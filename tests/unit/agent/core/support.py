@@ -99,7 +99,7 @@ class Life:
         self.silence: Micros = 0
         """How long no good answer has come since."""
         self.incarnation: int | None = None
-        """Of the documents that are read."""
+        """The incarnation of the documents."""
         self.wake: Micros | None = None
         self.waits: dict[str, str] = {}
         self.doubts: dict[str, str] = {}
@@ -250,7 +250,7 @@ class Life:
         )
 
     def restart(self, settings: Policy | None = None) -> Decision:
-        """Start the agent anew with what it remembers; runs are adopted."""
+        """Restart the agent with its memory; runs are resumed."""
         self.policy = self._hastened(settings or self.policy)
         self.running.clear()
         self.began, self.silence = self.now, 0
@@ -276,7 +276,7 @@ class Life:
         ]
 
     def told(self, *kinds: NoteKind) -> list[tuple[NoteKind, str]]:
-        """Return what was told, of some kinds or of all."""
+        """Return the notes of some kinds or of all."""
         return [
             (note.kind, note.detail)
             for note in self.notes

@@ -154,7 +154,7 @@ def test_what_is_back_is_as_if_it_had_just_come() -> None:
 
 
 def test_what_is_owed_of_an_earlier_round_is_not_lost() -> None:
-    """It returned in the midst of recovery, and nobody prepared again."""
+    """It returned during recovery, and no handler prepared again."""
     life = Life(policy(DRAIN, FLUSH))
     life.poll(EVENT)
     life.end("drain")
@@ -279,7 +279,7 @@ def test_who_is_no_longer_named_has_left_the_event() -> None:
     assert life.stage() is Stage.FINISHED
 
 
-# What is told.
+# Notes
 
 
 def test_somebody_else_approved() -> None:

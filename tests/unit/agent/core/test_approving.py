@@ -268,7 +268,7 @@ def test_each_waits_for_all_before_it_that_live() -> None:
     waits = {"vm1": 60, "vm2": 30}
     for alive, seconds in waits.items():
         life = prepared("vm3", lead_by(Approver.LEADER, has_peers=True), THREE)
-        # Later than its turn would be if nobody lived, so that only this counts.
+        # Later than its turn without living peers, so that only this counts.
         life.sleep(50 * SECOND)
         life.hear(alive, is_prepared=False)
         life.sleep(seconds * SECOND - 1)
@@ -300,7 +300,7 @@ def test_a_leader_does_not_approve_over_the_heads_of_the_unprepared() -> None:
 
 @pytest.mark.clause("8.6")
 def test_a_leader_does_not_wait_for_those_that_say_nothing() -> None:
-    """There `all` waits for ever."""
+    """With `all`, it would wait without limit."""
     life = prepared("vm1", lead_by(Approver.LEADER, has_peers=True))
     life.sleep(ALIVE_FOR - 1)
     assert life.sent == []

@@ -1,4 +1,4 @@
-"""Settings that are edited, and starts, in the midst of a preparation."""
+"""Settings that are edited, and starts, during a preparation."""
 
 from __future__ import annotations
 

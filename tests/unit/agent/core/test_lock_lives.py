@@ -85,7 +85,7 @@ class Server:
             # The answer never comes, and nothing was done.
             return None
         if fate < 0.4:
-            # It comes when nobody waits for it any longer.
+            # It comes after the agent stopped waiting for it.
             return now + 90 * SECOND, self._said(asked, self._do(asked, now))
         return now + took, self._said(asked, self._do(asked, now))
 

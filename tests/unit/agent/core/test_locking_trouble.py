@@ -397,7 +397,7 @@ def test_lock_that_was_free_is_changed_for_another_without_a_word() -> None:
     agent.restart(at_once(replace(TERMS, label="lock db")))
     agent.poll()
     assert told(agent) == before
-    # Nobody knows about the other one.
+    # The state of the other one is unknown.
     assert agent.lock_asked[-1] == release(3)
 
 

@@ -241,7 +241,7 @@ def test_a_handler_that_joined_the_settings_has_not_prepared() -> None:
 
 
 def late(*groups: tuple[str, ...]) -> Rule:
-    """Return a rule that leaves approval to nobody for now."""
+    """Return a rule that does not approve for now."""
     return prepare(*groups, approve=Approve.NEVER)
 
 

@@ -231,7 +231,7 @@ def test_one_answer_alone_is_never_believed() -> None:
 @pytest.mark.parametrize(
     ("answers", "since"),
     [
-        # Each of these is worth less than the one before it: the time begins anew.
+        # Each of these is weaker evidence than the one before it, so the time restarts.
         ((Answer.EMPTY, Answer.MISSING), 1),
         ((Answer.EMPTY, Answer.RESET), 1),
         ((Answer.MISSING, Answer.RESET), 1),
@@ -268,7 +268,7 @@ def test_since_when_the_time_counts(answers: tuple[Answer, ...], since: int) -> 
         (EVENT, started(notice("E2", source="User")), False),
         (EVENT, started(notice("E2", resources=("vm2",))), False),
         (EVENT, started(notice("E2", resources=("vm1", "vm2"))), False),
-        # Nobody knows whom these are about.
+        # It is unknown which VMs these name.
         (notice(resources=()), started(notice("E2", resources=())), False),
     ],
 )
@@ -288,7 +288,7 @@ def test_each_is_taken_once_those_that_wait_first() -> None:
     assert renamed.take(task()) is None
 
 
-# What a person is told.
+# Texts for people
 
 
 @pytest.mark.parametrize(

@@ -276,7 +276,7 @@ def test_a_handler_that_left_the_settings_cannot_recover_and_it_is_said() -> Non
     life.end("drain")
     life.restart(policy(FLUSH))
     gone(life)
-    # It stays owed, so that whoever renamed it by mistake can bring its name back.
+    # It stays pending, so that a handler renamed by mistake can be restored.
     assert life.stage() is Stage.RECOVERING
     life.sleep(life.policy.forget_after)
     assert life.stage() is Stage.FINISHED
@@ -313,7 +313,7 @@ def test_another_kind_under_the_same_name_undoes_nothing() -> None:
     assert life.begun()[1:] == [("E1", "recover", "drain")]
 
 
-# Cancelled in the midst of it.
+# Cancelled during the preparation.
 
 
 @pytest.mark.clause("8.3")

@@ -39,7 +39,7 @@ def lost(settings: Policy, name: str = "vm1") -> Life:
 def test_after_a_lost_journal_what_is_always_is_recovered_once() -> None:
     life = lost(policy(ALWAYS, LAST, Handler(name="other")))
     life.poll()
-    assert life.runs == [], "nobody knows yet whether an event goes on"
+    assert life.runs == [], "it is not yet known whether an event continues"
     assert life.wants_answers
     life.poll()
     assert not life.wants_answers
@@ -124,7 +124,7 @@ def test_the_end_of_another_run_is_not_its_own() -> None:
 
 
 def test_it_does_not_wait_for_what_is_not_in_its_way() -> None:
-    """Somebody else's event, and one whose preparation begins later."""
+    """Another VM's event, and one whose preparation begins later."""
     later = prepare(("drain",), start_before=MINUTE)
     for shown in (started(notice(resources=("vm2",))), FIRST):
         life = lost(policy(ALWAYS, rules=(later,)))
@@ -227,7 +227,7 @@ def test_empty_answers_must_be_repeated_for_longer() -> None:
 
 
 def test_an_event_that_is_listed_late_begins_the_time_again() -> None:
-    """The service was enabled anew, and lists what is under way some time later."""
+    """The service was enabled again, and lists current events some time later."""
     life = patient(policy(ALWAYS, rules=()))
     life.poll(times=20)
     life.poll(started(FIRST), times=20)

@@ -1,4 +1,4 @@
-"""An approval is sent once, and again only when nobody knows what became of it."""
+"""An approval is sent once, and again only if its result is unknown."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_was_not_answered_is_sent_again_ever_more_rarely() -> None:
 
 
 def unanswered(not_before: Micros | None) -> list[Micros]:
-    """Return when an approval is sent that nobody ever takes, until NotBefore."""
+    """Return when an approval is sent that is never accepted, until NotBefore."""
     life = Life(AT_ONCE)
     life.poll(notice(not_before=not_before))
     sent: list[Micros] = []

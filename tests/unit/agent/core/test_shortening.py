@@ -121,7 +121,7 @@ def test_a_preparation_that_has_time_gives_way_to_an_eviction() -> None:
     assert len(life.stops) == 1
     life.end("drain", StepState.STOPPED, "its event has gone")
     assert life.begun()[1:] == [("E2", "prepare", "drain")]
-    # It is no failure of the other, which begins anew.
+    # This is not a failure of the other handler, which starts again.
     assert life.told(NoteKind.HANDLER) == [
         (NoteKind.HANDLER, f"prepare: stopped: {GAVE_WAY}")
     ]

@@ -35,7 +35,7 @@ def task(*runs: Step, event_id: str = "E1") -> Task:
     [
         ("E1", "E1.2.prepare.3.drain"),
         ("A-" * 32, f"{'A-' * 32}.2.prepare.3.drain"),
-        # What is no file's name, or too long for one.
+        # IDs that are not file names, or too long for one.
         ("../é", "2e2e2fc3a9-84f22069.2.prepare.3.drain"),
         ("", "-00000000.2.prepare.3.drain"),
         ("a" * 65, f"{'61' * 32}-f33faf5d.2.prepare.3.drain"),

@@ -146,7 +146,7 @@ def test_a_new_event_beside_one_that_cannot_be_read_is_prepared_for() -> None:
 
 
 def test_an_event_that_loses_its_names_does_not_become_one_of_this_vm_alone() -> None:
-    """Of several VMs, the first approves: this one is not."""
+    """The first of several VMs approves, and this VM is not the first."""
     rule = prepare(("drain",), approver=Approver.LEADER, takeover=HOUR)
     shown = Documents(policy(DRAIN, rules=(rule,)))
     shown.show({**EVENT, "Resources": ["vm0", "vm1"]}).end("drain")
@@ -170,8 +170,8 @@ def test_what_cannot_be_read_is_as_it_was_read_last() -> None:
 
 
 def test_with_a_lost_journal_an_event_without_names_may_be_this_vms() -> None:
-    mends = Handler(name="drain", always=True)
-    shown = Documents(Policy(handlers=(mends,), rules=(Rule(name="none"),)))
+    drain = Handler(name="drain", always=True)
+    shown = Documents(Policy(handlers=(drain,), rules=(Rule(name="none"),)))
     shown.life.memory = Memory(lost_journal=True)
     life = shown.show(without(BEGUN, "Resources"), times=2 * PATIENCE)
     assert life.runs == []

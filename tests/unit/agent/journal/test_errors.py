@@ -1,4 +1,4 @@
-"""What SQLite's errors mean, also where Python tells no more of them than their text."""
+"""The meaning of SQLite's errors, even if Python has only their text."""
 
 from __future__ import annotations
 

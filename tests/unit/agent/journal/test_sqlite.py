@@ -299,7 +299,7 @@ def test_a_file_that_is_damaged_at_work_is_begun_anew(path: Path) -> None:
     other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     other.execute("PRAGMA writable_schema = ON")
     other.execute("UPDATE sqlite_master SET rootpage = 9999 WHERE name = 'tasks'")
-    other.execute("PRAGMA schema_version = 99")  # everybody reads it anew
+    other.execute("PRAGMA schema_version = 99")  # all connections read it again
     other.close()
     more = Memory(tasks=(*MEMORY.tasks, task_of("E3")), name="web_1")
     journal.save(more, [note_of("E3")])
@@ -325,7 +325,7 @@ def test_a_newer_file_is_refused(path: Path) -> None:
     file.close()
     with pytest.raises(JournalRefusedError, match="newer forewarn"):
         open_journal(path)
-    # The refusal let go of the lock.
+    # The refusal released the lock.
     AgentLock(path).release()
 
 
@@ -345,7 +345,7 @@ def test_a_second_agent_is_refused_with_the_process_of_the_first(path: Path) -> 
 
 def test_a_folder_is_made_and_a_path_is_not(tmp_path: Path) -> None:
     open_journal(tmp_path / "forewarn" / "agent.db").close()
-    with pytest.raises(JournalRefusedError, match="there is no folder"):
+    with pytest.raises(JournalRefusedError, match="does not exist"):
         open_journal(tmp_path / "a" / "b" / "agent.db")
     (tmp_path / "file").touch()
     with pytest.raises(JournalRefusedError):

@@ -1,4 +1,4 @@
-"""A file that is somebody else's is refused, and left as it is, to the byte."""
+"""Another program's file is refused and not changed."""
 
 import os
 import sqlite3
@@ -41,7 +41,7 @@ def test_another_programs_database_is_refused_and_left_alone(
     with pytest.raises(JournalRefusedError, match="another program"):
         open_journal(path)
     assert contents(path.parent) == before
-    # Nor by whoever opens it without a look before.
+    # Nor by opening it without the check.
     with pytest.raises(JournalRefusedError, match="another program"):
         SqliteJournal(path)
     assert contents(path.parent) == before
@@ -61,7 +61,7 @@ def test_another_programs_database_is_left_alone_with_the_log_of_its_crash(
     with pytest.raises(JournalRefusedError, match="another program"):
         open_journal(path)
     after = contents(path.parent)
-    # The index of the log is SQLite's own, whoever reads it.
+    # SQLite creates the index of the log for every reader.
     after.pop("agent.db-shm", None)
     assert after == before
 

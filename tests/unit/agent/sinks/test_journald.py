@@ -1,4 +1,4 @@
-"""systemd's journal: entries as its native protocol has them."""
+"""systemd's journal: entries in its native protocol."""
 
 import socket
 from dataclasses import replace

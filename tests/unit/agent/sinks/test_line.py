@@ -19,7 +19,7 @@ CLOCK = SystemClock()
 
 @contextlib.contextmanager
 def peer(act: Callable[[socket.socket], None]) -> Generator[int]:
-    """Have somebody at a port who does this with a connection."""
+    """Serve one connection at a port with this function."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

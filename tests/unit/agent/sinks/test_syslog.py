@@ -269,7 +269,7 @@ def test_a_daemon_that_reads_nothing_is_left() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         sink = sink_at(f"tcp://127.0.0.1:{port}", timeout=200 * MILLISECOND)
-        # Nobody accepts: the kernel takes the bytes, and nobody says that it ended.
+        # No program accepts the connection: the kernel takes the bytes, without an end.
         sink.deliver(1, told_of(notice=big))
     assert list(sink.check()) == [f"127.0.0.1:{port}: connection refused"]
     with pytest.raises(SinkError, match="connection refused"):

@@ -47,7 +47,7 @@ def test_what_is_withheld_is_an_error_and_says_that_it_comes_all_the_same() -> N
     told = told_of(NoteKind.WITHHELD, "drain failed: no route")
     assert title(told) == "web_0: Reboot not prepared"
     assert severity(told) is Severity.ERROR
-    assert "it starts at 2026-11-21T22:15:00Z all the same" in sentence(told)
+    assert "it starts at 2026-11-21T22:15:00Z anyway" in sentence(told)
     assert sentence(told).endswith(": drain failed: no route")
 
 

@@ -72,7 +72,7 @@ class Wire:
 
 
 class Story:
-    """A machine with a card, and somebody on the network."""
+    """A machine with an interface, and a server on the network."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
         self.clock = VirtualClock(START)

@@ -80,7 +80,7 @@ def test_what_is_no_answer(packet: bytes) -> None:
     "packet", [offer(xid=b"\0\0\0\0"), offer(mac=bytes(6))], ids=["xid", "card"]
 )
 def test_an_answer_to_somebody_else_is_none(packet: bytes) -> None:
-    with pytest.raises(dhcp.DhcpError, match="somebody else"):
+    with pytest.raises(dhcp.DhcpError, match="another request"):
         dhcp.answer_to(packet, xid=XID, mac=MAC)
     assert dhcp.parse(packet).endpoint == "10.1.2.3"
 
@@ -99,7 +99,7 @@ def test_options_may_go_on_in_the_fields_of_names() -> None:
 def test_the_parts_of_a_long_option_are_one() -> None:
     parts = bytes((0, 245, 2, 10, 1, 0, 0, 245, 2, 2, 3))
     assert dhcp.parse(reply(OFFER, parts, END)).endpoint == "10.1.2.3"
-    # So one that is there twice has eight bytes, and is no address.
+    # Two such options have eight bytes together, which is not an address.
     assert dhcp.parse(reply(OFFER, named(), named(), END)).endpoint == ""
 
 

@@ -22,7 +22,7 @@ TOLD = ("http://10.0.0.1", "http://10.0.0.1:8080")
 
 
 class Network:
-    """Somebody who answers, or does not, and counts how often."""
+    """A source that answers or not, and counts the requests."""
 
     def __init__(self, *answers: Heard) -> None:
         self._answers = iter(answers)
@@ -47,7 +47,7 @@ class Story:
         )
 
     def places(self) -> tuple[str, ...]:
-        """Return what it tries next, when whoever was asked has answered."""
+        """Return what it tries next, after the source has answered."""
         found = self.finder.places()
         if self.finder._thread is not None:
             self.finder._thread.join()
@@ -154,7 +154,7 @@ def test_check_is_told_of_every_place(monkeypatch: pytest.MonkeyPatch) -> None:
     assert next(rounds) == ([*dead], ())
     assert not asked
     assert [*rounds] == [([*TOLD], ("eth0",))]
-    # Nobody is tried twice.
+    # No address is tried twice.
     monkeypatch.setattr(assembly, "places", lambda _: (DEFAULT, *TOLD))
     assert [*elsewhere(wanted)] == [([*TOLD], ()), ([], ("eth0",))]
 
@@ -226,7 +226,7 @@ def test_networkmanager_is_asked_before_the_network(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = VirtualClock(START)
-    heard = Heard(told=("nobody",))
+    heard = Heard(told=("no answer",))
 
     def ask(*, clock: Clock) -> Heard:
         return heard

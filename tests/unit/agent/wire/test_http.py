@@ -41,7 +41,7 @@ def trouble_of(act: Callable[[], object]) -> Trouble:
 
 
 def drip(wire: socket.socket) -> None:
-    """Send a byte now and then, for longer than anybody should wait."""
+    """Send single bytes, for longer than the timeout."""
     pause = threading.Event()
     for byte in plain(b"x" * 1_000):
         wire.sendall(bytes([byte]))
@@ -284,8 +284,8 @@ def test_a_server_that_wants_to_know_us_is_shown_a_certificate(tmp_path: Path) -
             client = client_of(url, **trusts, **shown)
             assert client.get("/", timeout=5 * SECOND).body in {b"1", b"2"}
             client.close()
-        nobody = client_of(url, **trusts)
-        found = trouble_of(lambda: nobody.get("/", timeout=5 * SECOND))
+        nothing = client_of(url, **trusts)
+        found = trouble_of(lambda: nothing.get("/", timeout=5 * SECOND))
         assert found in {Trouble.TLS, Trouble.RESET}
         for wrong in (tmp_path / "none.pem", made.certificate):
             client = client_of(url, **trusts, cert_file=str(wrong))

@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 120
 
 
 class Held:
-    """An endpoint that answers when it is let go."""
+    """An endpoint that answers when it is released."""
 
     def __init__(self) -> None:
         self.come: queue.SimpleQueue[str] = queue.SimpleQueue()
