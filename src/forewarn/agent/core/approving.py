@@ -326,7 +326,7 @@ def _stand_by(task: Task, policy: Policy, now: Micros) -> Verdict:
     return Verdict(
         task=task,
         commands=commands,
-        waits=f"stands by for {', '.join(others)}",
+        waits=f"on standby for {', '.join(others)}",
         wake=wake if wake > now else windows.next_allowed(policy, now),
     )
 

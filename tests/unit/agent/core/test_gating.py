@@ -274,7 +274,7 @@ def test_approval_is_given_up_at_not_before() -> None:
         if life.memory.gate.is_asking:
             life.gate_says(ALERTS, FIRES)
     asked = len(life.gate_asked)
-    assert life.waits["E1"].endswith("that was so until NotBefore, which decides now")
+    assert life.waits["E1"].endswith("NotBefore has come, so it is not approved")
     assert told(life)[-1] == (
         "not approved before NotBefore: 1 alert fires: DiskFull (Prometheus at http://p)"
     )

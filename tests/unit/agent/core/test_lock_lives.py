@@ -183,7 +183,7 @@ class Resident:
         self.without |= {
             note.event_id
             for note in decision.notes
-            if note.detail.startswith("not had in time")
+            if note.detail.startswith("not available in time")
         }
         if dies < 0.02:
             self._die()

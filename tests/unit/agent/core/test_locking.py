@@ -139,8 +139,8 @@ def test_lock_that_is_not_had_by_its_deadline(withholds: bool) -> None:
     if withholds:
         assert agent.sent == []
         assert agent.waits["E1"] == (
-            "the lock web: vm7 has it; it was not had in time, so that NotBefore "
-            "decides"
+            "the lock web: vm7 has it; it was not available in time, so the event "
+            "starts at NotBefore"
         )
         # One that comes so late is kept, since the VM will be away, and approves nothing.
         while not agent.memory.lock.is_asking:

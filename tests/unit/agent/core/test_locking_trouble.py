@@ -52,7 +52,7 @@ def test_server_that_is_away_is_asked_again_and_told_of_once() -> None:
     assert agent.sent == ["E1"]
     assert agent.memory.lock.trouble == ""
     assert told(agent) == [
-        "the lock web cannot be asked for: connection refused",
+        "the lock web cannot be taken: connection refused",
         "taken after 4 m: lock web",
     ]
 
@@ -121,7 +121,7 @@ def test_release_is_tried_until_it_is_confirmed() -> None:
     agent.lock_says(RELEASED)
     assert state(agent) is LockState.FREE
     assert told(agent)[1:] == [
-        "the lock web cannot be given back: 500",
+        "the lock web cannot be released: 500",
         "released: lock web",
     ]
 

@@ -34,7 +34,7 @@ def test_by_default_nobody_stands_by() -> None:
 def test_a_secondary_approves_for_a_silent_primary() -> None:
     life = Life(stands_by())
     life.poll(OTHER)
-    assert life.waits == {"E1": "stands by for vm2"}
+    assert life.waits == {"E1": "on standby for vm2"}
     life.sleep(60 * SECOND - 1)
     assert life.sent == []
     life.sleep(1)
