@@ -221,7 +221,7 @@ class Agent(Life):
             assert is_gone is not task.is_live
             assert presence.is_absent(task.presence) is bool(task.absent_at)
             if task.stage is Stage.FINISHED:
-                owed = set(steps.owed(task)) - {"tell"}
+                owed = set(steps.unrecovered(task)) - {"tell"}
                 assert not owed, "left owed"
 
     def judge_sent(self, before: list[str]) -> None:

@@ -262,7 +262,7 @@ class Worker:
 
     @property
     def memory(self) -> Memory:
-        return self.agent.standing.memory
+        return self.agent.status.memory
 
     def begin(self) -> None:
         self.agent.begin()

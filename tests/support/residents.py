@@ -103,7 +103,7 @@ class Resident:
 
     @property
     def memory(self) -> Memory:
-        return self.parts.agent.standing.memory
+        return self.parts.agent.status.memory
 
     @property
     def view(self) -> Watched:

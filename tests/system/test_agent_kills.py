@@ -141,7 +141,7 @@ def judge(place: Ground, agent: AgentProcess, death: Death, event: str) -> None:
     what = f"{death.vm}: {agent.did()}\n{agent.log()}"
     task = agent.task(event)
     assert task is not None
-    assert list(steps.owed(task)) == [], what
+    assert list(steps.unrecovered(task)) == [], what
     # It may have started before the answer was written down.
     assert task.consent in {Consent.GIVEN, Consent.WANTED}, what
     # No program went down with its agent, so none is run twice.

@@ -146,7 +146,7 @@ class Company:
         judge_held(self.bench, agent, vm, group)
         assert self.bench.holders(group) == set(), what
         [task] = agent.memory().tasks
-        assert list(steps.owed(task)) == [], what
+        assert list(steps.unrecovered(task)) == [], what
         assert task.consent is Consent.GIVEN, what
         assert [each[:2] for each in agent.did()] == [
             ("begun", "prepare"),

@@ -43,7 +43,7 @@ def _obey(argv: Sequence[str] | None) -> int:
     if isinstance(outcome, int):
         return outcome
     del front
-    _shed(argv)
+    _unload(argv)
     from forewarn.agent.running import run  # noqa: PLC0415
 
     return run(outcome, environ=dict(os.environ), again=lambda: _again(argv))
@@ -57,15 +57,15 @@ def _again(argv: Sequence[str] | None) -> Settings:
         return front.settings_again(argv, environ=dict(os.environ))
     finally:
         del front
-        _shed(argv)
+        _unload(argv)
 
 
-def _shed(argv: Sequence[str] | None) -> None:
+def _unload(argv: Sequence[str] | None) -> None:
     if argv is None:
         # Only if this process runs nothing else.
-        from forewarn.agent.unload import shed  # noqa: PLC0415
+        from forewarn.agent.unload import unload  # noqa: PLC0415
 
-        shed()
+        unload()
 
 
 def _complain(error: ForewarnError) -> None:

@@ -120,28 +120,28 @@ class Agent:
         memory = journal.load()
         if name and memory.name != name:
             memory = replace(memory, name=name)
-        self.standing = AgentStatus(memory=memory, journal_fault=journal_fault)
+        self.status = AgentStatus(memory=memory, journal_fault=journal_fault)
 
     def begin(self) -> None:
         """Resume the work in progress; called once, before the first iteration."""
-        self._apply(decide.resume(self.standing.memory, self._clock.now()))
+        self._apply(decide.resume(self.status.memory, self._clock.now()))
 
     def turn(self) -> bool:
         """Wait for input and handle it; return False if the agent must end."""
         inputs, is_ending = self._take()
         inputs += [Ordered(event_id=each) for each in self._orders()]
         now = self._clock.now()
-        wake = self.standing.wake
+        wake = self.status.wake
         # If the clock was set back, planned times are no longer due.
         is_set_back = now < self._turned
         self._turned = now
         is_due = is_set_back or (wake is not None and wake <= now)
         # A change of the memory must be stored even if there is no note about it.
-        is_owed = bool(self.standing.journal_fault)
+        is_owed = bool(self.status.journal_fault)
         if inputs or is_owed or is_due:
-            memory = self.standing.memory
+            memory = self.status.memory
             self._apply(decide.decide(self._policy, memory, inputs, now))
-        self.standing = replace(self.standing, turned=self._clock.monotonic())
+        self.status = replace(self.status, turned=self._clock.monotonic())
         return not is_ending
 
     def _take(self) -> tuple[list[Input], bool]:
@@ -149,8 +149,8 @@ class Agent:
         wake."""
         inputs: list[Input] = []
         timeout = TURN_SECONDS
-        if self.standing.wake is not None:
-            due = (self.standing.wake - self._clock.now()) / SECOND
+        if self.status.wake is not None:
+            due = (self.status.wake - self._clock.now()) / SECOND
             timeout = min(timeout, max(0.0, due))
         try:
             given = self._inbox.get(timeout=timeout)
@@ -174,8 +174,8 @@ class Agent:
     def _apply(self, decision: Decision) -> None:
         """Make a decision durable, report it, and carry it out."""
         self._save(decision)
-        self.standing = replace(
-            self.standing,
+        self.status = replace(
+            self.status,
             memory=decision.memory,
             waits=decision.waits,
             doubts=decision.doubts,
@@ -194,7 +194,7 @@ class Agent:
     def _save(self, decision: Decision) -> None:
         notes = (*self._unsaved, *decision.notes)
         is_same = decision.memory == self._saved and not notes
-        if is_same and not self.standing.journal_fault:
+        if is_same and not self.status.journal_fault:
             return
         try:
             self._journal.save(decision.memory, notes)
@@ -204,14 +204,14 @@ class Agent:
             return
         self._saved = decision.memory
         self._unsaved = []
-        if self.standing.journal_fault and self._can_read and self._is_for_good:
+        if self.status.journal_fault and self._can_read and self._is_for_good:
             logger.warning("the journal can be written again")
-            self.standing = replace(self.standing, journal_fault="")
+            self.status = replace(self.status, journal_fault="")
 
     def _complain(self, error: JournalError) -> None:
-        if not self.standing.journal_fault:
+        if not self.status.journal_fault:
             logger.error("%s; the agent continues without it (%s)", error, error.hint)
-        self.standing = replace(self.standing, journal_fault=error.message)
+        self.status = replace(self.status, journal_fault=error.message)
 
 
 def _shown(given: Input) -> Input:

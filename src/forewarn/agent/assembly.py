@@ -33,7 +33,7 @@ from forewarn.agent.core.model import (
 )
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.core.polling import WAIT, Pace
-from forewarn.agent.core.recovering import strangers
+from forewarn.agent.core.recovering import missing_handlers
 from forewarn.agent.core.underway import is_idle
 from forewarn.agent.dry import DryRun
 from forewarn.agent.endpoint_lock import EndpointLock, place_of
@@ -85,7 +85,7 @@ class Ending(enum.Enum):
     """Why an agent has ended."""
 
     STOPPED = "stopped"
-    ANEW = "anew"
+    REOPENED = "reopened"
     """The journal can be opened now."""
     RENEWED = "renewed"
     """The settings have changed: `Renewal.settings`."""
@@ -136,7 +136,7 @@ class Parts:
                 name=name,
                 journal_fault=self._opened.fault,
             )
-            memory = self.agent.standing.memory
+            memory = self.agent.status.memory
             self.metrics = Metrics(memory, handlers=settings.policy.by_name)
             self._watcher = Watcher(
                 self._endpoint,
@@ -145,7 +145,7 @@ class Parts:
                 tell=self._inbox.put,
                 name=name,
                 has_answered=bool(memory.name) and not name,
-                wanted=lambda: self.agent.standing.wants_answers,
+                wanted=lambda: self.agent.status.wants_answers,
                 known=known,
                 called=memory.name,
             )
@@ -174,21 +174,21 @@ class Parts:
         self._feeder.begin()
         if self._opened.was_rebooted:
             logger.info("this VM was rebooted since an agent last ran")
-        for problem in self._stranded():
+        for problem in self._unrecoverable():
             logger.warning("%s", problem)
         logger.info("watching %s", self._endpoint.url)
         self.agent.begin()
         ending = Ending.STOPPED
         while ending is Ending.STOPPED and self.agent.turn():
-            self.metrics.decided(self.agent.standing.memory)
+            self.metrics.decided(self.agent.status.memory)
             self._feeder.tick()
             if self._place is not None:
                 self._place.tick()
             if self._may_restart():
                 logger.warning("the journal can be opened now; restarting with it")
-                ending = Ending.ANEW
+                ending = Ending.REOPENED
             elif self._renewal is not None and self._renewal.is_due(
-                self.agent.standing.memory
+                self.agent.status.memory
             ):
                 ending = Ending.RENEWED
         if ending is Ending.STOPPED:
@@ -206,7 +206,7 @@ class Parts:
         if not self._opened.fault or now < self._looks_again:
             return False
         self._looks_again = now + REOPEN_SECONDS
-        return is_idle(self.agent.standing.memory) and can_be_opened(
+        return is_idle(self.agent.status.memory) and can_be_opened(
             self._settings.watch.state, self._opened
         )
 
@@ -234,7 +234,7 @@ class Parts:
         runner = Runner(
             make_workers(settings.handlers, ground_of(settings, environ, clock)),
             finish=tell,
-            vm=lambda: self.agent.standing.memory.name,
+            vm=lambda: self.agent.status.memory.name,
             clock=clock,
             shelf=shelf,
         )
@@ -255,14 +255,14 @@ class Parts:
         return found
 
     def _noted(self, notes: Sequence[Note]) -> None:
-        self.metrics.decided(self.agent.standing.memory, notes)
+        self.metrics.decided(self.agent.status.memory, notes)
         self._notifier.ring()
 
     def _sources(self, clock: Clock, log: Log | None) -> Sources:
         watch, journal = self._settings.watch, self._opened.journal
         observes = "observe" if watch.observe else "normal"
         return Sources(
-            standing=lambda: self.agent.standing,
+            agent=lambda: self.agent.status,
             watched=lambda: self._watcher.view,
             is_watching=self._watcher.is_alive,
             age=self._watcher.age,
@@ -292,15 +292,15 @@ class Parts:
         if self._opened.fault:
             found.append(f"the journal cannot be used: {self._opened.fault}")
         found += self._server.faults.values()
-        found += self._stranded()
+        found += self._unrecoverable()
         for name, fault in self._notifier.faults().items():
             found.append(f"{name} accepts no notifications: {fault}")
         return found
 
-    def _stranded(self) -> Sequence[str]:
-        memory, policy = self.agent.standing.memory, self._settings.policy
+    def _unrecoverable(self) -> Sequence[str]:
+        memory, policy = self.agent.status.memory, self._settings.policy
         return (
-            *stranded(memory, policy),
+            *unrecoverable(memory, policy),
             *locking.problems(memory, policy),
             *gating.problems(memory),
         )
@@ -317,7 +317,7 @@ class Parts:
             place = listen(watch.listen, self.pages.answer)
         if peers.listen:
             token = token_in(self._settings, peers)
-            pages = PeerPages(lambda: self.agent.standing, token=token)
+            pages = PeerPages(lambda: self.agent.status, token=token)
             listen(peers.listen, pages.answer)
         if place is None:
             return ""
@@ -325,14 +325,14 @@ class Parts:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def stranded(memory: Memory, policy: Policy) -> list[str]:
+def unrecoverable(memory: Memory, policy: Policy) -> list[str]:
     """Return the pending recoveries that no handler in the settings can do."""
     return [
         f"the recovery of handler {name} is pending for {task.event_id}, but the settings "
         "have no such handler of its kind; restore it"
         for task in memory.tasks
         if task.stage is Stage.RECOVERING
-        for name in strangers(task, policy)
+        for name in missing_handlers(task, policy)
     ]
 
 

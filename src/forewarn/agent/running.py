@@ -40,7 +40,7 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
     renewal = Renewal(again, signals, settings)
     good = settings
     known: Watched | None = None
-    ending = Ending.ANEW
+    ending = Ending.REOPENED
     with signals.heard(), contextlib.closing(Listeners()) as listeners:
         while ending is not Ending.STOPPED and not signals.is_stopping:
             log = settings.log

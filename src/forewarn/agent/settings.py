@@ -71,7 +71,7 @@ def load_settings(
         reader.read_file()
     reader.read_environment(environ)
     reader.read_flags(flags)
-    reader.refuse_strangers(environ)
+    reader.refuse_unknown_variables(environ)
     found = reader.settings()
     if reader.problems:
         raise AgentSettingsError(reader.problems)
@@ -146,7 +146,7 @@ class _Reader(Reader):
             self.blame(name, message)
         return replace(found, policy=policy, warnings=tuple(judge.warnings))
 
-    def refuse_strangers(self, environ: Mapping[str, str]) -> None:
+    def refuse_unknown_variables(self, environ: Mapping[str, str]) -> None:
         """Report variables with the agent's prefix that name no setting.
 
         A typing error in the variable for a dry run must not start an agent that acts.

@@ -37,7 +37,7 @@ STARTERS = frozenset(
 """Modules that are not needed after the settings were read, with their contents."""
 
 
-def shed() -> None:
+def unload() -> None:
     """Unload these modules; called before the agent is loaded, in its own process."""
     for name in [*sys.modules]:
         starters = {name, name.partition(".")[0]}

@@ -123,9 +123,9 @@ def test_none_ends_it_and_what_came_before_is_decided() -> None:
     assert worker.turn() is True
     worker.inbox.put(None)
     assert worker.agent.turn() is False
-    assert worker.agent.standing.memory.has_polled is False
+    assert worker.agent.status.memory.has_polled is False
 
-    assert scene.worker.agent.standing.turned == scene.machine.clock.monotonic()
+    assert scene.worker.agent.status.turned == scene.machine.clock.monotonic()
 
 
 def test_what_is_due_is_done_though_nothing_comes_in() -> None:
@@ -144,10 +144,10 @@ def test_a_clock_that_is_set_back_has_everything_decided_anew() -> None:
     scene = Scene(Policy(handlers=DRAIN.handlers, rules=(rule,)))
     scene.machine.notices = (event(),)
     scene.worker.second()
-    before = scene.worker.agent.standing
+    before = scene.worker.agent.status
     scene.machine.clock._now -= HOUR
     scene.worker.turn()
-    assert scene.worker.agent.standing.wake == before.wake
+    assert scene.worker.agent.status.wake == before.wake
     assert scene.machine.begun == []
 
 
@@ -237,7 +237,7 @@ def test_a_journal_that_cannot_be_written_stops_nothing_and_is_told_once(
     for _ in range(5):
         scene.worker.second()
     assert scene.machine.approvals == ["E1"]
-    assert scene.worker.agent.standing.journal_fault == "the disk is full"
+    assert scene.worker.agent.status.journal_fault == "the disk is full"
     assert faults(caplog) == [
         "the disk is full; the agent continues without it (Free some space.)"
     ]
@@ -256,7 +256,7 @@ def test_all_of_it_is_written_when_that_is_possible_again(
     scene.worker.turn()
     assert scene.journal.memory == scene.worker.memory
     assert scene.journal.notes == scene.heard
-    assert scene.worker.agent.standing.journal_fault == ""
+    assert scene.worker.agent.status.journal_fault == ""
     assert faults(caplog)[-1] == "the journal can be written again"
     # And a new agent knows it all.
     worker = scene.started()
@@ -276,7 +276,7 @@ def test_a_change_of_which_nothing_is_told_is_written_late_too() -> None:
     scene.journal.cannot_write = ""
     scene.worker.turn()
     assert scene.journal.memory == scene.worker.memory
-    assert scene.worker.agent.standing.journal_fault == ""
+    assert scene.worker.agent.status.journal_fault == ""
 
 
 def test_orders_that_could_not_be_read_for_a_moment_are_no_lasting_fault(
@@ -288,10 +288,10 @@ def test_orders_that_could_not_be_read_for_a_moment_are_no_lasting_fault(
     scene.journal.cannot_read = "the journal is locked"
     for _ in range(3):
         scene.worker.turn()
-    assert scene.worker.agent.standing.journal_fault == "the journal is locked"
+    assert scene.worker.agent.status.journal_fault == "the journal is locked"
     scene.journal.cannot_read = ""
     scene.worker.turn()
-    assert scene.worker.agent.standing.journal_fault == ""
+    assert scene.worker.agent.status.journal_fault == ""
     assert faults(caplog) == [
         "the journal is locked; the agent continues without it (Look at it.)",
         "the journal can be written again",

@@ -18,7 +18,7 @@ from forewarn.agent.assembly import (
     endpoint_of,
     ground_of,
     pace_of,
-    stranded,
+    unrecoverable,
 )
 from forewarn.agent.core.gate import AskGate
 from forewarn.agent.core.model import (
@@ -93,16 +93,16 @@ def test_it_begins_with_what_the_journal_has(make: Make, tmp_path: Path) -> None
     journal.save(Memory(name="vm1", has_polled=True))
     journal.close()
     parts = make()
-    assert parts.agent.standing.memory.name == "vm1"
-    assert not parts.agent.standing.memory.lost_journal
+    assert parts.agent.status.memory.name == "vm1"
+    assert not parts.agent.status.memory.lost_journal
 
 
 def test_a_new_journal_says_that_it_is_one(make: Make) -> None:
-    assert make().agent.standing.memory.lost_journal
+    assert make().agent.status.memory.lost_journal
 
 
 def test_the_name_of_the_settings_stands_from_the_beginning(make: Make) -> None:
-    assert make(name="other").agent.standing.memory.name == "other"
+    assert make(name="other").agent.status.memory.name == "other"
 
 
 def test_a_second_agent_is_refused_and_lets_go_of_all(
@@ -243,12 +243,13 @@ def test_a_recovery_that_no_handler_can_do_is_shown() -> None:
     task = replace(task_of("E1"), stage=Stage.RECOVERING, steps=(step,))
     memory = Memory(tasks=(task,))
     for handlers in ((), (Handler(name="drain", kind="exec"),)):
-        (told,) = stranded(memory, Policy(handlers=handlers))
+        (told,) = unrecoverable(memory, Policy(handlers=handlers))
         assert "handler drain is owed for E1" in told
     same = Policy(handlers=(Handler(name="drain", kind="systemd"),))
-    assert stranded(memory, same) == []
+    assert unrecoverable(memory, same) == []
     assert (
-        stranded(Memory(tasks=(replace(task, stage=Stage.FINISHED),)), Policy()) == []
+        unrecoverable(Memory(tasks=(replace(task, stage=Stage.FINISHED),)), Policy())
+        == []
     )
 
 
@@ -271,7 +272,7 @@ def test_what_is_told_is_counted(make: Make) -> None:
     parts.agent.begin()
     parts._inbox.put(Polled(notices=(notice,), name="vm1"))
     parts.agent.turn()
-    [task] = parts.agent.standing.memory.tasks
+    [task] = parts.agent.status.memory.tasks
     assert task.stage in {Stage.SEEN, Stage.PREPARED}
     [note] = parts._opened.journal.history(limit=5, event_id="E1")
     assert note.kind is NoteKind.SEEN

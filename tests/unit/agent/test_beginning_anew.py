@@ -44,12 +44,12 @@ def test_it_goes_back_when_the_disk_works_again(
     clock = VirtualClock(START)
     parts = Parts(settings(tmp_path), environ={}, clock=clock)
     try:
-        assert parts.agent.standing.journal_fault == "disk I/O error"
+        assert parts.agent.status.journal_fault == "disk I/O error"
         parts.agent.begin()
         parts.stop()
         parts.agent.turn()
         # What is kept in memory alone is not remembered.
-        assert parts.agent.standing.journal_fault
+        assert parts.agent.status.journal_fault
         clock.advance_to(clock.now() + round(REOPEN_SECONDS * SECOND))
         assert not parts._may_restart()
         broken.undo()

@@ -137,7 +137,7 @@ class Story:
         assert sum(approvals.values()) <= len(IDS) + self.crashes
         for task in self.memory.tasks:
             assert task.consent is Consent.GIVEN
-            assert list(steps.owed(task)) == []
+            assert list(steps.unrecovered(task)) == []
         assert self.journal.load().tasks == self.memory.tasks
 
 

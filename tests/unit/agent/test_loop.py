@@ -104,7 +104,7 @@ def test_an_event_is_prepared_for_and_approved() -> None:
     loop = Loop(policy(DRAIN))
     loop.prepare()
     assert loop.sent == ["E1"]
-    assert loop.journal.load() == loop.agent.standing.memory
+    assert loop.journal.load() == loop.agent.status.memory
 
 
 def test_a_deadline_that_comes_nearer_reaches_the_hands() -> None:
@@ -121,11 +121,11 @@ def test_without_room_on_the_disk_it_goes_on_and_writes_later() -> None:
     loop.journal.is_full = True
     loop.prepare()
     assert loop.sent == ["E1"]
-    assert loop.agent.standing.journal_fault == "the disk is full"
+    assert loop.agent.status.journal_fault == "the disk is full"
     assert loop.journal.history() == []
     loop.journal.is_full = False
     loop.give(Answered(event_id="E1", consent=Consent.GIVEN))
-    assert loop.agent.standing.journal_fault == ""
+    assert loop.agent.status.journal_fault == ""
     assert [note.kind.value for note in loop.journal.history()][::-1] == [
         "seen",
         "preparing",
@@ -210,7 +210,7 @@ def test_texts_that_come_in_are_fit_to_be_kept(tmp_path: Path) -> None:
     text = f"it said\x1b[2J {token}\nERROR forged" + "x" * 9_000
     run = loop.runs[-1].run_id
     loop.give(Finished(run_id=run, state=StepState.FAILED, detail=text))
-    shown = str(loop.agent.standing.memory) + str(loop.journal.history(limit=9))
+    shown = str(loop.agent.status.memory) + str(loop.journal.history(limit=9))
     assert "it said [2J (secret) ERROR forged" in shown
     assert token[:8] not in shown
     assert "x" * TOLD_CHARACTERS not in shown

@@ -91,14 +91,14 @@ class Scene:
 
     def __init__(self) -> None:
         self.clock = VirtualClock(SECOND)
-        self.standing = AgentStatus(memory=Memory(name="web_0"), turned=0.001)
+        self.status = AgentStatus(memory=Memory(name="web_0"), turned=0.001)
         self.watched = Watched(url="http://h", polls=dict.fromkeys(Result, 0))
         self.is_watching = True
         self.age: int | None = 2 * SECOND
         self.metrics = Metrics(Memory(), handlers=["drain"])
         self.pages = Pages(
             Sources(
-                standing=lambda: self.standing,
+                agent=lambda: self.status,
                 watched=lambda: self.watched,
                 is_watching=lambda: self.is_watching,
                 age=lambda: self.age,
@@ -132,10 +132,10 @@ def test_health_fails_only_when_the_loops_have_stopped() -> None:
     ("change", "reason"),
     [
         ({"age": None}, "the endpoint has not answered yet"),
-        ({"standing": AgentStatus(memory=Memory())}, "name is not known"),
+        ({"agent": AgentStatus(memory=Memory())}, "name is not known"),
         (
             {
-                "standing": AgentStatus(
+                "agent": AgentStatus(
                     memory=Memory(name="a"), journal_fault="disk full"
                 )
             },
@@ -162,7 +162,7 @@ def test_the_status_is_json_and_words() -> None:
             task(event_id="E3", stage=Stage.FINISHED),
         ),
     )
-    scene.standing = AgentStatus(memory=memory, waits=(("E1", "it is being prepared"),))
+    scene.status = AgentStatus(memory=memory, waits=(("E1", "it is being prepared"),))
     document = json.loads(scene.get("/status").body)
     assert [event["EventId"] for event in document["events"]] == ["E1", "E2", "E3"]
     assert document["events"][0]["waits_for"] == "it is being prepared"
@@ -195,7 +195,7 @@ def test_the_status_says_why_an_event_is_still_believed_to_be_there() -> None:
     left = task(event_id="E2", stage=Stage.RECOVERING, presence=Presence.GONE)
     why = "no document lists it since 1970-01-01T00:00:01Z"
     memory = Memory(name="web_0", tasks=(doubted, left))
-    scene.standing = AgentStatus(memory=memory, doubts=(("E1", why),))
+    scene.status = AgentStatus(memory=memory, doubts=(("E1", why),))
     document = json.loads(scene.get("/status").body)
     assert [each["presence"] for each in document["events"]] == ["missing", "gone"]
     assert [each["doubt"] for each in document["events"]] == [why, ""]
@@ -207,7 +207,7 @@ def test_the_status_says_why_an_event_is_still_believed_to_be_there() -> None:
 def test_the_status_says_that_silence_ends_no_event() -> None:
     scene = Scene()
     scene.watched = Watched(failures=3, detail="timed out")
-    scene.standing = AgentStatus(memory=Memory(name="web_0", tasks=(task(),)))
+    scene.status = AgentStatus(memory=Memory(name="web_0", tasks=(task(),)))
     document = json.loads(scene.get("/status").body)
     told = list(status.words_of(document, now=MINUTE))
     assert (

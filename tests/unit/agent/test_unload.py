@@ -9,8 +9,8 @@ from forewarn.agent import front
 from forewarn.agent.core.model import Memory
 settings = front.obey(["--poll", "2s"], say=print, environ={})
 del front
-from forewarn.agent.unload import STARTERS, shed
-shed()
+from forewarn.agent.unload import STARTERS, unload
+unload()
 assert not STARTERS & set(sys.modules), STARTERS & set(sys.modules)
 import forewarn.agent
 assert not hasattr(forewarn.agent, "settings")

@@ -73,7 +73,7 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
         done = steps.ended(task, step, finished, now)
         memory = memory.put(done)
         if step.phase is Phase.RECOVER and finished.state is StepState.DONE:
-            memory = recovering.settle(memory, step.handler, now)
+            memory = recovering.mark_recovered(memory, step.handler, now)
         notes = [
             note_of(
                 done,

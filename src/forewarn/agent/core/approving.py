@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from forewarn.agent.core import budget, gating, locking, rules, windows
 from forewarn.agent.core.gate import NO_GATE, Gate
-from forewarn.agent.core.gating import Passage, Standing
+from forewarn.agent.core.gating import GateState, Passage
 from forewarn.agent.core.lock import Lock, LockState
 from forewarn.agent.core.model import (
     AskPeers,
@@ -120,7 +120,7 @@ def consider(
         # Alerts may have fired while the event waited for the lock.
         why = gating.why_not(gate, terms, task, now)
         return _held_back(task, approved, policy, passage, why, now)
-    if is_sent and gating.standing_of(gate, terms, now) is Standing.UNHEARD:
+    if is_sent and gating.state_of(gate, terms, now) is GateState.UNHEARD:
         detail = f"approved without an answer from {terms.label}: {gate.detail}"
         note = note_of(task, NoteKind.GATE, now, detail)
         return replace(approved, notes=(*approved.notes, note))

@@ -45,7 +45,7 @@ ANSWER_GRACE: Micros = 30 * SECOND
 may have to wait on a busy machine."""
 
 
-class Standing(enum.Enum):
+class GateState(enum.Enum):
     """The meaning of the answers so far."""
 
     UNASKED = "unasked"
@@ -73,22 +73,22 @@ class Passage(enum.Enum):
     """The gate did not open in time, so NotBefore decides."""
 
 
-TABLE: Mapping[tuple[Standing, bool], Passage] = {
-    (Standing.UNASKED, False): Passage.ASK,
-    (Standing.FRESH, False): Passage.PASS,
-    (Standing.OLD, False): Passage.ASK,
-    (Standing.SETTLING, False): Passage.HOLD,
-    (Standing.FIRING, False): Passage.HOLD,
-    (Standing.SILENT, False): Passage.HOLD,
-    (Standing.UNHEARD, False): Passage.PASS,
+TABLE: Mapping[tuple[GateState, bool], Passage] = {
+    (GateState.UNASKED, False): Passage.ASK,
+    (GateState.FRESH, False): Passage.PASS,
+    (GateState.OLD, False): Passage.ASK,
+    (GateState.SETTLING, False): Passage.HOLD,
+    (GateState.FIRING, False): Passage.HOLD,
+    (GateState.SILENT, False): Passage.HOLD,
+    (GateState.UNHEARD, False): Passage.PASS,
     # From NotBefore on.
-    (Standing.UNASKED, True): Passage.LATE,
-    (Standing.FRESH, True): Passage.PASS,
-    (Standing.OLD, True): Passage.LATE,
-    (Standing.SETTLING, True): Passage.LATE,
-    (Standing.FIRING, True): Passage.LATE,
-    (Standing.SILENT, True): Passage.LATE,
-    (Standing.UNHEARD, True): Passage.PASS,
+    (GateState.UNASKED, True): Passage.LATE,
+    (GateState.FRESH, True): Passage.PASS,
+    (GateState.OLD, True): Passage.LATE,
+    (GateState.SETTLING, True): Passage.LATE,
+    (GateState.FIRING, True): Passage.LATE,
+    (GateState.SILENT, True): Passage.LATE,
+    (GateState.UNHEARD, True): Passage.PASS,
 }
 """The decision, by the answers so far and by whether NotBefore has come."""
 
@@ -100,25 +100,25 @@ def is_wanted(task: Task, rule: Rule, policy: Policy) -> bool:
     return policy.gate is not None and rule.gate and not task.is_forced
 
 
-def standing_of(gate: Gate, terms: GateTerms, now: Micros) -> Standing:
+def state_of(gate: Gate, terms: GateTerms, now: Micros) -> GateState:
     """Return the meaning of the answers so far."""
     if gate.last is None:
-        return Standing.UNASKED
+        return GateState.UNASKED
     if gate.last is GateAnswer.ALERTS:
-        return Standing.FIRING
+        return GateState.FIRING
     if gate.last is GateAnswer.TROUBLE:
         is_over = terms.goes_unknown and gate.failures >= UNKNOWN_AFTER
-        return Standing.UNHEARD if is_over else Standing.SILENT
+        return GateState.UNHEARD if is_over else GateState.SILENT
     if gate.shut and now < gate.since + terms.clear_for:
-        return Standing.SETTLING
-    return Standing.FRESH if now < gate.answered + GOOD_FOR else Standing.OLD
+        return GateState.SETTLING
+    return GateState.FRESH if now < gate.answered + GOOD_FOR else GateState.OLD
 
 
 def passage_of(gate: Gate, terms: GateTerms, task: Task, now: Micros) -> Passage:
     """Return whether an event that is ready may be approved now."""
     not_before = task.notice.not_before
     is_late = not_before is not None and not_before <= now
-    return TABLE[standing_of(gate, terms, now), is_late]
+    return TABLE[state_of(gate, terms, now), is_late]
 
 
 def why_not(gate: Gate, terms: GateTerms, task: Task, now: Micros) -> str:
@@ -133,13 +133,13 @@ def why_not(gate: Gate, terms: GateTerms, task: Task, now: Micros) -> str:
 
 
 def _state(gate: Gate, terms: GateTerms, now: Micros) -> str:
-    standing = standing_of(gate, terms, now)
-    if standing is Standing.FIRING:
+    state = state_of(gate, terms, now)
+    if state is GateState.FIRING:
         return f"held back while {gate.detail} ({terms.label})"
-    if standing is Standing.SETTLING:
+    if state is GateState.SETTLING:
         at = format_instant(gate.since + terms.clear_for)
         return f"held back until {at} if no alert fires ({terms.label})"
-    if standing in {Standing.SILENT, Standing.UNHEARD}:
+    if state in {GateState.SILENT, GateState.UNHEARD}:
         return f"held back while {terms.label} gives no usable answer: {gate.detail}"
     return f"{terms.label} has not answered yet"
 

@@ -233,7 +233,7 @@ def _returned(task: Task, now: Micros) -> Task:
 
 def _new_round(task: Task, given: Given) -> Task:
     """Return the task for a new round, with only the pending recoveries kept."""
-    owed = steps.owed(task)
+    owed = steps.unrecovered(task)
     return replace(
         table.step(task, given),
         round=task.round + 1,

@@ -57,7 +57,7 @@ def advance(
         if _is_clear(task, policy):
             # There is time to restore a handler that was renamed by mistake.
             until = task.gone + policy.forget_after
-            if now < until and strangers(task, policy):
+            if now < until and missing_handlers(task, policy):
                 wakes.append(until)
             else:
                 task, told = _close(task, policy, now)
@@ -161,17 +161,17 @@ def _stop_preparing(
     return (replace(task, steps=tuple(kept)), stops) if stops else (task, stops)
 
 
-def _owed(task: Task, policy: Policy) -> list[Handler]:
+def _pending(task: Task, policy: Policy) -> list[Handler]:
     """Return the handlers with a pending recovery that can run, in their order."""
     known = policy.by_name
     return [
         known[name]
-        for name in steps.owed(task)
+        for name in steps.unrecovered(task)
         if name in known and known[name].recovers and steps.is_same(task, known[name])
     ]
 
 
-def strangers(task: Task, policy: Policy) -> list[str]:
+def missing_handlers(task: Task, policy: Policy) -> list[str]:
     """Return the handlers with a pending recovery that the settings no longer have.
 
     A handler whose name now has another kind counts, since it cannot undo the work.
@@ -179,13 +179,13 @@ def strangers(task: Task, policy: Policy) -> list[str]:
     known = policy.by_name
     return [
         name
-        for name in steps.owed(task)
+        for name in steps.unrecovered(task)
         if name not in known or not steps.is_same(task, known[name])
     ]
 
 
 def _is_clear(task: Task, policy: Policy) -> bool:
-    return not _is_busy(task) and not _owed(task, policy)
+    return not _is_busy(task) and not _pending(task, policy)
 
 
 def _close(task: Task, policy: Policy, now: Micros) -> tuple[Task, list[Note]]:
@@ -197,7 +197,7 @@ def _close(task: Task, policy: Policy, now: Micros) -> tuple[Task, list[Note]]:
             f"handler {name} is no longer in the settings, so it cannot recover",
             handler=name,
         )
-        for name in strangers(task, policy)
+        for name in missing_handlers(task, policy)
     ]
     if _has_recovered(task):
         notes.append(note_of(task, NoteKind.RECOVERED, now))
@@ -225,7 +225,7 @@ def _start(memory: Memory, policy: Policy, now: Micros) -> Change:
         task = tasks[index]
         if task.stage is not Stage.RECOVERING:
             continue
-        mine = [each for each in _owed(task, policy) if each.name not in claimed]
+        mine = [each for each in _pending(task, policy) if each.name not in claimed]
         # Handlers that start later count, so that an older event does not overtake.
         claimed.update(each.name for each in mine)
         if _is_busy(task):
@@ -269,20 +269,20 @@ def _is_busy(task: Task) -> bool:
     return any(step.state is StepState.RUNNING for step in task.steps)
 
 
-def settle(memory: Memory, handler: str, now: Micros) -> Memory:
+def mark_recovered(memory: Memory, handler: str, now: Micros) -> Memory:
     """Mark a recovery as done for all events that needed it, and return the memory."""
     return replace(
         memory,
         tasks=tuple(
-            _settled(task, handler, now)
-            if task.stage is Stage.RECOVERING and handler in steps.owed(task)
+            _recovered_by_other(task, handler, now)
+            if task.stage is Stage.RECOVERING and handler in steps.unrecovered(task)
             else task
             for task in memory.tasks
         ),
     )
 
 
-def _settled(task: Task, handler: str, now: Micros) -> Task:
+def _recovered_by_other(task: Task, handler: str, now: Micros) -> Task:
     last = task.latest(handler, Phase.RECOVER)
     step = Step(
         handler=handler,

@@ -127,7 +127,7 @@ def busy(memory: Memory) -> set[str]:
     return names
 
 
-def owed(task: Task) -> list[str]:
+def unrecovered(task: Task) -> list[str]:
     """Return the handlers that prepared and did not recover, latest first.
 
     A preparation that failed or was lost counts, since it may have had an effect.

@@ -40,7 +40,7 @@ _PEERS = "/v1/events/"
 class Sources:
     """The sources of the pages; any thread may call them."""
 
-    standing: Callable[[], AgentStatus]
+    agent: Callable[[], AgentStatus]
     watched: Callable[[], Watched]
     is_watching: Callable[[], bool]
     """Whether the watcher's thread works."""
@@ -91,7 +91,7 @@ class Pages:
     def why_not_alive(self) -> str:
         """Return which part has stopped; empty: none."""
         sources = self._sources
-        turned = sources.standing().turned
+        turned = sources.agent().turned
         quiet = sources.clock.monotonic() - turned
         # Before its first iteration, it is still reading the journal.
         if turned and quiet > TURN_SECONDS + LOOP_GRACE_SECONDS:
@@ -102,7 +102,7 @@ class Pages:
 
     def why_not_ready(self) -> str:
         """Return why the agent could not act on an event now; empty: it could."""
-        standing, watched = self._sources.standing(), self._sources.watched()
+        agent, watched = self._sources.agent(), self._sources.watched()
         if stopped := self.why_not_alive():
             return stopped
         age = self._sources.age()
@@ -111,21 +111,21 @@ class Pages:
         if age > READY_AGE:
             since = describe_duration(age)
             return f"the endpoint has not answered for {since}{_because(watched)}"
-        if not (standing.memory.name or watched.name):
+        if not (agent.memory.name or watched.name):
             return "this VM's name is not known yet"
-        if standing.journal_fault:
-            return f"the journal cannot be used: {standing.journal_fault}"
+        if agent.journal_fault:
+            return f"the journal cannot be used: {agent.journal_fault}"
         return ""
 
     def summary(self) -> str:
         """Return one line for systemd's status."""
-        memory = self._sources.standing().memory
+        memory = self._sources.agent().memory
         live = sum(task.is_live and task.mine for task in memory.tasks)
-        owed = sum(task.stage is Stage.RECOVERING for task in memory.tasks)
+        pending = sum(task.stage is Stage.RECOVERING for task in memory.tasks)
         events = f"{live} events" if live != 1 else "1 event"
         parts = [f"{memory.name or 'unnamed'}: {events}"]
-        if owed:
-            parts.append(f"{owed} pending recoveries")
+        if pending:
+            parts.append(f"{pending} pending recoveries")
         if reason := self.why_not_ready():
             parts.append(reason)
         return "; ".join(parts)
@@ -133,7 +133,7 @@ class Pages:
     def document(self) -> dict[str, Any]:
         """Return the document for `/status`."""
         sources = self._sources
-        standing, watched = sources.standing(), sources.watched()
+        agent, watched = sources.agent(), sources.watched()
         age = sources.age()
         problems = list(sources.problems())
         if reason := self.why_not_ready():
@@ -167,9 +167,9 @@ class Pages:
             },
         }
         return status.document_of(
-            standing.memory,
-            waits=standing.waits,
-            doubts=standing.doubts,
+            agent.memory,
+            waits=agent.waits,
+            doubts=agent.doubts,
             history=history,
             about=about,
         )
@@ -181,7 +181,7 @@ class Pages:
 
     def _metrics(self) -> str:
         sources = self._sources
-        standing, watched = sources.standing(), sources.watched()
+        agent, watched = sources.agent(), sources.watched()
         age = sources.age()
         if age is None:
             age = sources.clock.now() - sources.began
@@ -199,8 +199,8 @@ class Pages:
                 -1 if watched.incarnation is None else watched.incarnation
             ),
             ("forewarn_agent_document_events",): watched.events,
-            **metrics.now_of(standing.memory),
-            ("forewarn_agent_journal_fault",): bool(standing.journal_fault),
+            **metrics.now_of(agent.memory),
+            ("forewarn_agent_journal_fault",): bool(agent.journal_fault),
             ("forewarn_agent_settings_fault",): sources.has_old_settings(),
             (
                 "forewarn_agent_notifications_dropped_total",
@@ -215,14 +215,14 @@ class Pages:
 class PeerPages:
     """Answers the agents of other VMs at `peers.listen`."""
 
-    def __init__(self, standing: Callable[[], AgentStatus], *, token: str) -> None:
+    def __init__(self, agent: Callable[[], AgentStatus], *, token: str) -> None:
         """Answer requests that have the token, which must not be empty."""
         assert token, "without a token, every request would be answered"
         # It loads OpenSSL, which few agents need.
         from hmac import compare_digest  # noqa: PLC0415
 
         self._is_same = compare_digest
-        self._standing = standing
+        self._agent = agent
         self._shown = f"Bearer {token}"
 
     def answer(self, request: Request) -> Reply:
@@ -238,7 +238,7 @@ class PeerPages:
         # An ID may contain a slash, which is quoted in the path.
         if not request.path.startswith(_PEERS) or not event_id or "/" in asked:
             return Reply(status=404, body="page not found\n")
-        memory = self._standing().memory
+        memory = self._agent().memory
         task = memory.find(event_id.upper())
         body = {
             "vm": memory.name,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.email_message import letter
+from forewarn.agent.sinks.email_message import email_of
 from forewarn.agent.sinks.line import Line
 from forewarn.agent.sinks.port import SinkError, Told
 from forewarn.agent.sinks.shared import (
@@ -130,7 +130,7 @@ class EmailSink:
 
     def deliver(self, number: int, told: Told) -> None:
         """Send one email; raises SinkError."""
-        text = letter(number, told, sender=self._sender, recipients=self._recipients)
+        text = email_of(number, told, sender=self._sender, recipients=self._recipients)
         with self._line(self._seconds) as line:
             session = self._begun(line)
             refused = session.send(self._sender, self._recipients, text)

@@ -29,7 +29,9 @@ ID_CHARACTERS = 64
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+", re.ASCII)
 
 
-def letter(number: int, told: Told, *, sender: str, recipients: Sequence[str]) -> bytes:
+def email_of(
+    number: int, told: Told, *, sender: str, recipients: Sequence[str]
+) -> bytes:
     """Return an email; the addresses are valid and in ASCII."""
     domain = sender.rpartition("@")[2]
     note = told.note

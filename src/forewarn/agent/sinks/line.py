@@ -103,7 +103,7 @@ class Line(Connection):
             while self._read() and self._clock.monotonic() < self._ends:
                 pass
 
-    def hears_refusal(self, seconds: float) -> bool:
+    def is_refused(self, seconds: float) -> bool:
         """Tell whether a datagram was refused, which a nearby host reports at once."""
         self._allow(min(self.left(), seconds))
         expected = (*TIMEOUTS, ConnectionRefusedError)

@@ -79,7 +79,7 @@ class Smtp:
                 f"{self._line.where} answered {reply.code} to the login of {user}"
             )
 
-    def send(self, sender: str, recipients: Sequence[str], letter: bytes) -> list[str]:
+    def send(self, sender: str, recipients: Sequence[str], email: bytes) -> list[str]:
         """Send an email; return the refused recipients with the reasons.
 
         Raises SinkError if every recipient was refused.
@@ -97,7 +97,7 @@ class Smtp:
             text = f"{self._line.where} refused {'; '.join(refused)}"
             raise SinkError(text, may_pass=may_pass)
         self._expect(self._say("DATA"), _DATA, "DATA", is_final=True)
-        self._line.write(stuffed(letter))
+        self._line.write(stuffed(email))
         self._expect(self._read(), _OK, "the email", is_final=True)
         return refused
 
@@ -143,13 +143,13 @@ class Smtp:
             raise SinkError(text, may_pass=not is_final or reply.code < _PERMANENT)
 
 
-def stuffed(letter: bytes) -> bytes:
+def stuffed(email: bytes) -> bytes:
     """Return an email in the form for DATA: dots doubled, with an end mark."""
-    assert b"\n" not in letter.replace(b"\r\n", b""), "lines end with CRLF"
-    assert b"\r" not in letter.replace(b"\r\n", b""), "lines end with CRLF"
-    if not letter.endswith(b"\r\n"):
-        letter += b"\r\n"
-    doubled = letter.replace(b"\r\n.", b"\r\n..")
+    assert b"\n" not in email.replace(b"\r\n", b""), "lines end with CRLF"
+    assert b"\r" not in email.replace(b"\r\n", b""), "lines end with CRLF"
+    if not email.endswith(b"\r\n"):
+        email += b"\r\n"
+    doubled = email.replace(b"\r\n.", b"\r\n..")
     if doubled.startswith(b"."):
         doubled = b"." + doubled
     return doubled + b".\r\n"

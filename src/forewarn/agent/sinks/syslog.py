@@ -156,7 +156,7 @@ class SyslogSink:
         with self._line(self._seconds) as line:
             if way == "udp":
                 line.write(data)
-                if line.hears_refusal(REFUSAL_SECONDS):
+                if line.is_refused(REFUSAL_SECONDS):
                     raise SinkError(f"{line.where}: connection refused")
                 return
             if way == "tls":

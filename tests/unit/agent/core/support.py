@@ -285,7 +285,7 @@ class Life:
 
     def owed(self) -> list[str]:
         """Return what is still to be recovered, of all events."""
-        return [name for task in self.memory.tasks for name in steps.owed(task)]
+        return [name for task in self.memory.tasks for name in steps.unrecovered(task)]
 
 
 def gone(life: Life, *left: Notice) -> None:

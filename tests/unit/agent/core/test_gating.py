@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.agent.core import gating
 from forewarn.agent.core.gate import NO_GATE, Gate, GateAnswer, GateSaid
-from forewarn.agent.core.gating import TABLE, Standing, standing_of
+from forewarn.agent.core.gating import TABLE, GateState, state_of
 from forewarn.agent.core.model import Stage
 from forewarn.agent.core.policy import (
     Approve,
@@ -58,49 +58,49 @@ ROWS = {
 
 
 def test_table_has_every_standing_before_and_after_not_before() -> None:
-    assert set(TABLE) == set(itertools.product(Standing, (False, True)))
+    assert set(TABLE) == set(itertools.product(GateState, (False, True)))
     shown = {(each.value, late): to.value for (each, late), to in TABLE.items()}
     assert shown == ROWS
 
 
 @pytest.mark.parametrize(
-    ("gate", "terms", "standing"),
+    ("gate", "terms", "state"),
     [
-        (NO_GATE, GATE, Standing.UNASKED),
-        (Gate(last=CLEAR, answered=START), GATE, Standing.FRESH),
-        (Gate(last=CLEAR, answered=START - 9 * SECOND), GATE, Standing.FRESH),
-        (Gate(last=CLEAR, answered=START - 10 * SECOND), GATE, Standing.OLD),
+        (NO_GATE, GATE, GateState.UNASKED),
+        (Gate(last=CLEAR, answered=START), GATE, GateState.FRESH),
+        (Gate(last=CLEAR, answered=START - 9 * SECOND), GATE, GateState.FRESH),
+        (Gate(last=CLEAR, answered=START - 10 * SECOND), GATE, GateState.OLD),
         (
             Gate(last=CLEAR, answered=START, since=START - 59 * SECOND, shut=1),
             GATE,
-            Standing.SETTLING,
+            GateState.SETTLING,
         ),
         (
             Gate(last=CLEAR, answered=START, since=START - MINUTE, shut=1),
             GATE,
-            Standing.FRESH,
+            GateState.FRESH,
         ),
         (
             Gate(last=CLEAR, answered=START, since=START, shut=1),
             NOTHING,
-            Standing.FRESH,
+            GateState.FRESH,
         ),
-        (Gate(last=ALERTS, answered=START), GATE, Standing.FIRING),
-        (Gate(last=TROUBLE, answered=START, failures=99), GATE, Standing.SILENT),
+        (Gate(last=ALERTS, answered=START), GATE, GateState.FIRING),
+        (Gate(last=TROUBLE, answered=START, failures=99), GATE, GateState.SILENT),
         (
             Gate(last=TROUBLE, answered=START, failures=2),
             replace(GATE, goes_unknown=True),
-            Standing.SILENT,
+            GateState.SILENT,
         ),
         (
             Gate(last=TROUBLE, answered=START, failures=3),
             replace(GATE, goes_unknown=True),
-            Standing.UNHEARD,
+            GateState.UNHEARD,
         ),
     ],
 )
-def test_answers_amount_to(gate: Gate, terms: GateTerms, standing: Standing) -> None:
-    assert standing_of(gate, terms, START) is standing
+def test_answers_amount_to(gate: Gate, terms: GateTerms, state: GateState) -> None:
+    assert state_of(gate, terms, START) is state
 
 
 # What holds an approval back

@@ -1,4 +1,4 @@
-"""Standing by: approving for a named VM whose own agent stays silent."""
+"""GateState by: approving for a named VM whose own agent stays silent."""
 
 from __future__ import annotations
 

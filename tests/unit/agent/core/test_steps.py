@@ -56,14 +56,19 @@ def test_ids_that_begin_alike_have_runs_of_their_own() -> None:
 
 def test_who_prepared_last_is_owed_first() -> None:
     again = step("drain", attempt=2)
-    assert steps.owed(task(step("drain"), step("flush"), again)) == ["drain", "flush"]
-    assert steps.owed(task(step("drain"), step("flush"))) == ["flush", "drain"]
+    assert steps.unrecovered(task(step("drain"), step("flush"), again)) == [
+        "drain",
+        "flush",
+    ]
+    assert steps.unrecovered(task(step("drain"), step("flush"))) == ["flush", "drain"]
 
 
 def test_only_a_recovery_that_worked_pays() -> None:
     tried = step("drain", Phase.RECOVER, state=StepState.FAILED)
-    assert steps.owed(task(step("drain", state=StepState.FAILED), tried)) == ["drain"]
+    assert steps.unrecovered(task(step("drain", state=StepState.FAILED), tried)) == [
+        "drain"
+    ]
     paid = step("drain", Phase.RECOVER)
-    assert steps.owed(task(step("drain"), paid)) == []
+    assert steps.unrecovered(task(step("drain"), paid)) == []
     # It prepared once more afterwards.
-    assert steps.owed(task(step("drain"), paid, step("drain"))) == ["drain"]
+    assert steps.unrecovered(task(step("drain"), paid, step("drain"))) == ["drain"]

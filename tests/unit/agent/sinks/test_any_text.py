@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forewarn.agent.core.model import Note, NoteKind
 from forewarn.agent.sinks import eventlog, journald, slack, syslog, teams
-from forewarn.agent.sinks.email_message import letter
+from forewarn.agent.sinks.email_message import email_of
 from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.smtp import stuffed
 from forewarn.protocol.notices import Notice
@@ -64,7 +64,7 @@ _HEADERS = [
 
 @given(TOLD)
 def test_a_letter_has_its_headers_and_one_end(told: Told) -> None:
-    data = letter(1, told, sender="a@b.example", recipients=["c@d.example"])
+    data = email_of(1, told, sender="a@b.example", recipients=["c@d.example"])
     message = email.message_from_bytes(data, policy=email.policy.default)
     assert message.keys() == _HEADERS
     assert not message.defects

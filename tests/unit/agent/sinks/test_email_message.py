@@ -8,14 +8,14 @@ from email.message import EmailMessage
 import pytest
 
 from forewarn.agent.core.model import NoteKind
-from forewarn.agent.sinks.email_message import header_text, letter
+from forewarn.agent.sinks.email_message import email_of, header_text
 from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.smtp import stuffed
 from tests.support.notes import REBOOT, told_of
 
 
 def read(told: Told, number: int = 17) -> tuple[bytes, EmailMessage]:
-    data = letter(
+    data = email_of(
         number,
         told,
         sender="fore@example.com",
