@@ -98,7 +98,7 @@ def test_five_minutes(place: Ground, tmp_path: Path) -> None:
     reader = Reader(folder, place.world.url("web_0"), settings)
     checked = reader.forewarn("check")
     assert checked.returncode == 0, checked.stdout
-    assert "ok   handler checkpoint: is as it should be" in checked.stdout
+    assert "ok   handler checkpoint: works" in checked.stdout
     assert "ok   name: web_0, by the endpoint" in checked.stdout
 
     agent = reader.started()

@@ -81,7 +81,7 @@ def test_a_second_agent_on_the_same_journal_says_who_is_there_and_ends(
     second = first.command("run")
     assert second.returncode == 1
     assert f"process {first.process.pid}\n" in second.stderr
-    assert "hint: One agent is enough for a VM." in second.stderr
+    assert "hint: Stop the other agent first." in second.stderr
     assert "Traceback" not in second.stderr
     event = place.event()
     place.wait_approved(event, "web_0")
@@ -174,7 +174,7 @@ def test_an_order_for_no_event_is_refused(place: Ground) -> None:
     agent = place.agent().wait_ready()
     done = agent.command("approve", "E1")
     assert done.returncode == 1
-    assert "the agent knows no event E1" in done.stderr
+    assert "the agent has no current event with ID E1" in done.stderr
 
 
 def test_a_failed_handler_withholds_the_approval_and_says_so(place: Ground) -> None:
@@ -285,5 +285,5 @@ def test_while_somebody_holds_the_journal_the_work_goes_on_and_is_kept_later(
     agent.wait_stage(event, Stage.FINISHED)
     eventually(lambda: agent.sentence("/readyz")[0], (200).__eq__)
     assert agent.told(event)[:4] == ["seen", "preparing", "prepared", "approved"]
-    assert "the agent goes on without it" in agent.log()
+    assert "the agent continues without it" in agent.log()
     assert "the journal can be written again" in agent.log()

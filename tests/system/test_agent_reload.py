@@ -100,7 +100,7 @@ def test_settings_that_fail_when_they_are_used_change_nothing(place: Ground) -> 
     peers = '[peers]\nlisten = "127.0.0.1:0"\ntoken_file = "nowhere"\n'
     edit(agent, DRAIN.splitlines()[0], f"{peers}[[handler]]")
     reload(agent)
-    has_said(agent, "the settings are refused, and stay as they were")
+    has_said(agent, "the new settings are refused, so the old ones stay in effect")
     event = place.event()
     agent.wait_did("done prepare drain").wait_stage(event, Stage.FINISHED)
     assert any("nowhere" in each for each in agent.status()["problems"])
@@ -208,7 +208,7 @@ def test_a_file_that_was_cut_short_changes_nothing(place: Ground, left: int) -> 
     assert "[[handler]]" not in "".join(lines[:left])
     file.write_text("".join(lines[:left]), encoding="utf-8")
     reload(agent)
-    has_said(agent, "was it cut short?")
+    has_said(agent, "was it truncated?")
     assert "forewarn_agent_settings_fault 1" in agent.sentence("/metrics")[1]
     assert copy.read_text(encoding="utf-8") == whole
     event = place.event()
@@ -224,7 +224,7 @@ def test_a_start_with_an_empty_file_goes_by_the_last_good_one(place: Ground) -> 
     assert agent.terminate() == 0
     (agent.folder / "agent.toml").write_text("", encoding="utf-8")
     agent.again()
-    has_said(agent, "is empty: was it cut short?")
+    has_said(agent, "is empty; was it truncated?")
     event = place.event()
     agent.wait_did("done prepare drain").wait_stage(event, Stage.FINISHED)
 
@@ -238,13 +238,13 @@ def test_who_asks_for_the_status_finds_an_agent_whose_file_is_spoiled(
     shown = agent.command("status")
     assert shown.returncode == 0
     assert shown.stdout.startswith("vm        web_0\n")
-    assert "the last good ones are in force" in shown.stderr
+    assert "the last good ones are in effect" in shown.stderr
     agent.hold("drain.prepare")
     event = place.event()
     agent.wait_did("begun prepare drain")
     ordered = agent.command("approve", event)
     assert ordered.returncode == 0, ordered.stderr
-    assert "the last good ones are in force" in ordered.stderr
+    assert "the last good ones are in effect" in ordered.stderr
     agent.release("drain.prepare")
     agent.wait_stage(event, Stage.FINISHED)
     assert place.approvals(event) == ["web_0"]
@@ -256,7 +256,7 @@ def test_a_start_with_a_bad_file_goes_by_the_last_good_one(place: Ground) -> Non
     assert agent.terminate() == 0
     edit(agent, '["drain"]', '["drian"]')
     agent.again()
-    has_said(agent, "the last good ones are in force")
+    has_said(agent, "the last good ones are in effect")
     event = place.event()
     agent.wait_did("done prepare drain").wait_stage(event, Stage.FINISHED)
     assert agent.command("settings").returncode == 2

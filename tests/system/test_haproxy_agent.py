@@ -10,7 +10,7 @@ from tests.support.recipes import integration_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-IS_WELL = "ok   handler rotation: is as it should be"
+IS_WELL = "ok   handler rotation: works"
 
 
 def test_it_is_drained_while_the_event_is_there(place: Ground) -> None:

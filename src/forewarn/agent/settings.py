@@ -55,7 +55,7 @@ _OF_KUBERNETES = re.compile(
 class AgentSettingsError(FileError):
     """The settings cannot be used. Nothing was started."""
 
-    advice = "the page 'Settings of the agent' has every setting"
+    advice = "See the page 'Settings of the agent'."
 
 
 def load_settings(

@@ -221,7 +221,7 @@ def test_try_needs_to_know_which_vm_it_is(agent: Say, tmp_path: Path) -> None:
 def test_check_says_what_is_well_and_what_is_not(agent: Say) -> None:
     status, out, _ = agent("check")
     assert status == 1
-    assert "ok   settings: sound: agent.toml, 1 rule" in out
+    assert "ok   settings: valid: agent.toml, 1 rule" in out
     assert "BAD  endpoint: http://127.0.0.1:1 gave no document" in out
     assert "ok   handler drain: " in out
     told = json.loads(agent("check", "--json")[1])
@@ -377,7 +377,7 @@ def test_an_event_that_is_in_no_journal_since_the_disk_is_full(
             journal.close()
         status, out, err = agent("approve", "here", "--listen", address)
         assert (status, out) == (1, "")
-        assert "the agent knows event HERE, and an order cannot reach it" in err
+        assert "cannot request the approval of event HERE" in err
         assert "approve at the endpoint itself" in err
     _, _, err = agent("approve", "gone", "--listen", address)
     assert "knows no event gone that is there now" in err
@@ -401,7 +401,7 @@ def test_the_unit_starts_this_agent(agent: Say, tmp_path: Path) -> None:
     assert status == 0
     for line in ("Type=notify", "WatchdogSec=60s", "KillMode=process"):
         assert line in out.splitlines()
-    assert "There is no" not in out
+    assert "does not exist yet" not in out
     assert f"--config {tmp_path}/agent.toml" in out
 
 
@@ -497,5 +497,5 @@ def test_each_of_several_mistakes_has_a_line_of_its_own(
     assert err.splitlines() == [
         'forewarn: agent.toml:1: pol: there is no such setting (did you mean "poll"?)',
         'forewarn: agent.toml:2: lisn: there is no such setting (did you mean "listen"?)',
-        "  hint: the page 'Settings of the agent' has every setting",
+        "  hint: See the page 'Settings of the agent'.",
     ]

@@ -134,11 +134,7 @@ def test_health_fails_only_when_the_loops_have_stopped() -> None:
         ({"age": None}, "the endpoint has not answered yet"),
         ({"agent": AgentStatus(memory=Memory())}, "name is not known"),
         (
-            {
-                "agent": AgentStatus(
-                    memory=Memory(name="a"), journal_fault="disk full"
-                )
-            },
+            {"agent": AgentStatus(memory=Memory(name="a"), journal_fault="disk full")},
             "the journal cannot be used: disk full",
         ),
     ],
@@ -438,7 +434,7 @@ def test_an_address_that_is_taken_is_listened_at_when_it_is_free(
     server.retry()
     assert list(server.faults) == [address]
     assert "cannot listen at" in server.faults[address]
-    assert "the agent goes on without it" in caplog.text
+    assert "the agent continues without it" in caplog.text
     taken.close()
     server.retry()
     server.start()

@@ -173,7 +173,7 @@ def test_a_file_that_is_refused_is_replaced_by_the_last_good_one(
     assert found.watch.poll == 7_000_000
     assert found.is_copy
     assert found.file == str(file)
-    assert "the last good ones are in force" in found.warnings[0]
+    assert "the last good ones are in effect" in found.warnings[0]
     assert "agent.toml" in found.warnings[0]
 
 
@@ -285,7 +285,7 @@ def test_a_file_that_was_emptied_is_neither_kept_nor_gone_by(
     file.write_text(text, encoding="utf-8")
     found = ordered(file, environ).settings_to_run()
     assert found.watch.poll == 7_000_000
-    assert "is empty: was it cut short?" in found.warnings[0]
+    assert "is empty; was it truncated?" in found.warnings[0]
     lastgood.keep(found, environ)
     lastgood.keep(ordered(file, environ).settings(), environ)
     assert copy.read_bytes() == before

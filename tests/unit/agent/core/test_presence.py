@@ -304,7 +304,7 @@ def test_each_is_taken_once_those_that_wait_first() -> None:
             {"presence": Presence.MISSING},
             (
                 "no document lists it for this VM since 2026-03-02T12:00:00Z; "
-                "taken as gone after 5 s of such answers, at 2026-03-02T12:00:05Z at the "
+                "it counts as ended after 5 s of such answers, at 2026-03-02T12:00:05Z at the "
                 "earliest"
             ),
         ),
@@ -312,7 +312,7 @@ def test_each_is_taken_once_those_that_wait_first() -> None:
             {"presence": Presence.EMPTY},
             (
                 "the endpoint answers with an empty body since 2026-03-02T12:00:00Z; "
-                "taken as gone after 1 m of such answers, at 2026-03-02T12:01:00Z at the "
+                "it counts as ended after 1 m of such answers, at 2026-03-02T12:01:00Z at the "
                 "earliest"
             ),
         ),

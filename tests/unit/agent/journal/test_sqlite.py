@@ -257,7 +257,7 @@ def test_a_journal_that_is_empty_or_gone_is_told(
         path.unlink()
     opened = open_journal(path)
     assert is_new(opened.journal.load())
-    assert f"the journal {path} is empty or gone" in caplog.text
+    assert f"the journal {path} is empty or missing" in caplog.text
     opened.close()
 
 
