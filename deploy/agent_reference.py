@@ -1,4 +1,4 @@
-"""The reference of agent.toml, written from the table of its keys."""
+"""Write the reference page of agent.toml from the table of its settings."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _kinds(
     words: Mapping[str, str],
     find: Callable[[str], HandlerKind | SinkKind | None],
 ) -> Iterator[str]:
-    """Yield the keys that each integration has besides those of all."""
+    """Yield the settings of each integration."""
     yield ""
     yield f"## Kinds of {what}"
     for word, meaning in words.items():
@@ -95,7 +95,7 @@ def _kinds(
 
 
 def _default_in(array: str) -> Callable[[str, Option], str]:
-    """Return what finds the default of a key of an array's tables."""
+    """Return a function for the defaults of the settings in an array."""
     kinds = {"handler": HandlerSettings, "notify": NotifySettings}
     known = {
         each.name: each.default

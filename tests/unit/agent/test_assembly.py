@@ -140,7 +140,9 @@ def test_a_second_agent_at_an_endpoint_is_refused_with_another_journal_too(
 ) -> None:
     first = make()
     state = f"{tmp_path}/other.db"
-    with pytest.raises(ForewarnError, match=f"acts at .*: process {os.getpid()}$"):
+    with pytest.raises(
+        ForewarnError, match=rf"process {os.getpid()}\) already handles"
+    ):
         make(state=state)
     make(state=state, observe="true").close()
     make(dry_run="true")
@@ -244,7 +246,7 @@ def test_a_recovery_that_no_handler_can_do_is_shown() -> None:
     memory = Memory(tasks=(task,))
     for handlers in ((), (Handler(name="drain", kind="exec"),)):
         (told,) = unrecoverable(memory, Policy(handlers=handlers))
-        assert "handler drain is owed for E1" in told
+        assert "handler drain is pending for E1" in told
     same = Policy(handlers=(Handler(name="drain", kind="systemd"),))
     assert unrecoverable(memory, same) == []
     assert (
@@ -254,9 +256,9 @@ def test_a_recovery_that_no_handler_can_do_is_shown() -> None:
 
 
 def test_a_journal_that_cannot_be_used_is_shown(make: Make, tmp_path: Path) -> None:
-    """The path is not a file, so an operator must check the settings."""
+    """The path is not a regular file, so an operator must check the settings."""
     (tmp_path / "agent.db").mkdir()
-    with pytest.raises(ForewarnError, match="is not a file"):
+    with pytest.raises(ForewarnError, match="is not a regular file"):
         make()
 
 

@@ -65,8 +65,8 @@ def test_nobody_answers_anywhere(tmp_path: Path) -> None:
         assert not any(each.is_well for each in found)
         assert [f"{each.what}: {each.text}" for each in found] == [
             "dhcp: no server",
-            f"endpoint: {first.url} gave no document: status 404",
-            f"endpoint: {second.url} gave no document: status 404",
+            f"endpoint: {first.url} returned no document: status 404",
+            f"endpoint: {second.url} returned no document: status 404",
         ]
 
 

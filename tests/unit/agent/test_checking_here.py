@@ -66,9 +66,9 @@ def foreign(path: Path) -> None:
     ("made", "sentence"),
     [
         (no_state, ""),
-        (text, "no journal of the agent's"),
-        (folder, "is not a file"),
-        (fifo, "is not a file"),
+        (text, "nor an agent journal"),
+        (folder, "is not a regular file"),
+        (fifo, "is not a regular file"),
         (foreign, "is a database of another program"),
     ],
 )
@@ -91,7 +91,7 @@ def test_where_the_journal_has_no_place(tmp_path: Path) -> None:
     for state, sentence in (
         (f"{tmp_path}/new/agent.db", f"{tmp_path}/new will be created"),
         (f"{tmp_path}/a/b/agent.db", f"the directory {tmp_path}/a/b does not exist"),
-        (f"{tmp_path}/file/agent.db", f"{tmp_path}/file is not a folder"),
+        (f"{tmp_path}/file/agent.db", f"{tmp_path}/file is not a directory"),
     ):
         [found] = told(settings(tmp_path, state=state), "state")
         assert sentence in found.text
@@ -115,8 +115,8 @@ def test_full_disk_is_told_and_no_file_is_left(
     assert found == Finding(
         is_well=False,
         what="state",
-        text=f"{full} takes no file: No space left on device; nothing would be "
-        "remembered",
+        text=f"{full} accepts no file: No space left on device; the agent would "
+        "work without a journal",
     )
     monkeypatch.undo()
     [found] = told(settings(place), "state")
@@ -138,7 +138,7 @@ def test_an_agent_that_runs_is_well(
             (True, "agent"),
             (True, "listen"),
         ]
-        assert by_hand[1].text == f"runs: {mine}"
+        assert by_hand[1].text == f"running: {mine}"
         assert by_hand[2].text.endswith("is in use by the running agent")
         # Another that would act there, and one that has its address.
         other = settings(
@@ -185,7 +185,7 @@ def test_an_address_that_another_program_has(tmp_path: Path) -> None:
         [listen] = told(found, "listen")
     assert not listen.is_well
     assert listen.text.endswith(
-        "Address already in use by another program: choose another port with listen"
+        "Address already in use by another program; set listen to another port"
     )
 
 

@@ -222,7 +222,7 @@ def test_check_says_what_is_well_and_what_is_not(agent: Say) -> None:
     status, out, _ = agent("check")
     assert status == 1
     assert "ok   settings: valid: agent.toml, 1 rule" in out
-    assert "BAD  endpoint: http://127.0.0.1:1 gave no document" in out
+    assert "BAD  endpoint: http://127.0.0.1:1 returned no document" in out
     assert "ok   handler drain: " in out
     told = json.loads(agent("check", "--json")[1])
     assert {each["what"] for each in told} > {"endpoint", "state"}
@@ -299,7 +299,7 @@ def test_the_status_of_an_agent_that_never_ran(agent: Say) -> None:
 def test_the_status_where_the_system_chose_the_port(agent: Say) -> None:
     status, _, err = agent("status", "--listen", "127.0.0.1:0")
     assert status == 3
-    assert "at a port that the system chose" in err
+    assert "has port 0" in err
 
 
 def test_only_what_can_still_be_approved_is_ordered(agent: Say, tmp_path: Path) -> None:
@@ -318,14 +318,14 @@ def test_only_what_can_still_be_approved_is_ordered(agent: Say, tmp_path: Path) 
     try:
         assert agent("approve", "waits")[:2] == (
             0,
-            "ordered: Reboot WAITS is approved next\n",
+            "ordered: Reboot WAITS is approved within a second\n",
         )
         assert list(journal.take_orders()) == ["WAITS"]
         for event, word in (("BEGUN", "has started"), ("GIVEN", "is approved")):
             status, _, err = agent("approve", event)
             assert status == 1
             assert f"event {event} {word} already" in err
-        assert "knows no event OTHER" in agent("approve", "OTHER")[2]
+        assert "has no current event with ID OTHER" in agent("approve", "OTHER")[2]
         assert not journal.take_orders()
     finally:
         journal.close()
@@ -342,7 +342,7 @@ def test_an_agent_that_approves_nothing_takes_no_orders(
     journal.save(Memory(tasks=(task_of("WAITS"),)), ())
     status, out, err = agent("approve", "WAITS", flag, "true")
     assert (status, out) == (1, "")
-    assert f"the agent {word}: it approves nothing, ordered or not" in err
+    assert f"the agent {word} and sends no approvals, not even on request" in err
     assert not journal.take_orders()
     journal.close()
 
@@ -378,9 +378,9 @@ def test_an_event_that_is_in_no_journal_since_the_disk_is_full(
         status, out, err = agent("approve", "here", "--listen", address)
         assert (status, out) == (1, "")
         assert "cannot request the approval of event HERE" in err
-        assert "approve at the endpoint itself" in err
+        assert "POST the approval to the endpoint" in err
     _, _, err = agent("approve", "gone", "--listen", address)
-    assert "knows no event gone that is there now" in err
+    assert "has no current event with ID gone" in err
 
 
 def test_an_agent_that_runs_says_itself_that_it_only_observes(
@@ -456,12 +456,12 @@ def test_check_says_that_the_rules_are_the_default_ones(
     agent: Say, tmp_path: Path
 ) -> None:
     _, told, _ = agent("check")
-    assert "sound: agent.toml, 1 rule\n" in told
+    assert "valid: agent.toml, 1 rule\n" in told
     (tmp_path / "agent.toml").write_text(
         'endpoint = "http://127.0.0.1:1"\nstate = "state/agent.db"\nlisten = ""\n'
     )
     _, told, _ = agent("check")
-    assert "sound: agent.toml, the default rules\n" in told
+    assert "valid: agent.toml, the default rules\n" in told
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_health_fails_only_when_the_loops_have_stopped() -> None:
     assert scene.get("/healthz").body == "polling of the endpoint has stopped\n"
     scene.is_watching = True
     scene.clock.advance_to(MINUTE)
-    assert scene.get("/healthz").body == "nothing was decided for 59 s\n"
+    assert scene.get("/healthz").body == "no decision was made for 59 s\n"
     assert not scene.pages.is_alive()
 
 
@@ -132,9 +132,9 @@ def test_health_fails_only_when_the_loops_have_stopped() -> None:
     ("change", "reason"),
     [
         ({"age": None}, "the endpoint has not answered yet"),
-        ({"agent": AgentStatus(memory=Memory())}, "name is not known"),
+        ({"status": AgentStatus(memory=Memory())}, "name is not known"),
         (
-            {"agent": AgentStatus(memory=Memory(name="a"), journal_fault="disk full")},
+            {"status": AgentStatus(memory=Memory(name="a"), journal_fault="disk full")},
             "the journal cannot be used: disk full",
         ),
     ],

@@ -36,18 +36,18 @@ def started_by(life: Life) -> list[str]:
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "Started when it is first seen": {"status": STARTED, "not_before": None},
-    "one that names other VMs too": {"resources": ("vm1", "vm2")},
+    "names other VMs too": {"resources": ("vm1", "vm2")},
     "Freeze of 0 to 8 s": {"event_type": "Freeze", "duration_seconds": 8},
-    "ordered by a user": {"source": "User"},
+    "requested by a user": {"source": "User"},
     "Preempt, Terminate": {"event_type": "Terminate", "source": "User"},
-    "anything else": {"event_type": "Freeze", "duration_seconds": -1},
+    "any other": {"event_type": "Freeze", "duration_seconds": -1},
 }
 
 
 @pytest.mark.clause("8.4")
 def test_the_table_of_what_it_does_by_default() -> None:
     text = DECISIONS_PAGE.read_text(encoding="utf-8")
-    section = text.partition("## What it does by default")[2].partition("\n## ")[0]
+    section = text.partition("## Default rules")[2].partition("\n## ")[0]
     shown = {
         cells[0]: cells[1:]
         for line in section.splitlines()
@@ -258,7 +258,7 @@ def test_the_moment_is_left_to_the_platform(cook: Cook) -> None:
 
 
 def test_in_a_hurry_worth_comes_first(cook: Cook) -> None:
-    policy = cook("When there is no time")
+    policy = cook("Urgent events")
     calm = Life(policy)
     calm.poll(notice())
     assert started_by(calm) == ["pool"]

@@ -374,8 +374,8 @@ def test_everything_else_may_change_at_any_time() -> None:
 
 def test_it_is_said_what_is_under_way() -> None:
     said = {name: refused(watching(name="x"), BUSY[name]) for name in BUSY}
-    assert "event E1 is prepared, and it would be forgotten" in said["prepared"]
-    assert "the recovery from event E1 is owed" in said["owed"]
+    assert "event E1 is prepared, and the change would lose it" in said["prepared"]
+    assert "the recovery from event E1 is pending" in said["owed"]
     assert "the approval of event E1 is given" in said["approved"]
     assert "lock web is held" in said["locked"]
 
@@ -384,10 +384,10 @@ def test_a_file_that_lost_everything_is_not_taken() -> None:
     blank = Settings(file="agent.toml", is_blank=True)
     cut = Settings(file="agent.toml")
     assert "agent.toml is empty" in refused(blank, NOTHING)
-    assert "agent.toml is gone" in refused(Settings(), NOTHING)
+    assert "agent.toml no longer exists" in refused(Settings(), NOTHING)
     said = refused(cut, NOTHING)
-    assert "agent.toml has no handler any more" in said
-    assert said.endswith("In force: drain. If this is intended, restart the agent.")
+    assert "agent.toml no longer has a handler" in said
+    assert said.endswith("In effect: drain. If this is intended, restart the agent.")
     # Who had none loses none.
     assert refused(blank, NOTHING, blank) == ""
     assert refused(Settings(), NOTHING, Settings()) == ""

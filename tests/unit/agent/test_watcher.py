@@ -407,5 +407,5 @@ def test_a_name_that_is_not_the_journals_is_told(
     )
     watcher.turn()
     assert (watcher.view.name, watcher.view.former) == ("vm_0", former)
-    warned = [each for each in caplog.messages if "was called web_0" in each]
+    warned = [each for each in caplog.messages if "the name of this VM was" in each]
     assert len(warned) == bool(former)

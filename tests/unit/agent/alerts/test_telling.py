@@ -91,7 +91,10 @@ def test_nothing_may_be_ignored(tmp_path: Path) -> None:
             'prometheus = "http://p"\nalertmanager = "http://a"',
             "gate.alertmanager: write prometheus or alertmanager, not both",
         ),
-        ('prometheus = "http://u:s3cret@p"', "a user name or password has no place"),
+        (
+            'prometheus = "http://u:s3cret@p"',
+            "user names and passwords are not allowed",
+        ),
         ('prometheus = "http://p/?a=b"', "must not have a query"),
         ('prometheus = "http://p/x/api/v1/alerts"', "'http://p/x'"),
         ('alertmanager = "http://a/api/v2/"', "must be without /api/v2"),
@@ -99,7 +102,7 @@ def test_nothing_may_be_ignored(tmp_path: Path) -> None:
         ('prometheus = "http://p"\nignore = ["a!=b"]', "goes to the other list"),
         (
             'alertmanager = "http://a"\npending = true',
-            "gate.pending: is for prometheus",
+            "gate.pending: is only for prometheus",
         ),
         ('prometheus = "http://p"\nunknown = "open"', "must be one of hold, go"),
         ('prometheus = "http://p"\nevery = "10ms"', "must be at least 1s"),
@@ -122,7 +125,7 @@ def test_rule_that_leaves_out_a_gate_that_is_not_there_is_warned_of(
 ) -> None:
     rule = '[[rule]]\napprove = "at once"\ngate = false\n'
     [warning] = loaded(tmp_path, rule).warnings
-    assert warning == "rule 1: gate means nothing without a table [gate]"
+    assert warning == "rule 1: gate has no effect without a table [gate]"
     settings = loaded(tmp_path, f'[gate]\nprometheus = "http://p"\n{rule}')
     assert settings.warnings == ()
     assert settings.policy.rules[0].gate is False

@@ -111,7 +111,7 @@ def test_without_alerts_an_event_is_approved_at_the_first_answer() -> None:
     life.poll(notice())
     assert life.sent == []
     assert life.waits["E1"] == (
-        "Prometheus at http://p is asked which alerts fire; "
+        "Prometheus at http://p has not answered yet; "
         "at 2026-03-02T12:15:00Z it starts without an approval"
     )
     life.gate_says(CLEAR)

@@ -72,7 +72,7 @@ def test_gate_is_asked_once_more_when_the_lock_comes_late() -> None:
     life.lock_says(TAKEN)
     assert life.sent == []
     assert state(life) is LockState.HELD
-    assert "is asked which alerts fire" in life.waits["E1"]
+    assert "has not answered yet" in life.waits["E1"]
     life.gate_says(CLEAR)
     assert life.sent == ["E1"]
     assert state(life) is LockState.HELD

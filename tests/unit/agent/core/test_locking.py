@@ -1,4 +1,4 @@
-"""The lock that limits approvals: when it is asked for, awaited and given back."""
+"""The lock that limits approvals: when it was requested, awaited and given back."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_lock_is_taken_before_the_approval_and_released_after_recovery() -> None
     assert agent.lock_asked == [take(1)]
     assert agent.sent == []
     assert agent.waits["E1"] == (
-        "waits for the lock web: it is asked for; at "
+        "waits for the lock web: it was requested; at "
         "2026-03-02T12:14:50Z the event is approved without it"
     )
     agent.now += SECOND

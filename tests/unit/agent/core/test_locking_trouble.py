@@ -378,7 +378,7 @@ def test_lock_of_other_settings_is_told_of_and_the_new_one_is_taken() -> None:
     agent.restart(at_once(replace(TERMS, label="lock db")))
     agent.poll(notice())
     assert told(agent)[-1] == (
-        "the settings name another one, the lock db: vm1 may still hold the lock web, "
+        "the settings now name the lock db; vm1 may still hold the lock web, "
         "which is not released now"
     )
     assert agent.lock_asked[-1] == take(2)

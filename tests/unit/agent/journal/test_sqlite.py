@@ -145,7 +145,7 @@ def test_who_holds_the_file_for_long_holds_up_one_save_and_no_more(
     for _ in range(2):
         with pytest.raises(JournalError, match="locked") as caught:
             journal.save(MEMORY, [note_of()])
-        assert "find it and stop it" in caught.value.hint
+        assert "Stop the other process" in caught.value.hint
         assert patience() == BUSY_SECONDS_AGAIN
     other.execute("ROLLBACK")
     other.close()
@@ -228,7 +228,7 @@ def test_a_journal_is_known_by_its_number_and_zeros_are_nobodys(
 
 def test_what_stands_beside_it_speaks_for_a_journal(path: Path) -> None:
     path.write_bytes(garbage(bytes(5_000)))
-    with pytest.raises(JournalRefusedError, match="no journal of the agent's"):
+    with pytest.raises(JournalRefusedError, match="nor an agent journal"):
         open_journal(path)
     path.with_name("agent.db.runs").mkdir()
     open_journal(path).close()
@@ -241,7 +241,7 @@ def test_a_text_is_never_moved_away(path: Path) -> None:
     for _ in range(2):
         with pytest.raises(JournalRefusedError) as caught:
             open_journal(path)
-        assert "left as it is" in caught.value.hint
+        assert "was not changed" in caught.value.hint
     assert path.read_text().startswith("[Unit]")
     assert not path.with_name("agent.db.damaged-1").exists()
 
@@ -323,7 +323,7 @@ def test_a_newer_file_is_refused(path: Path) -> None:
     with sqlite3.connect(path) as file:
         file.execute(f"PRAGMA user_version = {len(schema.STEPS) + 1}")
     file.close()
-    with pytest.raises(JournalRefusedError, match="newer forewarn"):
+    with pytest.raises(JournalRefusedError, match="newer version of forewarn"):
         open_journal(path)
     # The refusal released the lock.
     AgentLock(path).release()
@@ -417,7 +417,7 @@ def test_a_file_that_is_taken_away_at_work_is_written_anew(
     if is_exchanged:
         saved(path, Memory(name="web_7"))
     assert not journal.take_orders()
-    assert "deleted or exchanged" in caplog.text
+    assert "deleted or replaced" in caplog.text
     other = SqliteJournal(path)
     assert other.load() == MEMORY
     other.close()

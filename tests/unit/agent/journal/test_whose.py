@@ -69,11 +69,11 @@ def test_another_programs_database_is_left_alone_with_the_log_of_its_crash(
 def test_what_is_no_journal_is_refused_and_left_alone(path: Path) -> None:
     path.write_text("[Unit]\nDescription=not a database at all, but a text\n" * 30)
     before = contents(path.parent)
-    with pytest.raises(JournalRefusedError, match="no journal of the agent's"):
+    with pytest.raises(JournalRefusedError, match="nor an agent journal"):
         open_journal(path)
     assert contents(path.parent) == before
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(JournalRefusedError, match="is not a file"):
+    with pytest.raises(JournalRefusedError, match="is not a regular file"):
         open_journal(path)
     assert [each.name for each in path.parent.iterdir()] == ["agent.db"]

@@ -99,8 +99,7 @@ FAULTS = {
         '3: lock.path: "locks" must be an absolute path'
     ),
     f"{FLEETLOCK}holders = 2": (
-        f"4: lock.holders: {OF_LISTS}a FleetLock server counts by itself, set its "
-        "number of slots there"
+        f"4: lock.holders: {OF_LISTS}a FleetLock server has its own number of slots"
     ),
     f'{FLEETLOCK}ttl = "2h"': f"4: lock.ttl: {OF_LISTS}FleetLock has no expiry",
     'kind = "kubernetes"\nurl = "http://192.0.2.1"': (
@@ -113,11 +112,11 @@ FAULTS = {
         "4: lock.group: may contain only letters, digits, - and periods"
     ),
     'kind = "kubernetes"\ngroup = "Web"': (
-        "3: lock.group: must be small letters, digits, - and full stops, as names of "
-        "Leases"
+        "3: lock.group: may contain only lower-case letters, digits, - and periods, as "
+        "names of Leases"
     ),
     'kind = "kubernetes"\nnamespace = "Ops"': (
-        '3: lock.namespace: "Ops" is no namespace\'s name'
+        '3: lock.namespace: "Ops" is not a valid namespace'
     ),
     f'{FLEETLOCK}at_deadline = "abort"': (
         '4: lock.at_deadline: must be one of approve, withhold, not "abort"'
@@ -143,7 +142,7 @@ def test_rule_may_do_without_the_lock(tmp_path: Path) -> None:
 
 def test_rule_that_speaks_of_no_lock_is_warned_of(tmp_path: Path) -> None:
     settings = load(f"{RULE}lock = true\n", tmp_path)
-    assert settings.warnings == ("rule 1: lock means nothing without a table [lock]",)
+    assert settings.warnings == ("rule 1: lock has no effect without a table [lock]",)
 
 
 def test_rule_that_is_known_by_what_it_says_is_the_same_without_the_key() -> None:

@@ -101,8 +101,8 @@ def test_problems_name_a_lock_that_the_settings_have_no_longer() -> None:
     life = living((LockAnswer.TAKEN, ""))
     [problem] = locking.problems(life.memory, replace(POLICY, lock=None))
     assert problem == (
-        "vm1 may still hold the lock web (consul), and the settings have no [lock]: "
-        "bring it back, or give the lock back by hand"
+        "vm1 may still hold the lock web (consul), and the settings have no table [lock]: "
+        "restore it, or release the lock by hand"
     )
 
 

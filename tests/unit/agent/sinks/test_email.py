@@ -171,7 +171,7 @@ def test_what_was_said_before_tls_is_not_believed(
     server: FakeSmtp, own: Certificate
 ) -> None:
     server.says_early = b"250 you are logged in\r\n"
-    assert "said something before TLS" in refused(sink_at(server, own)).message
+    assert "it sent data before TLS" in refused(sink_at(server, own)).message
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,8 @@ def test_what_was_said_before_tls_is_not_believed(
         ("MAIL", "550 5.7.1 not yours", False, "550 5.7.1 not yours"),
         ("DATA", "451 disk", True, "to DATA"),
         ("DATA", "554 none of them", False, "to DATA"),
-        (".", "452 no capacity", True, "to the letter"),
-        (".", "552-too large\r\n552 really", False, "552 really to the letter"),
+        (".", "452 no capacity", True, "to the email"),
+        (".", "552-too large\r\n552 really", False, "552 really to the email"),
     ],
 )
 def test_a_refusal_is_told_and_tried_again_where_that_may_help(
@@ -215,7 +215,7 @@ def test_who_can_be_reached_gets_it(
     with caplog.at_level(logging.WARNING):
         sink_at(server, own).deliver(1, told_of())
     assert server.letters[0].recipients == ["web@example.com"]
-    assert "not for ops@example.com: 550 no such user" in caplog.text
+    assert "not accepted for ops@example.com: 550 no such user" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -307,8 +307,8 @@ SOUND = {
         ({"server": '"smtp.example.com"'}, "not a listening address"),
         ({"server": '"smtp.example.com:465"'}, 'write tls = "implicit"'),
         ({"server": '"smtp.example.com:0"'}, "must name a port"),
-        ({"user": '"a"'}, "belong together"),
-        ({"password_file": '"a"'}, "belong together"),
+        ({"user": '"a"'}, "must be used together"),
+        ({"password_file": '"a"'}, "must be used together"),
         (
             {"user": '"a"', "password_file": '"b"', "tls": '"none"'},
             "through TLS only",

@@ -37,7 +37,7 @@ def test_a_letter_says_what_happened() -> None:
     assert message["X-Forewarn-Kind"] == "withheld"
     text = message.get_content()
     assert "drain failed: no route" in text
-    assert "Description: Host “h1” is to be  maintained" in text
+    assert "Description:  Host “h1” is to be  maintained" in text
     assert "Notification 17 of the forewarn agent in web_0." in text
     assert b"Content-Transfer-Encoding: base64\r\n" in data
 
@@ -46,7 +46,7 @@ def test_what_is_ascii_goes_as_it_is() -> None:
     plain = replace(REBOOT, description="a host")
     data, message = read(told_of(notice=plain))
     assert b"Content-Transfer-Encoding: 7bit\r\n" in data
-    assert "VM:          web_0" in message.get_content()
+    assert "VM:           web_0" in message.get_content()
 
 
 def test_the_same_notification_is_the_same_letter() -> None:

@@ -55,7 +55,7 @@ def test_a_name_that_nobody_has_is_told() -> None:
 
 def test_without_time_nothing_is_begun() -> None:
     with (
-        pytest.raises(SinkError, match="no whole answer in time"),
+        pytest.raises(SinkError, match="no complete answer in time"),
         line_to(25, seconds=0.0),
     ):
         pass

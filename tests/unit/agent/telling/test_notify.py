@@ -151,7 +151,10 @@ def test_what_waits_for_a_receiver_that_is_gone_is_dropped_at_the_start(
     before.notifier.stop()
     assert before.sink.taken == ["a", "b"]
     assert not before.journal.queued("renamed", limit=9)
-    assert "2 notifications are dropped, whose receivers are no longer" in caplog.text
+    assert (
+        "2 notifications were dropped, since their receivers are no longer"
+        in caplog.text
+    )
 
 
 def test_a_journal_that_fails_at_the_start_keeps_nobody_from_work(

@@ -208,7 +208,7 @@ def test_a_fault_of_ours_leaves_the_usual_address(
     assert finder._thread is not None
     finder._thread.join()
     assert finder.places() == (DEFAULT,)
-    assert "could not be looked for" in caplog.text
+    assert "search for the endpoint failed" in caplog.text
 
 
 def test_a_thread_that_cannot_be_had_is_done_without(
