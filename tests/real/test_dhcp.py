@@ -227,7 +227,7 @@ def test_what_cannot_be_found_is_told(world: World) -> None:
     with world.dnsmasq():
         told = world.check()
         assert f"BAD  dhcp: DHCP on eth0: {SERVER} names no endpoint\n" in told
-        assert "BAD  endpoint: http://169.254.169.254 gave no document" in told
+        assert "BAD  endpoint: http://169.254.169.254 returned no document" in told
         dropped = ("setpriv", "--bounding-set=-net_bind_service,-net_raw")
         told = world.check(*dropped)
         assert (
