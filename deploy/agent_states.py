@@ -29,7 +29,7 @@ def _rows(
 
 
 TASK = Machine(
-    title="An event, as the agent in a VM remembers it",
+    title="Stages of an event in the agent",
     intro=(
         "Approval is separate from the stage: an event is approved in the stage "
         "*prepared*, never in *withheld*, and only once (clauses 8.4 and 8.5)."
