@@ -1,4 +1,4 @@
-"""The table of verbs: what operators and users can order.
+"""The table of verbs: the requests that operators and users can send.
 
 A new verb is an entry here and its decision in `control.requests.verbs`.
 """
@@ -36,24 +36,23 @@ _EITHER = Targets(
 REASON = Argument(
     key="reason",
     form=Form.TEXT,
-    about="Why; it is kept in the history of what the order causes.",
+    about="Reason, stored in the history of the request.",
 )
 NOT_BEFORE = Argument(
     key="not_before",
     form=Form.MOMENT,
-    about="NotBefore: it starts then, or earlier if all whom it concerns approve. "
-    "RFC 3339, such as 2026-11-21T10:00:00+02:00, or +30m from now. Never with less "
-    "than the least notice.",
-    typed="A time without an offset, 2026-11-21T10:00, is in the local time of this "
-    "machine.",
+    about="NotBefore: the operation starts then, or earlier if all its events are "
+    "approved. RFC 3339, such as 2026-11-21T10:00:00+02:00, or +30m from now. It must "
+    "give the minimum notice.",
+    typed="A time without an offset, such as 2026-11-21T10:00, is local time.",
     example="+30m",
 )
 DURATION = Argument(
     key="duration",
     form=Form.SECONDS,
     metavar="DURATION",
-    about="DurationInSeconds of the events: 5s, or whole seconds without a unit; -1 is "
-    "unknown.",
+    about="DurationInSeconds of the events: 5s, or whole seconds without a unit; -1 "
+    "means unknown.",
     example="5s",
 )
 DESCRIPTION = Argument(
@@ -67,7 +66,7 @@ _KIND = Argument(
     key="kind",
     form=Form.WORD,
     words=("host", "vm"),
-    about="Which is meant, if a host and a VM share the name.",
+    about="Kind of the names, if a host and a VM have the same name.",
 )
 
 # Refusals
@@ -78,51 +77,52 @@ SHARED_REFUSALS = (
         sentences=("there is no … …", "there is no host or vm …"),
     ),
     Refusal(
-        when="the VM was deleted by an earlier order", sentences=("vm … was deleted",)
+        when="the VM was deleted by an earlier request", sentences=("VM … was deleted",)
     ),
-    Refusal(when="nothing is named", sentences=("name at least one …",)),
-    Refusal(when="something is named twice", sentences=("… … is named twice",)),
+    Refusal(when="no target is named", sentences=("name at least one …",)),
+    Refusal(when="a target is named twice", sentences=("… … is named twice",)),
     Refusal(
-        when=f"more than {TARGETS_MAX:,} are named",
-        sentences=("one order takes at most … …s",),
+        when=f"more than {TARGETS_MAX:,} targets are named",
+        sentences=("one request can name at most … …s",),
     ),
     Refusal(
-        when="a time given by hand leaves less than the least notice",
+        when="NotBefore gives less than the minimum notice",
         sentences=("… needs a notice of at least … (5.1)",),
     ),
     Refusal(
-        when="the driver has no way to do it",
-        sentences=("the driver of this service cannot …",),
+        when="the driver does not support the action",
+        sentences=("the driver of this service does not support …",),
     ),
 )
-"""What several verbs refuse."""
+"""Refusals of several verbs."""
 
 _UNDER_WAY = Refusal(
-    when="the same order waits already, or it is being deleted",
-    sentences=("vm … has … (…, …) under way",),
+    when="the VM already has the same request, or a deletion",
+    sentences=("VM … already has operation … (…, …)",),
 )
 _IN_HAND = Refusal(
-    when="the driver works on it", sentences=("vm … is in the hands of … (…)",)
+    when="the driver works on the VM",
+    sentences=("VM … is busy: operation … (…) is running on it",),
 )
 _BUSY = (_UNDER_WAY, _IN_HAND)
 _HOST_DOWN = Refusal(when="the host is down", sentences=("host … is down",))
 _HOST_IN_USE = Refusal(
-    when="it is under, or before, other maintenance",
-    sentences=("host … has … (…, …) under way",),
+    when="the host has other announced or running maintenance",
+    sentences=("host … already has operation … (…, …)",),
 )
 _EXPECTS_VM = Refusal(
-    when="a VM is being moved to it",
-    sentences=("vm … is on its way to host …: it would get no notice",),
+    when="a VM is moving to the host",
+    sentences=("VM … is moving to host … and would get no notice",),
 )
 _BOTH = Refusal(
     when="a host and a VM have the name",
     sentences=("… is the name of a host and of a VM",),
 )
 _NOT_SCALE_SET = Refusal(
-    when="the VM is in no scale set",
-    sentences=("vm … is not a scale-set instance: scope … is of kind …",),
+    when="the VM is not in a scale set",
+    sentences=("VM … is not a scale-set instance: scope … is of kind …",),
 )
-_VM_DOWN = Refusal(when="it does not run", sentences=("vm … is down",))
+_VM_DOWN = Refusal(when="the VM is down", sentences=("VM … is down",))
 
 _BOTH_HALVES = (
     "scopes without os_image_notice, and VMs that are not memory_preserving, get no "
@@ -138,10 +138,10 @@ _ENTRIES = (
     Entry(
         name="maintain",
         summary="maintain hosts, with notice to their VMs",
-        text="Maintain hosts. Several hosts are one rollout. They are announced one after "
-        "the other, each with a full notice when its turn comes. Each starts when its "
-        "tenants have approved or at NotBefore, as the guard of fault domains allows. A "
-        "failed one stops the rollout before the next announcement.",
+        text="Maintain hosts. Several hosts are one rollout: they are announced one after "
+        "the other, each with a full notice. Each starts when its tenants have approved, "
+        "or at NotBefore, if the guard of fault domains allows it. If one fails, the "
+        "rollout stops and announces no further hosts.",
         targets=_HOSTS,
         arguments=(
             Argument(
@@ -149,33 +149,33 @@ _ENTRIES = (
                 form=Form.WORD,
                 is_needed=True,
                 words=("freeze", "live-migrate", "reboot", "redeploy"),
-                about="What the maintenance does to the hosts' VMs.",
+                about="Effect of the maintenance on the VMs of the hosts.",
             ),
             Argument(
                 key="emergency",
                 form=Form.SWITCH,
-                about="It is an emergency repair: the events' description says so.",
+                about="Describe the events as an emergency repair.",
             ),
             Argument(
                 key="at_once",
                 form=Form.COUNT,
-                about="How many of the hosts are announced or worked on at once; without "
-                "it, the service's setting policy.hosts_at_once.",
+                about="Maximum hosts that are announced or running at once. Default: the "
+                "setting policy.hosts_at_once of the service.",
             ),
             *_SHARED,
         ),
         refusals=(
             Refusal(
-                when="several hosts are to be emptied (live-migrate, redeploy), and it is "
-                "sure that none of them can be",
+                when="several hosts must be emptied (live-migrate, redeploy), and none of "
+                "them can be",
                 sentences=("none of these … hosts can be emptied: …",),
             ),
             _HOST_DOWN,
             _HOST_IN_USE,
             _EXPECTS_VM,
             Refusal(
-                when="the impact is none of the four",
-                sentences=("maintenance has no impact …",),
+                when="the impact is not one of the four",
+                sentences=("maintenance cannot have the impact …",),
             ),
         ),
         examples=(
@@ -193,20 +193,21 @@ _ENTRIES = (
     ),
     Entry(
         name="reboot",
-        summary="restart VMs as their user would",
-        text="Restart VMs on their user's order. Each waits for its scope's approval or "
-        "for NotBefore, unless the scope approves by itself or does not listen.",
+        summary="restart VMs, as their user",
+        text="Restart VMs as a request of their user. Each waits for the approval of its "
+        "scope or for NotBefore, unless the scope approves automatically or has not "
+        "enabled Scheduled Events.",
         targets=_VMS,
         arguments=_SHARED,
         for_tenants=True,
         refusals=(
             Refusal(
                 when="the VM's host is down",
-                sentences=("vm … cannot be restarted: its host … is down",),
+                sentences=("cannot restart VM …: its host … is down",),
             ),
             Refusal(
-                when="a tenant's token orders it, and the host is down",
-                sentences=("vm … cannot be restarted: what it runs on is down",),
+                when="a tenant requests it, and the host is down",
+                sentences=("cannot restart VM …: its host is down",),
             ),
             *_BUSY,
         ),
@@ -215,8 +216,8 @@ _ENTRIES = (
     ),
     Entry(
         name="redeploy",
-        summary="move VMs to other hosts as their user would",
-        text="Move VMs to other hosts on their user's order; ephemeral disks are lost.",
+        summary="move VMs to other hosts, as their user",
+        text="Move VMs to other hosts as a request of their user. Ephemeral disks are lost.",
         targets=_VMS,
         arguments=_SHARED,
         for_tenants=True,
@@ -227,11 +228,13 @@ _ENTRIES = (
     Entry(
         name="evict",
         summary="delete Spot VMs after a short notice",
-        text="Evict Spot VMs: they are deleted after a Preempt's notice.",
+        text="Evict Spot VMs: they are deleted after the notice of a Preempt.",
         targets=_VMS,
         arguments=_SHARED,
         refusals=(
-            Refusal(when="it is no Spot VM", sentences=("vm … is not a Spot VM",)),
+            Refusal(
+                when="the VM is not a Spot VM", sentences=("VM … is not a Spot VM",)
+            ),
             *_BUSY,
         ),
         examples=("forewarn evict spot_3",),
@@ -240,7 +243,7 @@ _ENTRIES = (
     Entry(
         name="terminate",
         summary="delete VMs together",
-        text="Delete VMs: one request, one NotBefore, and none is deleted before all are "
+        text="Delete VMs. They have one NotBefore, and none is deleted before all are "
         "approved or due. Spot VMs, and scopes without terminate_notice, get no notice: "
         "`forewarn evict` gives a Spot VM the notice of a Preempt.",
         targets=_VMS,
@@ -265,9 +268,9 @@ _ENTRIES = (
     ),
     Entry(
         name="reimage",
-        summary="make scale-set instances anew from their image",
-        text="Make the disks of scale-set instances anew from their image, one fault "
-        "domain at a time.",
+        summary="recreate scale-set instances from their image",
+        text="Recreate the disks of scale-set instances from their image, one fault domain "
+        "at a time.",
         targets=_VMS,
         arguments=_SHARED,
         refusals=(_NOT_SCALE_SET, _VM_DOWN, *_BUSY),
@@ -277,15 +280,15 @@ _ENTRIES = (
     ),
     Entry(
         name="fail",
-        summary="say that hosts or VMs are down now",
-        text="Say that hosts or VMs are down. Their VMs see Started at once; what was "
-        "scheduled there is cancelled.",
+        summary="record that hosts or VMs are down",
+        text="Record that hosts or VMs are down. Their VMs see a Started event at once. "
+        "Scheduled operations there are cancelled.",
         targets=_EITHER,
         arguments=(_KIND,),
         refusals=(
             Refusal(
-                when="it is known to be down",
-                sentences=("host … is down already", "vm … is down already"),
+                when="it is already down",
+                sentences=("host … is already down", "VM … is already down"),
             ),
             _BOTH,
         ),
@@ -294,19 +297,20 @@ _ENTRIES = (
     ),
     Entry(
         name="restore",
-        summary="say that hosts or VMs are up again",
-        text="Say that hosts or VMs are up again: the events of their failures go.",
+        summary="record that hosts or VMs are up again",
+        text="Record that hosts or VMs are up again. The events of their failures are "
+        "removed.",
         targets=_EITHER,
         arguments=(_KIND,),
         answer=Answer.RESTORED,
         refusals=(
             Refusal(
-                when="it was not down",
-                sentences=("host … is not down", "vm … is not down"),
+                when="it is not down",
+                sentences=("host … is not down", "VM … is not down"),
             ),
             Refusal(
                 when="the VM's host is down",
-                sentences=("vm … cannot run: its host … is down",),
+                sentences=("VM … cannot run: its host … is down",),
             ),
             _BOTH,
         ),
@@ -316,27 +320,25 @@ _ENTRIES = (
     Entry(
         name="predict-failure",
         summary="announce that hosts will fail",
-        text="Announce that hosts will fail: each of their VMs is told to leave, and "
-        "goes early if it approves.",
+        text="Announce that hosts will fail. Each of their VMs gets an event, and moves "
+        "early if it approves.",
         targets=_HOSTS,
         arguments=(
             Argument(
                 key="in",
                 form=Form.DURATION,
-                about="How far ahead, instead of a NotBefore; without either, the "
-                "service's setting timing.failure_notice, usually 7d.",
+                about="Notice, instead of a NotBefore. Default: the setting "
+                "timing.failure_notice of the service, usually 7d.",
                 example="3d",
             ),
             *_SHARED,
         ),
         refusals=(
             Refusal(
-                when="the notice is shorter than a Redeploy's",
+                when="the notice is shorter than that of a Redeploy",
                 sentences=("a Redeploy needs a notice of at least … (5.1)",),
             ),
-            Refusal(
-                when="no VM is on the host", sentences=("host … has no VMs to be told",)
-            ),
+            Refusal(when="the host has no VM", sentences=("host … has no VMs",)),
             _HOST_DOWN,
             _HOST_IN_USE,
             _EXPECTS_VM,
@@ -346,7 +348,7 @@ _ENTRIES = (
     ),
     Entry(
         name="cancel",
-        summary="cancel what has not started",
+        summary="cancel operations that have not started",
         text="Cancel operations, and the operations of a rollout or request that have "
         "not started. They are removed without impact. Started is the point of no return.",
         targets=Targets(
@@ -362,17 +364,17 @@ _ENTRIES = (
             Refusal(
                 when="it has started or ended",
                 sentences=(
-                    "… has started, which is its point of no return",
-                    "… is … already",
+                    "… has started and cannot be cancelled",
+                    "… is already …",
                 ),
             ),
             Refusal(
-                when="nothing of the request can be cancelled",
-                sentences=("nothing of … can be cancelled: …",),
+                when="no operation of the request can be cancelled",
+                sentences=("no operation of … can be cancelled: …",),
             ),
             Refusal(
-                when="a tenant's token did not order it",
-                sentences=("… was not ordered by tenant …",),
+                when="the tenant did not request it",
+                sentences=("tenant … did not request …",),
             ),
         ),
         examples=("forewarn cancel op-w2147h2k9m4x3qa8 --reason 'the part is late'",),
@@ -403,7 +405,7 @@ _ENTRIES = (
         refusals=(
             Refusal(
                 when="that VM does not see the event",
-                sentences=("vm … may not approve it: …",),
+                sentences=("VM … cannot approve it: …",),
             ),
         ),
         examples=("forewarn approve C7061BAC-AFDC-4513-B24B-AA5F13A16123 --as web_0",),
@@ -411,14 +413,14 @@ _ENTRIES = (
     ),
     Entry(
         name="resolve",
-        summary="say how an operation ended that nobody knows of",
-        text="Say what became of an operation whose outcome the driver does not know. "
-        "Look at its VMs first: it is never done again by itself.",
+        summary="set the outcome of an operation when the driver does not know it",
+        text="Set the outcome of an operation when the driver does not know it. Check its "
+        "VMs first: the operation is never repeated automatically.",
         targets=Targets(
             kind=Kind.WORK,
             key="operation",
             metavar="OPERATION",
-            about="The operation's ID.",
+            about="ID of the operation.",
             is_list=False,
         ),
         arguments=(
@@ -428,28 +430,30 @@ _ENTRIES = (
                 option="outcome",
                 is_needed=True,
                 words=("done", "failed"),
-                about="What you have seen.",
+                about="The outcome that you observed.",
             ),
             Argument(
                 key="down",
                 form=Form.NAMES,
                 metavar="VM",
-                about="With `failed`: VMs of it that do not run.",
+                about="With `failed`: its VMs that do not run.",
             ),
         ),
         answer=Answer.OPERATION,
         refusals=(
             Refusal(
                 when="the outcome is not unknown",
-                sentences=("the outcome of … is not unknown: it is …",),
+                sentences=("cannot resolve …: its outcome is not unknown (state …)",),
             ),
             Refusal(
-                when="a VM is not the operation's",
-                sentences=("vm … is not part of …",),
+                when="a VM is not part of the operation",
+                sentences=("VM … is not part of …",),
             ),
             Refusal(
-                when="both are said",
-                sentences=("what is done leaves no VM down: say failed",),
+                when="the outcome is done, and VMs are down",
+                sentences=(
+                    "outcome done cannot be combined with VMs that are down; use failed",
+                ),
             ),
         ),
         examples=("forewarn resolve op-w2147h2k9m4x3qa8 failed --down web_0",),

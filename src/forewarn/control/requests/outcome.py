@@ -262,7 +262,7 @@ def resolve(
         )
     if done and down:
         raise RefusedError(
-            "outcome `done` cannot be combined with VMs that are down; use `failed`"
+            "outcome done cannot be combined with VMs that are down; use failed"
         )
     work.lock_scopes(operation.scopes)
     said = Facts(is_done=done)
