@@ -83,7 +83,7 @@ def test_short_freezes_pass(cook: Cook) -> None:
 
 
 def test_side_by_side_then_in_turn(cook: Cook) -> None:
-    life = Life(cook("Side by side, then in turn"))
+    life = Life(cook("Run handlers in parallel, then in order"))
     life.poll(notice())
     assert started_by(life) == ["pool", "checkpoint"]
     life.end("pool")
@@ -92,7 +92,7 @@ def test_side_by_side_then_in_turn(cook: Cook) -> None:
 
 
 def test_nothing_more_for_what_has_started(cook: Cook) -> None:
-    life = Life(cook("Nothing more for what has started"))
+    life = Life(cook("Ignore events that have started"))
     life.poll(notice(status=STARTED, not_before=None))
     assert (life.runs, life.sent) == ([], [])
     life.poll(notice("E2"))
@@ -227,7 +227,7 @@ def test_it_approves_for_one_that_is_silent(cook: Cook) -> None:
 
 
 def test_it_hears_of_the_others(cook: Cook) -> None:
-    life = Life(cook("Hear of the others"))
+    life = Life(cook("React to events of other VMs"))
     life.poll(notice("THEIRS", resources=("vm2",)))
     assert started_by(life) == ["warn"]
     life.end("warn")
@@ -239,7 +239,7 @@ def test_it_hears_of_the_others(cook: Cook) -> None:
 
 
 def test_by_what_it_says(cook: Cook) -> None:
-    life = Life(cook("By what it says"))
+    life = Life(cook("Match the description or the source"))
     life.poll(
         notice("KEPT", description="A Memory-Preserving update of the host"),
         notice("USER", source="User"),
@@ -249,7 +249,7 @@ def test_by_what_it_says(cook: Cook) -> None:
 
 
 def test_the_moment_is_left_to_the_platform(cook: Cook) -> None:
-    life = Life(cook("Do all the work, and leave the moment to the platform"))
+    life = Life(cook("Prepare, and let the platform start the event"))
     life.poll(notice())
     life.end("pool")
     life.end("checkpoint")

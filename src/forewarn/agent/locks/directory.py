@@ -2,9 +2,9 @@
 
 Each state of the list of holders is a separate file, `GROUP.000000000017`. An agent
 writes the next state under a temporary name and then links it to its final name. `link`
-succeeds for only one agent, even on NFS, and every reader sees a complete file. There
-are no lock files that a crash could leave behind. Old states are removed later. A
-directory without `MARKER` is not the shared one.
+succeeds for only one agent, even on NFS, and every reader sees a complete file. A
+crash cannot leave a lock file behind. Old states are removed later. A directory without
+`MARKER` is not the shared one.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Deed:
     conditions: tuple[str, ...] = ()
     """Types of the conditions."""
     excludes: bool = False
-    """Whether load balancers shall send nothing to it."""
+    """Whether load balancers exclude the node."""
 
     @property
     def is_any(self) -> bool:
@@ -164,7 +164,7 @@ class Wish:
     taint: Taint | None
     cordon: bool
     excludes: bool
-    """Whether load balancers shall send nothing to it."""
+    """Whether load balancers exclude the node."""
     conditions: tuple[str, ...]
     event_type: str
 
