@@ -1,6 +1,6 @@
-"""The agent's hands: what is done before and after an event.
+"""The handlers, which prepare a VM for an event and recover it afterwards.
 
-`port` is what a kind of handler is; `exec`, `webhook` and `python` are the first
-kinds; `runner` gives each run a thread and tells the main loop how it ended. Nothing
-here decides what to run, or when.
+`port` defines the interface of a kind. `exec`, `webhook` and `python` are the generic
+kinds. `runner` runs each handler in a thread and reports the result to the main loop.
+This package does not decide which handler runs, or when.
 """
