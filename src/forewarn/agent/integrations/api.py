@@ -109,7 +109,7 @@ class Ask:
     shape: Shape = Shape.OBJECT
     """Expected form of the response; another form is a FormError, without a retry."""
 
-    def odd(self, answer: Answer, why: str) -> FormError:
+    def unexpected(self, answer: Answer, why: str) -> FormError:
         """Return the error for an unexpected response; `why` is such as `no Node`."""
         return FormError(self.method, self.path.partition("?")[0], answer, why)
 
@@ -241,9 +241,9 @@ def _shaped(ask: Ask, answer: Answer) -> Any:
     try:
         found: object = json.loads(answer.body)
     except (ValueError, RecursionError):
-        raise ask.odd(answer, f"no {ask.shape.value}") from None
+        raise ask.unexpected(answer, f"no {ask.shape.value}") from None
     if not _has_shape(found, ask.shape):
-        raise ask.odd(answer, f"no {ask.shape.value}")
+        raise ask.unexpected(answer, f"no {ask.shape.value}")
     return cast("Any", found)
 
 

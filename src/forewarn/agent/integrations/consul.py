@@ -136,7 +136,7 @@ class ConsulWorker(Integration):
         for each in found.values():
             # Each object contains its ID, so another JSON object is recognized.
             if not members(each).get(key):
-                raise ask.odd(answer, f"no {what} of Consul")
+                raise ask.unexpected(answer, f"no {what} of Consul")
         return found
 
     def _set(self, target: str, context: RunContext, *, reason: str = "") -> None:

@@ -81,7 +81,7 @@ class Memo:
 
     # Groups of changed objects for each kind of change: names by IDs
 
-    def groups(self, deed: str) -> list[dict[str, str]]:
+    def groups(self, change: str) -> list[dict[str, str]]:
         """Return the groups of one kind of change, in the order of the changes.
 
         Raises HandlerError.
@@ -89,24 +89,24 @@ class Memo:
         # Agents before 0.2 wrote a list of IDs.
         return [
             group if isinstance(group, dict) else dict.fromkeys(group, "")
-            for group in self.read().get(deed, ())
+            for group in self.read().get(change, ())
         ]
 
-    def remember(self, deed: str, names: Mapping[str, str]) -> None:
+    def remember(self, change: str, names: Mapping[str, str]) -> None:
         """Add the objects that are not recorded yet as the last group; raises HandlerError."""
-        groups = self.groups(deed)
+        groups = self.groups(change)
         known = {each for group in groups for each in group}
         fresh = {each: name for each, name in names.items() if each not in known}
         if fresh:
-            self.keep({**self.read(), deed: [*groups, fresh]})
+            self.keep({**self.read(), change: [*groups, fresh]})
 
-    def forget(self, deed: str, ids: Collection[str]) -> None:
+    def forget(self, change: str, ids: Collection[str]) -> None:
         """Remove objects from the record; raises HandlerError."""
         left = [
             {each: name for each, name in group.items() if each not in ids}
-            for group in self.groups(deed)
+            for group in self.groups(change)
         ]
-        members = {**self.read(), deed: [group for group in left if group]}
+        members = {**self.read(), change: [group for group in left if group]}
         self.keep({what: each for what, each in members.items() if each})
 
 

@@ -120,14 +120,14 @@ class NomadWorker(Integration):
     def prepare(self, job: Job, context: RunContext) -> Result:
         """Drain the node, and wait until it is empty; raises HandlerError."""
         node = self._node(self._node_id(context), context)
-        owed = str(self._memo.read().get("mark", ""))
-        is_mine = bool(owed) and node.mark == owed and not node.is_cancelled
+        recorded = str(self._memo.read().get("mark", ""))
+        is_mine = bool(recorded) and node.mark == recorded and not node.is_cancelled
         if node.is_draining and not is_mine:
             self._wait_until_empty(node.node_id, context)
             said = f"node {node.name} is drained; this handler did not start the drain"
             return Result(detail=said)
         drain = Drain(
-            mark=owed if is_mine else job.run_id,
+            mark=recorded if is_mine else job.run_id,
             was=node.was if is_mine else node.eligibility,
             why=job.notice.event_type if job.notice is not None else "",
         )
@@ -140,12 +140,12 @@ class NomadWorker(Integration):
 
     def recover(self, job: Job, context: RunContext) -> Result:
         """End the drain if this handler started it; raises HandlerError."""
-        owed = str(self._memo.read().get("mark", ""))
-        if not owed and job.notice is not None:
+        recorded = str(self._memo.read().get("mark", ""))
+        if not recorded and job.notice is not None:
             return Result(detail="this handler drained nothing")
         node = self._node(self._node_id(context), context)
         # If the journal is lost, the memo may be lost too: then any mark of a handler counts.
-        if not node.mark or owed not in {"", node.mark} or node.is_cancelled:
+        if not node.mark or recorded not in {"", node.mark} or node.is_cancelled:
             self._memo.keep({})
             said = f"the last drain of node {node.name} has another owner, or was ended"
             return Result(detail=said)
@@ -245,7 +245,7 @@ class NomadWorker(Integration):
         ask = Ask(method="GET", path="/v1/agent/self", again=again)
         answer, found = self._answered(ask, context)
         if not isinstance(found.get("stats"), dict):
-            raise ask.odd(answer, "no agent of Nomad")
+            raise ask.unexpected(answer, "no agent of Nomad")
         stats = members(found.get("stats"))
         node_id = str(members(stats.get("client")).get("node_id", ""))
         if not node_id:
@@ -259,7 +259,7 @@ class NomadWorker(Integration):
         answer, found = self._answered(ask, context)
         is_there = "DrainStrategy" in found and found.get("SchedulingEligibility")
         if percent_quoted(str(found.get("ID", ""))) != node_id or not is_there:
-            raise ask.odd(answer, "no such node of Nomad")
+            raise ask.unexpected(answer, "no such node of Nomad")
         if "LastDrain" not in found:
             raise HandlerError(
                 "this version of Nomad does not store the metadata of drains, which the "
@@ -281,7 +281,7 @@ class NomadWorker(Integration):
         running: list[str] = []
         for each in found:
             if not (each.get("ID") and each.get("ClientStatus")):
-                raise ask.odd(answer, "no allocations of Nomad")
+                raise ask.unexpected(answer, "no allocations of Nomad")
             if each.get("ClientStatus") in _ENDED:
                 continue
             kind = members(each.get("Job")).get("Type")

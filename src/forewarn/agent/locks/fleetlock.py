@@ -92,7 +92,7 @@ class FleetLock:
                 headers=self._headers(),
                 timeout=max(round(context.remaining() * SECOND), 1),
             )
-        if answer.status == _DONE and (why := _oddity(answer)):
+        if answer.status == _DONE and (why := _unexpected_content(answer)):
             raise LockError(f"POST {path} was answered 200 with {why}")
         return answer
 
@@ -148,7 +148,7 @@ def _refused(path: str, answer: Answer) -> LockError:
     return LockError(f"{message}: {said}" if said else message)
 
 
-def _oddity(answer: Answer) -> str:
+def _unexpected_content(answer: Answer) -> str:
     """Return content of a 200 response that no FleetLock server sends; empty: none.
 
     The protocol does not define the body of a success. Servers send one word or nothing.

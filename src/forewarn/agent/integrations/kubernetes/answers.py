@@ -53,7 +53,7 @@ def as_object(ask: Ask, kind: str, name: str, told: tuple[Answer, Any]) -> Any:
     answer, found = told
     metadata = members(members(found).get("metadata"))
     if members(found).get("kind") != kind or metadata.get("name") != name:
-        raise ask.odd(answer, f"no {kind} {name}")
+        raise ask.unexpected(answer, f"no {kind} {name}")
     return found
 
 
@@ -121,14 +121,14 @@ def _page(ask: Ask, node: str, told: tuple[Answer, Any]) -> list[dict[str, Any]]
     answer, found = told
     whole = members(found)
     if whole.get("kind") != "PodList" or not isinstance(whole.get("items"), list):
-        raise ask.odd(answer, "no list of pods")
+        raise ask.unexpected(answer, "no list of pods")
     pods = [members(each) for each in items(whole["items"])]
     for pod in pods:
         metadata, spec = members(pod.get("metadata")), members(pod.get("spec"))
         if not all(metadata.get(key) for key in ("name", "namespace", "uid")):
-            raise ask.odd(answer, "a pod without name, namespace and uid")
+            raise ask.unexpected(answer, "a pod without name, namespace and uid")
         if spec.get("nodeName") != node:
-            raise ask.odd(answer, f"a pod of another node than {node}")
+            raise ask.unexpected(answer, f"a pod of another node than {node}")
     return pods
 
 

@@ -75,7 +75,7 @@ def label(text: str) -> str:
 
 
 @frozen_dataclass
-class Deed:
+class Changes:
     """The changes that one handler needs while it is prepared."""
 
     cordon: bool = False
@@ -97,7 +97,7 @@ class Deed:
 class Record:
     """The content of the annotation."""
 
-    deeds: Mapping[str, Deed] = field(default_factory=dict[str, Deed])
+    handlers: Mapping[str, Changes] = field(default_factory=dict[str, Changes])
     """The changes by handler."""
     cordoned: bool = False
     """Whether forewarn has made the node unschedulable."""
@@ -106,29 +106,31 @@ class Record:
 
     def written(self) -> str | None:
         """Return the annotation; None: nothing is recorded."""
-        if not self.deeds:
+        if not self.handlers:
             return None
         handlers = {
             name: {
                 key: value
                 for key, value in (
-                    ("cordon", deed.cordon),
-                    ("taints", deed.taints),
-                    ("conditions", deed.conditions),
-                    ("excludes", deed.excludes),
+                    ("cordon", changed.cordon),
+                    ("taints", changed.taints),
+                    ("conditions", changed.conditions),
+                    ("excludes", changed.excludes),
                 )
                 if value
             }
-            for name, deed in sorted(self.deeds.items())
+            for name, changed in sorted(self.handlers.items())
         }
         whole = {"cordoned": self.cordoned, "handlers": handlers}
         if self.excluded:
             whole["excluded"] = True
         return json.dumps(whole)
 
-    def others(self, handler: str) -> tuple[Deed, ...]:
+    def others(self, handler: str) -> tuple[Changes, ...]:
         """Return the changes of the other handlers."""
-        return tuple(deed for name, deed in self.deeds.items() if name != handler)
+        return tuple(
+            changed for name, changed in self.handlers.items() if name != handler
+        )
 
 
 def read_record(node: Mapping[str, Any]) -> Record:
@@ -138,17 +140,17 @@ def read_record(node: Mapping[str, Any]) -> Record:
         whole = members(json.loads(str(text)))
     except ValueError:
         return Record()
-    deeds: dict[str, Deed] = {}
+    handlers: dict[str, Changes] = {}
     for name, found in members(whole.get("handlers")).items():
         each = members(found)
-        deeds[name] = Deed(
+        handlers[name] = Changes(
             cordon=each.get("cordon") is True,
             taints=tuple(map(str, items(each.get("taints")))),
             conditions=tuple(map(str, items(each.get("conditions")))),
             excludes=each.get("excludes") is True,
         )
     return Record(
-        deeds=deeds,
+        handlers=handlers,
         cordoned=whole.get("cordoned") is True,
         excluded=whole.get("excluded") is True,
     )
@@ -158,7 +160,7 @@ def read_record(node: Mapping[str, Any]) -> Record:
 
 
 @frozen_dataclass
-class Wish:
+class DesiredNode:
     """The state of the node that a handler needs while it is prepared."""
 
     taint: Taint | None
@@ -170,38 +172,38 @@ class Wish:
 
 
 def prepare_patch(
-    node: Mapping[str, Any], handler: str, wish: Wish
+    node: Mapping[str, Any], handler: str, desired: DesiredNode
 ) -> dict[str, Any] | None:
     """Return the merge patch for preparation; None: nothing has to change."""
     record, spec = read_record(node), _at(node, "spec")
     changes: dict[str, Any] = {}
     labels: dict[str, str | None] = {}
-    if wish.cordon and spec.get("unschedulable") is not True:
+    if desired.cordon and spec.get("unschedulable") is not True:
         changes["unschedulable"] = True
         record = replace(record, cordoned=True)
-    if wish.excludes and not _is_excluded(node):
+    if desired.excludes and not _is_excluded(node):
         labels[EXCLUDED] = "true"
         record = replace(record, excluded=True)
-    before = record.deeds.get(handler, Deed())
+    before = record.handlers.get(handler, Changes())
     marks = dict.fromkeys(before.taints)
-    taint = wish.taint
+    taint = desired.taint
     if taint is not None:
-        ours = {each for deed in record.deeds.values() for each in deed.taints}
-        value = label(wish.event_type) if taint.value is None else taint.value
+        ours = {each for changed in record.handlers.values() for each in changed.taints}
+        value = label(desired.event_type) if taint.value is None else taint.value
         taints, is_ours = _tainted(spec, taint, value, ours)
         if is_ours:
             marks[taint.identity] = None
         if taints is not None:
             changes["taints"] = taints
     # Changes that an operator has made before are not recorded, so they stay.
-    deed = Deed(
-        cordon=(wish.cordon or before.cordon) and record.cordoned,
+    changed = Changes(
+        cordon=(desired.cordon or before.cordon) and record.cordoned,
         taints=tuple(marks),
-        conditions=tuple(dict.fromkeys([*before.conditions, *wish.conditions])),
-        excludes=(wish.excludes or before.excludes) and record.excluded,
+        conditions=tuple(dict.fromkeys([*before.conditions, *desired.conditions])),
+        excludes=(desired.excludes or before.excludes) and record.excluded,
     )
-    if deed.is_any:
-        record = replace(record, deeds={**record.deeds, handler: deed})
+    if changed.is_any:
+        record = replace(record, handlers={**record.handlers, handler: changed})
     return _patch(node, changes, labels, record)
 
 
@@ -241,7 +243,7 @@ def reverse_patch(
     """
     wanted, there = read_record(patch), read_record(node)
     if (
-        wanted.deeds.items() <= there.deeds.items()
+        wanted.handlers.items() <= there.handlers.items()
         and wanted.cordoned <= there.cordoned
         and wanted.excluded <= there.excluded
     ):
@@ -272,27 +274,27 @@ def taints_left(
 def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | None:
     """Return the merge patch for recovery; None: nothing has to change."""
     record, spec = read_record(node), _at(node, "spec")
-    deed = record.deeds.get(handler)
-    if deed is None:
+    changed = record.handlers.get(handler)
+    if changed is None:
         return None
     others = record.others(handler)
     changes: dict[str, Any] = {}
     labels: dict[str, str | None] = {}
     cordoned, excluded = record.cordoned, record.excluded
-    if deed.cordon and cordoned and not any(each.cordon for each in others):
+    if changed.cordon and cordoned and not any(each.cordon for each in others):
         cordoned = False
         if spec.get("unschedulable") is True:
             changes["unschedulable"] = None
-    if deed.excludes and excluded and not any(each.excludes for each in others):
+    if changed.excludes and excluded and not any(each.excludes for each in others):
         excluded = False
         if _is_excluded(node):
             labels[EXCLUDED] = None
-    gone = set(deed.taints).difference(*(each.taints for each in others))
+    gone = set(changed.taints).difference(*(each.taints for each in others))
     kept = [each for each in _taints(spec) if _identity(each) not in gone]
     if len(kept) < len(_taints(spec)):
         changes["taints"] = kept or None
-    left = {name: each for name, each in record.deeds.items() if name != handler}
-    record = Record(deeds=left, cordoned=cordoned, excluded=excluded)
+    left = {name: each for name, each in record.handlers.items() if name != handler}
+    record = Record(handlers=left, cordoned=cordoned, excluded=excluded)
     return _patch(node, changes, labels, record)
 
 

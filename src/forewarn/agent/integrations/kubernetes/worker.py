@@ -42,8 +42,8 @@ from forewarn.agent.integrations.kubernetes.conditions import (
 )
 from forewarn.agent.integrations.kubernetes.drain import Drain, Plan
 from forewarn.agent.integrations.kubernetes.node import (
+    DesiredNode,
     Taint,
-    Wish,
     missing_of,
     prepare_patch,
     read_record,
@@ -153,7 +153,7 @@ class KubernetesWorker(Integration):
         node = self._read(api, context)
         if node is None:
             return Result(detail=f"node {self._node} no longer exists")
-        if job.handler not in read_record(node).deeds:
+        if job.handler not in read_record(node).handlers:
             return Result(detail="nothing had to be undone")
         # Before the annotation is removed, so that a crash in between does not skip it.
         fault = self._tell_condition(api, node, job, context, is_on=False)
@@ -166,7 +166,7 @@ class KubernetesWorker(Integration):
             return Result(detail=f"node {self._node} no longer exists")
         said = self._emit(api, opened, job, context)
         text = "is open"
-        if others := read_record(opened).deeds:
+        if others := read_record(opened).handlers:
             text = f"stays closed for handler {' and '.join(others)}"
         elif opened.get("spec", {}).get("unschedulable") is True:
             text = "stays cordoned, which this handler did not do"
@@ -204,7 +204,7 @@ class KubernetesWorker(Integration):
         self, api: Api, job: Job, context: RunContext
     ) -> Mapping[str, Any] | None:
         terms = self._terms
-        wish = Wish(
+        desired = DesiredNode(
             taint=terms.taint,
             cordon=terms.cordon,
             excludes=terms.excludes,
@@ -212,7 +212,7 @@ class KubernetesWorker(Integration):
             event_type=job.notice.event_type if job.notice else "",
         )
         return self._changed(
-            api, context, lambda node: prepare_patch(node, job.handler, wish)
+            api, context, lambda node: prepare_patch(node, job.handler, desired)
         )
 
     def _types(self, job: Job) -> tuple[str, ...]:
@@ -317,7 +317,7 @@ class KubernetesWorker(Integration):
             used = {
                 kind for each in record.others(job.handler) for kind in each.conditions
             }
-            mine = record.deeds[job.handler].conditions
+            mine = record.handlers[job.handler].conditions
             kinds = tuple(
                 kind for kind in mine if kind not in used and is_on_at(node, kind)
             )
@@ -396,7 +396,7 @@ def _refused(
     ask = Ask(method="POST", path=_REVIEWS, json=review, again=False)
     answer, found = api.answered(ask, context)
     if not isinstance(found.get("status"), dict):
-        raise ask.odd(answer, "no SelfSubjectAccessReview")
+        raise ask.unexpected(answer, "no SelfSubjectAccessReview")
     if members(found["status"]).get("allowed") is True:
         return ""
     what = right["resource"]

@@ -101,7 +101,7 @@ class _Step:
 
     why: str = ""
     """What the handler waits for."""
-    is_owed: bool = False
+    is_pending: bool = False
     """Whether a switchover was requested, and its end must be awaited."""
     pause: float = field(default_factory=lambda: POLL_SECONDS)
     result: Result | None = None
@@ -132,14 +132,16 @@ class PatroniWorker(Integration):
         """Switch over to another member if this one leads; raises HandlerError."""
         status = self._status(context)
         memo = self._memo.read()
-        is_owed = memo.get("leader") == self._me(status) and not memo.get("is_settled")
+        is_pending = memo.get("leader") == self._me(status) and not memo.get(
+            "is_settled"
+        )
         left = context.timer(self._options.candidate_wait / SECOND)
-        step = _Step(is_owed=is_owed)
+        step = _Step(is_pending=is_pending)
         while step.result is None:
             with context.doing(step.told("switching over")):
-                step = self._before(status, job, context, is_owed=step.is_owed)
+                step = self._before(status, job, context, is_pending=step.is_pending)
             if step.result is None:
-                if not step.is_owed and left() <= 0:
+                if not step.is_pending and left() <= 0:
                     raise HandlerError(step.why)
                 context.pause(step.pause, step.told("switching over"))
         return step.result
@@ -184,28 +186,30 @@ class PatroniWorker(Integration):
     # Before the event
 
     def _before(
-        self, status: Status, job: Job, context: RunContext, *, is_owed: bool
+        self, status: Status, job: Job, context: RunContext, *, is_pending: bool
     ) -> _Step:
         """Check once, and take the next step; raises HandlerError if it cannot succeed."""
         me = self._me(status)
         cluster = self._cluster(context)
         leader = cluster.leader
         if leader is None:
-            return _Step(why="the cluster has no leader", is_owed=is_owed)
+            return _Step(why="the cluster has no leader", is_pending=is_pending)
         if leader.name != me:
             # The status of this node must be as recent as that of the cluster.
             why = contradiction(cluster, me, self._status(context))
-            if is_owed and not why:
+            if is_pending and not why:
                 why = _unsettled(cluster, me)
             if why:
-                return _Step(why=why, is_owed=is_owed)
+                return _Step(why=why, is_pending=is_pending)
             return _Step(result=self._handed_over(cluster, me, job))
-        if self._is_left(cluster) and not is_owed:
+        if self._is_left(cluster) and not is_pending:
             return _Step(result=_left(me, status))
         self._raise_if_paused(cluster, status)
         if self._is_due(cluster, me, job):
             assert cluster.plan is not None
-            return _Step(why=f"a switchover is due at {cluster.plan.at}", is_owed=True)
+            return _Step(
+                why=f"a switchover is due at {cluster.plan.at}", is_pending=True
+            )
         try:
             return self._hand_over(cluster, status, job, context)
         except _NotYetError as error:
@@ -320,8 +324,8 @@ class PatroniWorker(Integration):
         except HandlerError as error:
             # Patroni may have accepted the request: the cluster will show it.
             why = f"a switchover to {candidate}: {error.message}"
-            return _Step(why=why, is_owed=True, pause=AGAIN_SECONDS)
-        return _Step(why="the leader has not changed yet", is_owed=True)
+            return _Step(why=why, is_pending=True, pause=AGAIN_SECONDS)
+        return _Step(why="the leader has not changed yet", is_pending=True)
 
     def _status(self, context: RunContext) -> Status:
         return read_status(self._api.get("/patroni", context))
