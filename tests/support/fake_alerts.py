@@ -58,7 +58,7 @@ class Fires:
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """An answer in the place of the usual one."""
+    """A response instead of the usual one."""
 
     status: int = 200
     body: bytes = b""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 HANGS = -1
-"""Of the seconds that a container takes to stop: the command hangs with it."""
+"""Seconds to stop a container that hangs, together with the command."""
 
 
 class FakeContainers:

@@ -32,7 +32,7 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """An answer in the place of the usual one."""
+    """A response instead of the usual one."""
 
     status: int = 200
     body: bytes = b""
@@ -41,7 +41,7 @@ class Odd:
     hangs_seconds: float = 0.0
     """How long it says nothing; it ends without an answer where that was interrupted."""
     does: bool = False
-    """Whether it does what was asked all the same."""
+    """Whether the request still takes effect."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A fake of HAProxy's runtime API: its commands and answers, as version 2.6 has them.
+"""A fake of HAProxy's runtime API with the commands and responses of version 2.6.
 
 It listens at a path or a port and takes one command for each connection. A master's
 socket takes those for its workers behind `@!PID`. What HAProxy does with traffic is not
@@ -53,13 +53,13 @@ class FakeHaproxy:
         self.asked: list[str] = []
         self.is_master = False
         self.environment: dict[str, str] = {}
-        """Of its workers."""
+        """The IDs of its workers."""
         self.is_obeying = True
         """Whether orders have an effect."""
         self.left_behind: dict[int, dict[str, Server]] = {}
         """Workers of before a reload, by process."""
         self.answers: list[str | Callable[[], None]] = []
-        """What is said to the next commands in the place of the truth, or done first."""
+        """Responses to the next commands instead of the true ones, or actions before them."""
         self.silence = threading.Event()
 
     def orders(self) -> list[str]:
@@ -183,7 +183,7 @@ def serving(haproxy: FakeHaproxy, place: Path | None = None) -> Generator[FakeHa
         daemon_threads = True
 
         def handle_error(self, request: object, client_address: object) -> None:
-            """Say nothing: who asked has gone, as a test has it."""
+            """Send nothing: the test has closed the connection."""
 
     class Unix(Quiet, socketserver.ThreadingUnixStreamServer):
         pass

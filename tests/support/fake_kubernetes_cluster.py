@@ -76,7 +76,7 @@ class FakeKubernetes:
         self.takes: dict[str, float] = {}
         """By pod, how many seconds it needs to end; else half a second."""
         self.before_patch: Any = None
-        """Called once, before a node's patch is taken: somebody else is faster."""
+        """Called once before a node's patch: another client is faster."""
         self.url = ""
         self._version = 100
         self._gone_at: dict[str, Micros] = {}

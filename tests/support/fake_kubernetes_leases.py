@@ -68,7 +68,7 @@ class Leases:
 
     def _update(self, key: tuple[str, str], body: Mapping[str, Any]) -> dict[str, Any]:
         known = self._known(key)
-        # Without one an update is unconditional, as the API has it.
+        # Without one an update is unconditional, as in the API.
         wanted = body["metadata"].get("resourceVersion")
         if wanted not in {None, known["metadata"]["resourceVersion"]}:
             raise StatusError(

@@ -39,14 +39,14 @@ class FakeNomad(JsonApi):
     eligibility: str = field(default="eligible", init=False)
     last: dict[str, Any] | None = field(default=None, init=False)
     deadlines: list[int] = field(default_factory=list[int], init=False)
-    """Of all drains that were asked for, in nanoseconds."""
+    """Deadlines of all requested drains, in nanoseconds."""
     stops_system: bool = field(default=False, init=False)
     """The drain is done, and system jobs are next."""
 
     def begin_drain(
         self, spec: dict[str, Any], meta: dict[str, str] | None = None
     ) -> None:
-        """Drain the node, or change the drain that there is."""
+        """Drain the node, or change the existing drain."""
         if self.drain is None:
             self.last = {"Status": "draining", "Meta": meta}
         assert self.last is not None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 NEVER = -1
-"""Of a resource's way: it never leaves, or never starts, by itself."""
+"""Checks until a resource that never stops or starts by itself has moved."""
 
 NO_RIGHT, NOT_THERE, DISCONNECTED = 4, 105, 102
 
@@ -86,7 +86,7 @@ class FakePacemaker:
 
         `leaves`: after how many looks it is stopped; `starts`: after how many more it
         runs elsewhere; `promoted`: its instance there runs already, and is promoted;
-        `managed`, `blocked`: as the cluster has it; `cloned`; `unhealthy`: it may stay.
+        `managed`, `blocked`: as in the cluster; `cloned`; `unhealthy`: it may stay.
         """
         state = self.read()
         node = node or state["own"]

@@ -20,7 +20,7 @@ SCOPE = "demo"
 
 
 class FakePatroni:
-    """A cluster, as the node `me` tells of it."""
+    """A cluster, as the node `me` reports it."""
 
     def __init__(self, *names: str, me: str = "pg1") -> None:
         """Have the first of the members lead."""
@@ -60,7 +60,7 @@ class FakePatroni:
     # The cluster
 
     def leader(self) -> str:
-        """Return who has the lock; empty: nobody has."""
+        """Return the holder of the lock; empty: none."""
         leads = {"leader", "standby_leader", "promoted"}
         return next((n for n, m in self.members.items() if m["role"] in leads), "")
 
@@ -71,7 +71,7 @@ class FakePatroni:
             member["state"] = "running" if each == name else "streaming"
 
     def unlock(self) -> None:
-        """Have nobody lead."""
+        """Remove the leader."""
         self.members[self.leader()].update(role="replica", state="stopping")
 
     def set(self, name: str, /, **members: Any) -> None:

@@ -49,7 +49,7 @@ class FakeSmtp:
     logins: dict[str, str] = field(default_factory=dict)
     ways: str = "PLAIN LOGIN"
     says_early: bytes = b""
-    """What somebody between puts behind the answer to STARTTLS."""
+    """Bytes that an attacker adds after the response to STARTTLS."""
     released: threading.Event = field(default_factory=threading.Event)
 
 
@@ -91,7 +91,7 @@ class _Session:
 
     def _do_ehlo(self, line: str) -> None:
         if not _HELLO.fullmatch(line[5:]):
-            self._sin(f"hello of nobody: {line!r}")
+            self._sin(f"hello without a name: {line!r}")
         self._greeted = True
         offers = ["mail.example.com at your service", *self._server.offers]
         if self._tls is not None and not self._is_secret:
@@ -155,7 +155,7 @@ class _Session:
             lines.append(text[1:] if text.startswith(b".") else text)
         data = b"".join(each + b"\r\n" for each in lines)
         if not data.isascii():
-            self._sin("eight bits that nobody has offered")
+            self._sin("8BITMIME was not offered")
         if self._answer("250 taken", "."):
             self._server.letters.append(
                 Letter(
@@ -191,7 +191,7 @@ class _Session:
         return line.removesuffix(b"\r")
 
     def _answer(self, usual: str, what: str, extra: bytes = b"") -> bool:
-        """Give the scripted answer or the usual one; tell whether it is a good one."""
+        """Send the scripted response or the usual one; return whether it is a success."""
         if self._server.hangs_at == what:
             self._server.released.wait(30)
             raise _EndError

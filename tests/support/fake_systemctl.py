@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 NEVER = -1
-"""Of a unit's way to a state: it never gets there by itself."""
+"""Checks until a unit that never reaches its state by itself gets there."""
 
 _STOPPED_WITH = ("RequiredBy", "BoundBy", "ConsistsOf", "PropagatesStopTo")
 

@@ -50,7 +50,7 @@ class Handled:
     ) -> None:
         """Read the settings as the agent does: the lines of one `[[handler]]`.
 
-        `make`: what makes it in the place of its kind.
+        `make`: creates the worker instead of its kind.
         """
         self.clock = clock or SystemClock()
         found = handler_kind(kind)
@@ -69,7 +69,7 @@ class Handled:
         self.again()
 
     def again(self) -> None:
-        """Make it anew, as by an agent that was started again."""
+        """Create it again, as a restarted agent does."""
         self.worker = self._make(self.settings, self._ground)
 
     def context(self, seconds: float = PATIENT_SECONDS) -> RunContext:
@@ -80,7 +80,7 @@ class Handled:
         return self.worker.prepare(JOB, self.context(seconds)).detail
 
     def recover(self, seconds: float = PATIENT_SECONDS) -> str:
-        """Return what it said, for an event or for none: that is all the same."""
+        """Return the result; it is the same with and without an event."""
         job = replace(JOB, phase=Phase.RECOVER)
         return self.worker.recover(job, self.context(seconds)).detail
 

@@ -26,7 +26,7 @@ SOON_SECONDS = 20.0
 """For what ends by itself long before."""
 
 PATIENT_SECONDS = 60.0
-"""Of a run context whose end is no part of the story."""
+"""Seconds of a run context that does not end during the test."""
 
 
 def worker_of(kind: str, folder: Path, **more: Any) -> Worker:

@@ -38,11 +38,11 @@ class Bench(Protocol):
         ...
 
     def let_expire(self, group: str = "web") -> None:
-        """Let so much time pass that whoever holds it now does no longer."""
+        """Let time pass until the current holders have expired."""
         ...
 
     def damage(self, text: str, group: str = "web") -> None:
-        """Put something in the place of the list of holders."""
+        """Replace the list of holders."""
         ...
 
     def away(self) -> contextlib.AbstractContextManager[None]:
@@ -200,7 +200,7 @@ class DirectoryBench:
         return sorted(self.folder.glob(f"{group}.*"))
 
     def holders(self, group: str = "web") -> set[str]:
-        # Whoever lists files may meet the moment in which one of them is removed.
+        # A file may be removed while the directory is listed.
         states = self.states(group)
         return valid(states[-1].read_text(), SystemClock().now()) if states else set()
 

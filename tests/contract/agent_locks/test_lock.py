@@ -85,7 +85,7 @@ def test_groups_are_locks_of_their_own(bench: Bench) -> None:
 
 
 def test_another_agent_with_the_same_id_has_the_same_slot(bench: Bench) -> None:
-    """As after a crash: the next agent does not know the requests of this one."""
+    """After a crash, the next agent does not know what was requested."""
     assert lock_of(bench).take("web_0", context()).is_held
     assert lock_of(bench).take("web_0", context()).is_held
     lock_of(bench).release("web_0", context())
@@ -121,7 +121,7 @@ def test_many_at_once_never_hold_more_than_there_are_slots(
             found = bench.holders()
             seen.append(found)
             if name not in found:
-                wrong.append(f"{name} is told that it has it, and {found} have it")
+                wrong.append(f"{name} was granted the lock, but {found} have it")
             had[name] += 1
             while True:
                 try:

@@ -1,4 +1,4 @@
-"""What is told of the gate: settings, the status, metrics, `check`, `try`, a dry run."""
+"""Reports about the gate: settings, the status, metrics, `check`, `try`, a dry run."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.support.in_process import InProcess
 from tests.support.jobs import context
 
 FEW_CALLS = 4.0
-"""Of a run context whose end is the story: a call takes a second of it."""
+"""Seconds of a short run context; a call takes one second of it."""
 
 DOCKER_IS_AWAY = (
     "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. "
@@ -266,7 +266,7 @@ def test_a_container_of_rm_is_gone_and_told_of(story: Story) -> None:
         )
     ]
     assert handler.prepare() == "stopped job, which is removed now (--rm)"
-    # The next event finds nothing to stop, which is no mistake in the settings.
+    # The next event finds nothing to stop, which is not an error in the settings.
     assert handler.prepare() == "none of the containers was running"
     assert handler.recover() == "nothing had to be undone"
     assert handler.fails("prepare") == "there is no container job"
@@ -453,7 +453,7 @@ def test_settings_that_make_no_sense(tmp_path: Path, settings: str, said: str) -
 def test_what_tells_of_no_container_and_of_no_error_is_believed_by_nobody(
     tmp_path: Path, said: str
 ) -> None:
-    """Who is not there is told by name, and makes the command fail."""
+    """A missing container is named, and makes the command fail."""
     story = Story(tmp_path, "docker")
 
     def command(words: list[str]) -> Echo:

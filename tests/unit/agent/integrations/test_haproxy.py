@@ -146,7 +146,7 @@ def test_sessions_that_do_not_end_fail_it(proxy: FakeHaproxy, tmp_path: Path) ->
     proxy.servers["app/web_1"].sessions = [0]
     with pytest.raises(TimeUpError, match="1 session is left: api/web_1 1"):
         prepare(made)
-    # They stay drained: the event comes all the same, and its end makes them ready.
+    # They stay drained: the event comes in any case, and its end makes them ready.
     assert admins(proxy) == DRAINED
 
 
@@ -190,7 +190,7 @@ def test_maintenance_follows_where_it_is_wished(
     proxy.servers["app/web_1"].sessions = [1, 1, 0]
     made = worker(proxy, tmp_path, maint=True)
     prepare(made)
-    # What somebody else had drained is not put into maintenance.
+    # A server that others have drained is not put into maintenance.
     assert admins(proxy) == {**READY, "app/web_1": 0x01, "api/web_1": 0x08}
     assert proxy.orders() == [
         "set server app/web_1 state drain",
@@ -490,6 +490,6 @@ def test_a_server_without_sessions_to_see_is_not_drained(
         f"{proxy.place}: app/web_1 is in `show servers state` but not in "
         "`show stat`, so the number of its sessions is unknown"
     )
-    # Those of others are no matter of ours, and to put it back needs no count.
+    # Servers of others do not matter, and a recovery needs no count.
     assert prepare(worker(proxy, tmp_path, servers=("api/web_1",)))
     assert "app/web_1 ready" in recover(made)

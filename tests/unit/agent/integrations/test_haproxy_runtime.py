@@ -1,4 +1,4 @@
-"""HAProxy's runtime API: answers that are none, ports, a master and its workers."""
+"""HAProxy's runtime API: invalid responses, ports, a master and its workers."""
 
 import re
 import socket
@@ -127,7 +127,7 @@ def test_check_advises_against_a_workers_own_socket(
     assert missing == "there is no server app/web_9"
     assert told.startswith(f"{proxy.place} is the socket of a worker. After a reload ")
     assert told.endswith(advice)
-    # Whoever may not ask is told what is needed first.
+    # A missing permission is reported first.
     proxy.level = "user"
     [told] = worker(proxy, tmp_path).check("web_1")
     assert "access level is user" in told
@@ -200,7 +200,7 @@ def test_of_a_name_with_several_addresses_the_first_that_answers_is_taken(
         if more.get("flags"):
             raise OSError("it is a name")
         found = real("127.0.0.1", port, type=socket.SOCK_STREAM)
-        # Nobody is at the first.
+        # No server listens at the first address.
         return [*real("127.0.0.1", 9, type=socket.SOCK_STREAM), *found]
 
     monkeypatch.setattr(socket, "getaddrinfo", both)

@@ -1,7 +1,7 @@
 """Whatever a server answers that is not what was asked for: nothing is done by it.
 
 A table of wrong answers, integrations and phases. In each run the server tells the
-truth for a while and lies then, once or for ever, from every request on that there is.
+truth for a while and lies then, once or always, from every request on that there is.
 A run that says that it is done must be right by what the fake behind it knows, and an
 honest recovery afterwards finds what is to be undone.
 """
@@ -46,7 +46,7 @@ from tests.support.lock_benches import (
 pytestmark = pytest.mark.slow
 
 REQUESTS_MAX = 40
-"""Of one run that is told the truth: more would never come to an end here."""
+"""Maximum requests of an honest run; more would never end here."""
 
 ALWAYS = 1_000_000
 
@@ -254,7 +254,7 @@ def test_a_check_tells_of_it(kind: str, lie: str, tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def lock_and_liar(kind: str, folder: Path) -> Generator[tuple[Bench, Lock, Liar]]:
-    """Have a lock whose agent asks the liar in the place of the fake."""
+    """Return a lock whose agent asks the liar instead of the fake."""
     with bench_of(kind, folder) as bench:
         assert isinstance(bench, KubernetesBench | ConsulBench)
         with lying(bench.fake.url) as liar:

@@ -1,4 +1,4 @@
-"""A node that is closed before an event, and opened again by whoever closed it."""
+"""A node is closed before an event, and only the handler that closed it opens it."""
 
 import json
 from collections.abc import Iterator

@@ -172,7 +172,7 @@ def test_a_client_may_have_a_certificate_in_the_place_of_a_token(
 ) -> None:
     made = certificate_in(tmp_path)
     context = made.server()
-    # Nobody is let in without one.
+    # Requests without a token are rejected.
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(made.certificate)
     user = {"client-certificate": made.certificate.name, "client-key": made.key.name}

@@ -202,7 +202,7 @@ def test_what_others_add_meanwhile_is_no_harm(cluster: Cluster) -> None:
 
 
 class Pages:
-    """Answers lists of pods in pages of one, whose tokens end when they are told to."""
+    """Returns lists of pods in pages of one; the test decides when tokens expire."""
 
     def __init__(self, cluster: Cluster, *, expire: int = 0) -> None:
         self.expire = expire

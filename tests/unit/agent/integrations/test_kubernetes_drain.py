@@ -150,7 +150,7 @@ def test_by_force_what_a_budget_holds_is_deleted_near_the_deadline(
 
 
 def test_by_force_what_is_too_slow_is_hurried(cluster: Cluster) -> None:
-    """Somebody has deleted it before, with more grace than there is time."""
+    """A pod was deleted before, with a grace period that exceeds the remaining time."""
     pod = cluster.fake.add_pod("slow", takes=600, terminationGracePeriodSeconds=600)
     cluster.fake._end(pod, {})
     worker = cluster.worker(force=True, force_lead=10 * SECOND)
@@ -212,7 +212,7 @@ def test_data_and_orphans_are_refused_unless_the_settings_say_otherwise(
         "shop/cache (with data in an emptyDir), shop/lonely (without a controller), "
         "shop/both (with data in an emptyDir)"
     )
-    # What could be done was done all the same.
+    # All other pods were still evicted.
     assert fake.names() == ["both", "cache", "lonely"]
 
     detail = cluster.prepare(
@@ -258,7 +258,7 @@ def test_a_successor_of_the_same_name_is_another_pod(cluster: Cluster) -> None:
 
 
 def test_who_came_while_the_node_was_closed_is_evicted_too(cluster: Cluster) -> None:
-    """And who comes again and again, since it tolerates anything, is told of."""
+    """A pod that keeps returning, since it tolerates every taint, is reported."""
     fake = cluster.fake
     fake.add_pod("web-1")
     real, late = fake.answer, iter(["late-1", "late-2", "late-3", "late-4"])

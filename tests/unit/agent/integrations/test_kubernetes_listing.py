@@ -1,4 +1,4 @@
-"""A webhook that tells of the pods on its node."""
+"""A webhook that lists the pods on its node."""
 
 import json
 from collections.abc import Iterator

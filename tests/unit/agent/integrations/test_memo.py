@@ -50,7 +50,7 @@ def test_a_name_that_becomes_anothers_and_is_given_back(tmp_path: Path) -> None:
 
         other = memo(tmp_path / "agent.db.memos", "h", "systemd")
         other.keep({"stopped": [["web.service"]]})
-        # The name was systemd's until now, and what that has stopped is no server.
+        # The name belonged to a systemd handler, whose memo has no servers.
         assert recover(rotation()) == "this handler drained nothing"
         assert prepare(rotation()) == "app/web_1 drained; 0 sessions left"
         assert recover(rotation()) == "app/web_1 ready"

@@ -15,7 +15,7 @@ from tests.support.json_api import Answered
 pytestmark = pytest.mark.slow
 
 SECONDS = 1_000_000_000
-"""Of Nomad's durations."""
+"""Nanoseconds, the unit of Nomad's durations."""
 
 WEB = {"ID": "id-of-web", "Name": "web.web[0]", "ClientStatus": "running"}
 
@@ -97,7 +97,7 @@ def test_an_operators_drain_is_waited_for_and_stays(story: Story) -> None:
     assert handler.prepare() == said
     assert nomad.writes() == []
     assert story.recover(handler) == "this handler drained nothing"
-    # Nor is it taken for ours where nobody knows what was done.
+    # It is not treated as the handler's even if the memo is lost.
     assert handler.recover() == (
         "the last drain of node worker-1 has another owner, or was ended"
     )
@@ -109,7 +109,7 @@ def test_a_drain_that_began_after_ours_stays(story: Story) -> None:
     handler.prepare()
     story.nomad.allocations = [Allocation("web.web[0]", looks=-1)]
     story.nomad.begin_drain({"Deadline": 0, "IgnoreSystemJobs": True})
-    assert "not its own" in story.recover(handler)
+    assert "has another owner" in story.recover(handler)
     assert story.nomad.drain is not None
     assert not handler.memo.exists()
 
@@ -156,7 +156,7 @@ def test_what_does_not_end_is_stopped_in_time(story: Story) -> None:
     names = [f"b.b[{number}]" for number in range(6)]
     nomad.allocations = [Allocation(each, kind="batch", looks=-1) for each in names]
     handler = story.handler('force_before = "9s"')
-    # Nomad's own clock does not reach its deadline here: it is told when it is time.
+    # Nomad's own clock does not reach the deadline here: the handler sends it again.
     assert handler.prepare(9.1) == (
         "node worker-1 is drained; stopped by force: "
         "6 allocations: b.b[0], b.b[1], b.b[2], b.b[3], b.b[4], …"
@@ -223,7 +223,7 @@ def test_a_crash_before_the_drain_undoes_nothing(story: Story) -> None:
     handler = story.handler()
     handler.memo.parent.mkdir()
     handler.memo.write_text(json.dumps({"mark": "E1.1.prepare.1.it"}))
-    assert "not its own" in story.recover(handler)
+    assert "has another owner" in story.recover(handler)
     assert story.nomad.writes() == []
 
 
@@ -255,7 +255,7 @@ def test_what_is_no_node_is_told(story: Story) -> None:
     (told,) = handler.check()
     assert told.endswith("is not a client and has no node")
     nomad.is_client, nomad.is_old = True, True
-    assert "1.1 is the first" in handler.fails("prepare")
+    assert "use Nomad 1.1 or newer" in handler.fails("prepare")
     nomad.is_old = False
     nomad.refusals = [nomad.answer_self(), Answered(status=404, text="node not found")]
     assert "has the node left the cluster?" in handler.fails("prepare")

@@ -439,7 +439,7 @@ def test_a_cluster_that_does_not_look_at_health(story: Story) -> None:
 def test_a_cluster_that_does_not_answer_is_asked_again(
     story: Story, status: int
 ) -> None:
-    """Some commands say then that there is no such thing, which is no answer."""
+    """Some commands then report a missing object, which is not a valid answer."""
     story.cluster.set(away=2, away_status=status)
     assert story.handler().prepare() == "n1 hosts no resources, and nothing runs on it"
     story.cluster.set(away=1000)

@@ -429,7 +429,7 @@ def test_a_recovery_without_an_event_does_what_is_remembered(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     made = worker(cluster, tmp_path, switch_back=True)
-    # Also a preparation may know no event; then nobody else is known to be hit.
+    # A preparation can have no event; then no other member is known to be affected.
     made.prepare(replace(job_of(), notice=None), context())
     job = replace(job_of(Phase.RECOVER), notice=None)
     assert made.recover(job, context()).detail == "pg1 is the leader again"

@@ -134,10 +134,10 @@ def test_candidates_may_be_named(cluster: FakePatroni, tmp_path: Path) -> None:
 
 
 def test_a_cluster_of_one_cannot_switch_over(tmp_path: Path) -> None:
-    nobody = "there is no other member"
+    alone = "there is no other member"
     with (
         serving(FakePatroni("pg1")) as cluster,
-        pytest.raises(HandlerError, match=nobody),
+        pytest.raises(HandlerError, match=alone),
     ):
         prepare(worker(cluster, tmp_path))
 
@@ -167,7 +167,7 @@ def test_the_leader_of_a_standby_cluster_is_told(
 ) -> None:
     cluster.lead("pg1", "standby_leader")
     made = worker(cluster, tmp_path)
-    # Whoever takes over leads the same kind of cluster.
+    # The new leader leads the same kind of cluster.
     switch = cluster.switch
 
     def as_standby(leader: str, candidate: str) -> None:

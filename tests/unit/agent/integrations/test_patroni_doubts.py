@@ -1,4 +1,4 @@
-"""Who leads, where what Patroni tells of the cluster and of this node does not agree."""
+"""The leader, if Patroni reports different states of the cluster and of this node."""
 
 from collections.abc import Iterator
 from pathlib import Path

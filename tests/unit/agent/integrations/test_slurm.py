@@ -357,7 +357,7 @@ def test_a_controller_that_goes_away_hides_no_jobs(story: Story) -> None:
 
 
 def test_a_drain_that_nobody_answered_is_remembered(story: Story) -> None:
-    """It may have been done all the same."""
+    """The command may have taken effect."""
     story.slurm.then({"away": 1000})
     handler = story.handler()
     assert "while asking Slurm to drain node n1: " in handler.fails("prepare")

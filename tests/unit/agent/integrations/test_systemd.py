@@ -16,7 +16,7 @@ from tests.support.handled import JOB, Handled
 from tests.support.in_process import FakeCommand, InProcess
 
 FEW_CALLS = 6.0
-"""Of a run context whose end is the story: a call of systemctl takes a second of it."""
+"""Seconds of a short run context; a call of systemctl takes one second of it."""
 
 
 class Story:

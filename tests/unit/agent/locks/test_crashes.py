@@ -1,7 +1,7 @@
 """The agent dies at each write of its journal, with a lock before the approval.
 
 Whatever write it is, the event is approved only while the lock is held, and the lock is
-given back when all is over: the lock outlives the agent, and nobody else would do it.
+released at the end: the lock outlives the agent, and no other agent would release it.
 """
 
 from collections.abc import Iterator

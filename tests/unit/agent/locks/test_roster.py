@@ -45,7 +45,7 @@ def test_taking_adds_one_holder_where_there_is_a_slot(
     assert name in before or len(before) < slots
     [mine] = [each for each in after if each.name == name]
     assert mine.until == now + HOUR
-    # Those that have expired are not kept for ever.
+    # Expired holders are removed.
     assert len(after) == len(before | {name})
 
 
@@ -68,7 +68,7 @@ def test_many_holders_are_described_in_short() -> None:
 
 
 def test_names_of_holders_are_bounded_and_steer_nothing() -> None:
-    """Whoever may write the list may write any name."""
+    """A client that can write the list can write any name."""
     holder = roster.Holder(name="\x1b[2Jweb_0" + "x" * 9_000, since=0, until=2)
     said = roster.described([holder], now=1)
     assert said.isprintable()

@@ -1,4 +1,4 @@
-"""What is told of the lock: the status, metrics, `check`, `try` and a dry run."""
+"""Reports about the lock: the status, metrics, `check`, `try` and a dry run."""
 
 import json
 from collections.abc import Callable
