@@ -196,7 +196,7 @@ def test_page_of_the_gate_has_the_requests_and_the_alerts_that_never_count() -> 
     shown = ALERTMANAGER_PATH.replace("&unprocessed=true", "")
     assert f"`GET {shown}`" in text
     listed = ", ".join(f'"{each}"' for each in USUAL_ALERTS)
-    assert f"`ignore` is `[{listed}]` unless you write it" in text
+    assert f"The default of `ignore` is `[{listed}]`" in text
 
 
 def test_body_that_is_shown_is_what_is_sent() -> None:

@@ -126,7 +126,7 @@ def test_a_service_that_is_not_there_fails_it(story: Story) -> None:
 def test_clients_are_given_time_to_forget(story: Story) -> None:
     handler = story.handler('wait = "1h"\ntimeout = "2h"')
     with pytest.raises(
-        TimeUpError, match=r"for clients that remember this node \(1h\)"
+        TimeUpError, match=r"for clients that cache the address of this node \(1h\)"
     ):
         handler.worker.prepare(reboot(), handler.context(2))
     assert list(story.consul.maintained()) == [NODE_CHECK]
