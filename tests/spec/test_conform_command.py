@@ -52,7 +52,7 @@ def test_an_answer_that_is_cut_short_is_reported(
     with listening(Cut) as url:
         assert main(["conform", url]) == 1
     out = capsys.readouterr().out
-    assert "1.12  fail       each answer goes on to its end: GET /metadata" in out
+    assert "1.12  fail       each answer is complete: GET /metadata" in out
     assert "no document was seen" in out
 
 
@@ -151,7 +151,7 @@ def test_what_is_no_url_is_told_with_what_to_do(
     assert main(["conform", url]) == 2
     told = capsys.readouterr().err
     assert "is not a URL such as" in told
-    assert "hint: name the host and port" in told
+    assert "hint: Use the host and port" in told
 
 
 def test_nobody_there_is_status_3(capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,10 +101,10 @@ def test_a_server_that_drips_is_a_finding_soon(
         assert main(["conform", url, "--watch", "1h"]) == 1
     assert clock.monotonic() - began < 60 * SLOW_MAX * 0.2
     out = capsys.readouterr().out
-    [line] = [each for each in out.splitlines() if "goes on to its end" in each]
+    [line] = [each for each in out.splitlines() if "each answer is complete" in each]
     assert line.startswith("1.12  fail ")
     assert "did not end in 0.2 s" in line
-    assert "needs an endpoint whose answers end in their time" in out
+    assert "needs an endpoint whose answers end in time" in out
     assert f"the watch ended early: {SLOW_MAX} answers did not end" in out
 
 

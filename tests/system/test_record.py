@@ -317,7 +317,7 @@ def test_what_cannot_be_recorded_is_said(tmp_path: Path) -> None:
     assert "without an answer; the time is over" in said
     assert [told(each) for each in recorded(tmp_path / "a")] == ["refused"]
     assert (tmp_path / "a").stat().st_mode & 0o077 == 0
-    assert "is there already" in run("-o", "a", "--endpoint", nobody)[1]
+    assert "already exists" in run("-o", "a", "--endpoint", nobody)[1]
     assert run("-o", "no/such", "--endpoint", nobody)[0] == 2
     assert run("-o", "b", "--endpoint", "https://x")[0] == 2
     assert run("-o", "b", "--poll", "1ms")[0] == 2
