@@ -50,8 +50,8 @@ def test_a_scenario_is_played_by_vms_of_another_fleet(
             SOLO,
             "live-migration cannot be played on this fleet: maintain (live-migrate)",
         ),
-        ("", "the fleet fleet.toml has no VMs"),
-        ('[[host]]\nname = "box"\n', "the fleet fleet.toml has no VMs"),
+        ("", "the fleet file fleet.toml has no VMs"),
+        ('[[host]]\nname = "box"\n', "the fleet file fleet.toml has no VMs"),
     ],
 )
 def test_what_a_fleet_cannot_play_is_told_at_once(
@@ -146,7 +146,7 @@ def test_a_run_that_does_not_begin_leaves_no_report_of_an_earlier_one(
     found = start("user-rebot", "--junit=report.xml", *ANYWHERE)
     assert found.ended() == 2
     [why] = errors(report)
-    assert "no scenario" in why
+    assert "does not exist" in why
     assert "user-rebot" in why
 
 
