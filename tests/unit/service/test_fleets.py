@@ -119,7 +119,7 @@ async def test_problems_of_a_large_file_are_reported(tmp_path: Path) -> None:
             await service.gateway.count_fleet(of("["))
         # Conflicts with the stored fleet have a line too.
         await service.gateway.order(OPERATOR, lambda work: _fall(work, "h2"))
-        with pytest.raises(RefusedError, match="which is down"):
+        with pytest.raises(RefusedError, match="the host is down"):
             await service.gateway.merge_fleet(of(NEW), who=OPERATOR)
         assert sorted(await vms_of(service)) == ["web_0", "web_1"]
 

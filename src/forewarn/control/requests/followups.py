@@ -130,8 +130,13 @@ class FollowUps:
         operation_id = self._store.read(lambda reader: next_waiter(reader, freed))
         if not operation_id:
             return False
-        look = rollouts.call_up if is_turn else release.recheck
-        is_announced = self._run(lambda work: look(work, operation_id), now)
+        is_announced: object = False
+        if is_turn:
+            is_announced = self._run(
+                lambda work: rollouts.call_up(work, operation_id), now
+            )
+        else:
+            self.recheck(operation_id, now)
         follow = after_call if is_turn else after_look
         follows = (
             Freed(name=freed.name)
