@@ -1,4 +1,4 @@
-"""The reference of the command line, written from the commands themselves."""
+"""The reference of the command line, generated from the commands."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield ABOUT
     yield ""
-    yield "| command | what it does |"
+    yield "| command | purpose |"
     yield "|---|---|"
     for command in COMMANDS:
         anchor = f"forewarn-{'-'.join(command.path)}"
@@ -89,12 +89,12 @@ def _page(command: Command) -> Iterator[str]:
         yield ""
     shared = [f"`{option.name}`" for option in options if option in GLOBAL]
     if shared:
-        yield f"And, as everywhere: {', '.join(shared)}."
+        yield f"Common options: {', '.join(shared)}."
         yield ""
     if command.more:
         title = _SETTINGS[command.path[0] == "agent"]
         anchor = title.lower().replace(" ", "-")
-        yield f"Each setting is an option too: see [{title}](#{anchor})."
+        yield f"Each setting is also an option: see [{title}](#{anchor})."
         yield ""
     yield "```sh"
     yield from command.examples
@@ -102,7 +102,7 @@ def _page(command: Command) -> Iterator[str]:
 
 
 def usage(options: tuple[Option, ...]) -> str:
-    """Return how a command's words are written behind its name."""
+    """Return the words of a command after its name."""
     words = [
         f" [{option.usage}]" if option.is_optional else f" {option.usage}"
         for option in options

@@ -362,7 +362,7 @@ def test_no_vm_is_placed_on_a_host_that_will_be_interrupted(
     (operation,) = support.redeploy(world, "web_0")
     approve_all(world, "web_0")
     (reason,) = world.explain(operation.operation_id)
-    assert reason.startswith("there is no place for web_0")
+    assert reason.startswith("there is no host with capacity for web_0")
     assert state(world, operation) == "Ready"
     world.advance("1m")
     assert world.stored_vm("web_0").host == "h1"

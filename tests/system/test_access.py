@@ -97,4 +97,4 @@ def test_commands_over_tls(tmp_path: Path, services: list[Serving]) -> None:
     assert "--ca-file" in ended.stderr
     ended = command("operations", **trusted)
     assert ended.returncode == 4
-    assert "a good bearer token is needed" in ended.stderr
+    assert "a valid bearer token is needed" in ended.stderr

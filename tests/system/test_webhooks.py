@@ -158,7 +158,7 @@ def test_a_receiver_that_was_away_is_told_when_it_is_tried(
     assert found["state"] == "failing"
     assert found["next_try"]
     status, said = forewarn(service, "webhook", "test", "shop")
-    assert (status, "did not take it: no connection" in said) == (1, True)
+    assert (status, "did not accept it: no connection" in said) == (1, True)
     status, said = forewarn(service, "webhook", "list")
     assert (status, "failing" in said) == (0, True)
     with receiving(port) as back:

@@ -223,7 +223,10 @@ def test_failures_are_warnings_and_effects_of_vms_are_not_logged() -> None:
     told = lines(stream)
     assert not [line for line in told if "scope enabled" in line["message"]]
     [unknown] = [line for line in told if line["level"] == "warning"]
-    assert unknown["message"] == "driver outcome unknown: the driver does not know"
+    assert (
+        unknown["message"]
+        == "driver outcome unknown: the driver does not know the outcome"
+    )
 
 
 def test_disabled_levels_create_no_records(

@@ -1,6 +1,6 @@
-"""The operator API: orders in, reports out, over HTTP.
+"""The operator API: requests in, reports out, over HTTP.
 
-`app.create_app` makes it, `tokens.read_tokens` says who may use it. It knows the
-control plane through one door, the `OperatorGateway`, and decides nothing by itself.
-It must not know how the service is put together, nor the endpoint that VMs ask.
+`app.create_app` creates it, and `tokens.read_tokens` reads the tokens of its users. It
+uses the control plane only through the `OperatorGateway`, and decides nothing itself.
+It must not import the service or the endpoint for VMs.
 """

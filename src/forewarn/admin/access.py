@@ -1,8 +1,8 @@
-"""Who asks, what each route demands of them, and what they get to see.
+"""Callers, the rights that each route needs, and the gateway that each caller uses.
 
-`DEMANDS` is the whole of it: a route that it does not name is for operators who may
-order, so a route that somebody adds is closed until it is named here (and a test
-fails until it is). What a tenant is shown comes from `control.redaction.sight` alone.
+`DEMANDS` is the complete table. A route that is not in it is for operators with write
+access, so a new route is closed until it has an entry, and a test fails until then. A
+tenant reads only through `control.redaction.tenant_reader`.
 """
 
 import enum
@@ -30,19 +30,20 @@ from forewarn.verbs.table import VERBS
 T = TypeVar("T")
 
 CALLER = "forewarn.caller"
-"""Where a request's scope keeps its `Caller`."""
+"""Key of a request's `Caller` in its ASGI scope."""
 
 
 UNIX_PEER = "forewarn.unix_peer"
-"""Where a request's scope keeps its `UnixPeer`, if it came to a Unix socket."""
+"""Key of a request's `UnixPeer` in its ASGI scope, if it came to a Unix socket."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnixPeer:
-    """A local process, as the kernel knows it."""
+    """A local process, as the kernel identifies it."""
 
     name: str
-    """As the history calls its user: `unix:alice`, which is no token's name."""
+    """The name of its user in the history: `unix:alice`. No token can have such a
+    name."""
     where: str
     """Its process and user, for the history."""
     is_operator: bool
@@ -53,23 +54,23 @@ class UnixPeer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who sent a request."""
+    """The sender of a request."""
 
     name: str
-    """As the history calls them; empty: nobody has said."""
+    """Its name in the history; empty if it is unknown."""
     tenant: str = ""
-    """Whose token it is; empty: an operator's."""
+    """The tenant of its token; empty for an operator."""
     may_write: bool = True
     token_id: str = ""
-    """The token of the store that is judged anew in each transaction."""
+    """The token of the store, which each transaction checks again."""
     peer: str = ""
     """Address of the connection's peer."""
     is_authenticated: bool = True
-    """They presented a good token or credentials; false where none are needed."""
+    """The caller presented a valid token or credentials; false if none are needed."""
 
     @property
     def actor(self) -> Actor:
-        """Return who it is, as the history has them."""
+        """Return the caller as an actor in the history."""
         return Actor(
             kind=ActorKind.TENANT if self.tenant else ActorKind.OPERATOR,
             name=self.name.removeprefix(f"{self.tenant}/"),
@@ -80,7 +81,7 @@ class Caller:
 
     @property
     def is_operator(self) -> bool:
-        """Tell whether they may see everything."""
+        """Tell whether the caller may see everything."""
         return self.name != "" and not self.tenant
 
     @classmethod
@@ -92,17 +93,17 @@ class Caller:
             tenant=token.tenant,
             may_write=not token.read_only,
             token_id=token.token_id,
-            # Who made the token may have been anybody.
+            # Any local user can have created the token.
             is_authenticated=not token.is_unauthenticated,
         )
 
 
 NOBODY = Caller(name="", may_write=False)
-"""Who sent no token to what is open to everybody."""
+"""A caller without a token, on a route that needs none."""
 
 
 class Demand(enum.Enum):
-    """Who may use a route: whether tenants may, and whether it changes something."""
+    """The right that a route needs: whether tenants have it, and whether it writes."""
 
     OPERATOR_READS = (False, False)
     OPERATOR_ORDERS = (False, True)
@@ -110,7 +111,7 @@ class Demand(enum.Enum):
     TENANT_ORDERS = (True, True)
 
     def __init__(self, for_tenants: bool, writes: bool) -> None:  # noqa: FBT001
-        """Keep the two questions apart."""
+        """Store the two answers separately."""
         self.for_tenants = for_tenants
         self.writes = writes
 
@@ -149,7 +150,7 @@ DEMANDS: dict[str, Demand] = {
         for verb in VERBS.values()
     },
 }
-"""What each route demands, by method and path."""
+"""The right that each route needs, by method and path."""
 
 TOPIC_DEMANDS: Mapping[str, Demand] = {
     "hosts": Demand.OPERATOR_READS,
@@ -158,7 +159,7 @@ TOPIC_DEMANDS: Mapping[str, Demand] = {
     "problems": Demand.TENANT_READS,
     "history": Demand.TENANT_READS,
 }
-"""What each topic of the stream demands; a topic that is missing here is closed."""
+"""The right that each topic of the stream needs; a topic without an entry is closed."""
 
 
 _PATTERNS = {
@@ -169,7 +170,7 @@ _PATTERNS = {
 
 
 def demand_of(method: str, path: str) -> Demand | None:
-    """Return what a request demands, by its head; None: the table names no such route.
+    """Return the right that a request needs, or None for an unknown route.
 
     Routes that another program adds (`admit_operators`) are not in the table.
     """
@@ -184,16 +185,16 @@ def demand_of(method: str, path: str) -> Demand | None:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who sent the request, as the gate found out."""
+    """Return the sender of the request, as the gate identified it."""
     return cast("Caller", request.scope[CALLER])
 
 
 def admission(prefix: str) -> Callable[[Request], Awaitable[None]]:
-    """Return what lets requests on to the routes of a router, as `DEMANDS` says.
+    """Return the dependency that admits requests to the routes of a router.
 
-    `head.Head` has judged the same from the path. This looks at the route that was
-    found, so a route without an entry in the table is closed however its path is
-    written. `prefix` is the router's own, which its routes do not know.
+    `head.Head` checks the same from the path. This checks the matched route, so a route
+    without an entry in the table is closed, however its path is written. `prefix` is
+    the router's prefix, which its routes do not contain.
     """
 
     async def admit(request: Request) -> None:
@@ -205,9 +206,9 @@ def admission(prefix: str) -> Callable[[Request], Awaitable[None]]:
 
 
 async def admit_operators(request: Request) -> None:
-    """Let operators on to routes that `DEMANDS` does not know: of who added them.
+    """Admit operators to routes that are not in `DEMANDS`.
 
-    Whoever may only read may only GET.
+    A caller with read access may only GET.
     """
     reads = request.method == "GET"
     demand = Demand.OPERATOR_READS if reads else Demand.OPERATOR_ORDERS
@@ -215,45 +216,46 @@ async def admit_operators(request: Request) -> None:
 
 
 def check(caller: Caller, demand: Demand) -> None:
-    """Raise ForbiddenError for who may not do what a route demands."""
+    """Raise ForbiddenError if the caller does not have the right that a route needs."""
     if caller.tenant and not demand.for_tenants:
         raise ForbiddenError(
-            f"this token is tenant {caller.tenant}'s, and this is for operators",
-            hint="ask the operator; the page 'Tenants and tokens' "
-            "says what a tenant may do",
+            "this request needs an operator token; this token belongs to tenant "
+            f"{caller.tenant}",
+            hint="Ask the operator. The page 'Tenants and tokens' "
+            "lists what a tenant can do.",
         )
     if demand.writes and not caller.may_write:
         raise ForbiddenError(
-            "this token may only read",
-            hint="ask for one that was made without --read-only",
+            "this token is read-only",
+            hint="Use a token that was created without --read-only.",
         )
 
 
 @runtime_checkable
 class RemoteGateway(OperatorGateway, Protocol):
-    """A desk in another process than the plane, which is told who asks."""
+    """An operator gateway in another process than the plane."""
 
     def on_behalf_of(self, caller: Caller) -> CallerGateway:
-        """Return the gateway that asks for `caller`."""
+        """Return the gateway for the requests of `caller`."""
         ...
 
 
 class AuthorizedGateway:
-    """The gateway for who came with a token of the store.
+    """The gateway of a caller with a token of the store.
 
-    The token is judged in every transaction, so nothing is read or ordered with one
-    that was revoked before; a tenant reads through its `TenantReader`.
+    Each transaction checks the token, so a revoked token neither reads nor writes. A
+    tenant reads through its `TenantReader`.
     """
 
     def __init__(self, gateway: CallerGateway, caller: Caller) -> None:
-        """Ask `gateway` on behalf of `caller`."""
+        """Use `gateway` on behalf of `caller`."""
         self._gateway = gateway
         self._caller = caller
 
     async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
-        """Carry out one order; also raises UnauthorizedError."""
+        """Execute one request; also raises UnauthorizedError."""
         if isinstance(self._gateway, RemoteGateway):
-            # It takes nothing but a `Decision`, which judges the token by itself.
+            # It takes only a `Decision`, which checks the token itself.
             return await self._gateway.order(who, decide)
 
         def judged(work: Work) -> T:
@@ -263,7 +265,7 @@ class AuthorizedGateway:
         return await self._gateway.order(who, judged)
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
-        """Read what the caller may see; also raises UnauthorizedError."""
+        """Read the caller's part of the store; also raises UnauthorizedError."""
 
         def judged(reader: Reader) -> T:
             self._judge(reader)
@@ -282,11 +284,11 @@ class AuthorizedGateway:
         return self._gateway.now()
 
     async def health(self) -> Health:
-        """Tell whether the ticker and the store work."""
+        """Return whether the ticker and the store work."""
         return await self._gateway.health()
 
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
-        """Return how many objects of each kind a fleet file has."""
+        """Return the number of objects of each kind in a fleet file."""
         return await self._gateway.count_fleet(text)
 
     async def merge_fleet(
@@ -299,20 +301,20 @@ class AuthorizedGateway:
 
 
 def on_behalf_of(gateway: OperatorGateway, caller: Caller) -> CallerGateway:
-    """Return the gateway that asks for `caller`, who may read everything through it."""
+    """Return a gateway for `caller` that reads everything."""
     is_remote = isinstance(gateway, RemoteGateway)
     return gateway.on_behalf_of(caller) if is_remote else gateway
 
 
 def gateway_for(gateway: OperatorGateway, caller: Caller) -> CallerGateway:
-    """Return the gateway as the caller may use it."""
+    """Return the gateway with the rights of the caller."""
     asking = on_behalf_of(gateway, caller)
     return AuthorizedGateway(asking, caller) if caller.token_id else asking
 
 
 def unauthorized() -> UnauthorizedError:
-    """Return the error of whoever came without a good token."""
+    """Return the error for a caller without a valid token."""
     return UnauthorizedError(
-        "a good bearer token is needed",
-        hint="set FOREWARN_TOKEN, or send Authorization: Bearer TOKEN",
+        "a valid bearer token is needed",
+        hint="Set FOREWARN_TOKEN, or send Authorization: Bearer TOKEN.",
     )

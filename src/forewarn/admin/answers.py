@@ -1,4 +1,4 @@
-"""What all routes' descriptions share, and the answer of JSON as it is."""
+"""The parts that the descriptions of all routes share, and JSON responses."""
 
 import hashlib
 from http import HTTPStatus
@@ -17,24 +17,24 @@ ETAG_DIGITS = 32
 Documented: TypeAlias = dict[int | str, dict[str, Any]]
 
 _ERRORS = {
-    400: "The request is malformed; `problems` names each place.",
-    401: "A good bearer token is needed.",
-    403: "This token may not do it.",
-    404: "Something that it names does not exist.",
-    409: "The rules do not allow it now; nothing was changed.",
+    400: "The request is malformed; `problems` has each invalid place.",
+    401: "A valid bearer token is needed.",
+    403: "The token does not have this right.",
+    404: "A name in the request does not exist.",
+    409: "The request is refused in the present state; nothing was changed.",
     422: "The Idempotency-Key belongs to another request; nothing was changed.",
-    503: "The service cannot do it now; `Retry-After` says when to ask again.",
+    503: "The service is not available; `Retry-After` has the seconds to wait.",
 }
 
 
 ANY_ERROR: Documented = {
     "default": {"model": shapes.ProblemShape, "description": "Any other error."}
 }
-"""With it the framework does not tell of errors that it would answer by itself."""
+"""Prevents the framework from describing errors that it would answer itself."""
 
 
 def documented(model: type[Any], *errors: int, status: int = 200) -> Documented:
-    """Return the answers of a route, for /openapi.json."""
+    """Return the responses of a route, for /openapi.json."""
     return {
         status: {"model": model},
         **{
@@ -46,14 +46,14 @@ def documented(model: type[Any], *errors: int, status: int = 200) -> Documented:
 
 
 class SafeJsonResponse(JSONResponse):
-    """JSON that may be shown on a terminal as it is, with an ETag where it is read."""
+    """JSON that is safe to print on a terminal, with an ETag for GET."""
 
     def render(self, content: Any) -> bytes:
-        """Return the body: characters that are not printable are escaped."""
+        """Return the body, with characters that are not printable escaped."""
         return json_text(content).encode("utf-8")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer, or that the caller has it already."""
+        """Send the response, or 304 if the caller has it already."""
         if scope.get("method") == "GET" and self.status_code == HTTPStatus.OK:
             tag = f'"{hashlib.sha256(self.body).hexdigest()[:ETAG_DIGITS]}"'
             headers = {"ETag": tag}
@@ -66,11 +66,11 @@ class SafeJsonResponse(JSONResponse):
 
 
 def _known_tags(scope: Scope) -> set[str]:
-    """Return the ETags of what the caller has; weak ones compare as strong ones."""
+    """Return the ETags that the caller has; weak ones count as strong ones."""
     told = Headers(scope=scope).get("if-none-match", "")
     return {each.strip().removeprefix("W/") for each in told.split(",")}
 
 
 def answer(content: Any, *, status: int = 200) -> JSONResponse:
-    """Return JSON that was made by `reporting.reports`, unchecked."""
+    """Return a JSON response with content that is not validated."""
     return SafeJsonResponse(content, status_code=status)

@@ -1,4 +1,4 @@
-"""The operator API as one application: routes, gate, errors and its own page."""
+"""The operator API as one application: routes, gate, errors and its page."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -35,8 +35,8 @@ from forewarn.clock import Clock, SystemClock
 from forewarn.control.gateway import OperatorGateway
 
 _ABOUT = (
-    "Orders, and what became of them. Every error is JSON with `error`, `hint` and "
-    "`kind`. Durations are `500ms`, `7s`, `15m`, `24h`, `7d` or ISO 8601; times are "
+    "Requests of operators and tenants, and their results. Each error is JSON with "
+    "`error`, `hint` and `kind`. Durations are `500ms`, `7s`, `15m` or ISO 8601; times are "
     "RFC 3339."
 )
 
@@ -44,7 +44,7 @@ _PAGE_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""The page needs nothing but itself and /openapi.json."""
+"""The page loads only itself and /openapi.json."""
 
 
 _PARTS = (orders, lists, attention, history, availability, fleet, watch, credentials)
@@ -63,27 +63,27 @@ def create_app(
     watchers: watch.Watchers | None = None,
     clock: Clock | None = None,
 ) -> FastAPI:
-    """Return the application that asks `gateway`.
+    """Return the application for `gateway`.
 
-    Without `tokens` of a file it answers to loopback names only, and must listen
-    nowhere else; whoever sends no token is the operator then. Tokens of the store
-    are good in any case.
-    `collect` is asked by `/metrics`, and `answered` counts the answers by status;
-    `receivers` is asked by `/v1/webhooks`. Routes of `extra` are under `/v1` too, and
-    for operators only. `watchers` counts the open streams. `clock` has the I/O time by which tenants' orders are paced.
+    Without `tokens` of a file it answers only to loopback names, and must listen only
+    there. Then a caller without a token is the operator. Tokens of the store are valid
+    in both cases. `/metrics` calls `collect`, `answered` counts the responses by
+    status, and `/v1/webhooks` uses `receivers`. Routes of `extra` are below `/v1` too,
+    and for operators only. `watchers` counts the open streams. `clock` has the time by
+    which the rate of tenants is limited.
     """
     app = FastAPI(
         title=title,
         version=version,
         description=_ABOUT,
-        # The framework's own pages load their parts from elsewhere.
+        # The framework's pages load scripts from other servers.
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=_route_name,
-        # A path with a slash too many is no path; an answer that sends elsewhere
-        # would have to be described, too.
+        # A path with an additional slash is not found. A redirect would have to be
+        # described in /openapi.json.
         redirect_slashes=False,
-        # What this service reports is its own; nothing reads the environment here.
+        # The service has its own metrics and reads no variables for telemetry.
         telemetry={
             "tracing": False,
             "metrics": False,
@@ -106,7 +106,7 @@ def create_app(
         v1.include_router(each.router)
     if receivers is not None:
         v1.include_router(webhooks.router(receivers))
-    # The gate has looked already: the second is for /openapi.json to say so.
+    # The gate has checked the token already; this describes it in /openapi.json.
     bearer = Depends(HTTPBearer(auto_error=False))
     admitted = Depends(access.admission("/v1"))
     app.include_router(v1, dependencies=[admitted, bearer])
@@ -128,7 +128,7 @@ def _guard(
     monotonic: Callable[[], float],
     answered: Counter[str] | None,
 ) -> None:
-    """Put before the routes what stands before them: the last added stands first."""
+    """Add the middleware; the last one that is added runs first."""
     refused = RefusalLog(monotonic)
     app.add_middleware(
         Head, pace=Pace(monotonic), reads=ReadPace(monotonic), refused=refused

@@ -1,4 +1,4 @@
-"""What needs somebody, who is waited for, and how much room there is."""
+"""Problems, missing approvals, capacity, and the explanation of any object."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from forewarn.store.port import Reader
 
 T = TypeVar("T")
 
-router = APIRouter(tags=["what needs somebody"])
+router = APIRouter(tags=["attention"])
 
 
 class _Paged(BaseModel):
@@ -33,21 +33,21 @@ class _Paged(BaseModel):
 
 
 class ProblemQuery(Filters, _Paged):
-    """Which problems are listed."""
+    """Filters and page of the problems."""
 
     kind: ProblemKind | None = Field(default=None, description="Only this kind.")
 
 
 class WaitQuery(_Paged):
-    """Which tenants' waits are listed."""
+    """Filter and page of the missing approvals."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    tenant: Name = Field(default="", description="Only what this tenant sees.")
+    tenant: Name = Field(default="", description="Only this tenant.")
 
 
 class CapacityQuery(_Paged):
-    """Which zones are listed."""
+    """Filter and page of the zones."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,19 +55,20 @@ class CapacityQuery(_Paged):
 
 
 class ExplainQuery(BaseModel):
-    """Which of two things of the same name is explained."""
+    """The kind of the object to explain, if a host and a VM have the same name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["", "host", "vm"] = Field(
-        default="", description="Where a host and a VM have the same name."
+        default="", description="Required if a host and a VM have this name."
     )
 
 
 def _page(
     found: Sequence[T], key: Callable[[T], str], *, after: str, limit: int
 ) -> tuple[list[T], str | None]:
-    """Return a page of what is sorted by `key`, and where the next one begins."""
+    """Return a page of objects that are sorted by `key`, and where the next page
+    begins."""
     rest = [each for each in found if key(each) > after]
     page = rest[:limit]
     return page, key(page[-1]) if len(rest) > limit else None
@@ -76,10 +77,10 @@ def _page(
 async def surroundings(
     receivers: WebhookGateway | None, gateway: CallerGateway
 ) -> Surroundings:
-    """Return how the service and its receivers are, for operators."""
+    """Return the health of the service and of its webhook receivers, for operators."""
     health = await gateway.health()
     found: Sequence[dict[str, Any]] = ()
-    # A service that does not answer is a problem already.
+    # `health` already reports a service that does not answer.
     with contextlib.suppress(ForewarnError):
         found = await receivers.webhooks() if receivers else ()
     return Surroundings(problems=health.problems, webhooks=found)
@@ -89,7 +90,7 @@ async def surroundings(
 async def problems(
     query: Annotated[ProblemQuery, Query()], gateway: Desk, request: Request
 ) -> Response:
-    """List what needs somebody, the worst first, with the sums of all."""
+    """List the problems that need attention, the worst first, with the sums of all."""
     receivers = cast("WebhookGateway | None", request.app.state.receivers)
     around = await surroundings(receivers, gateway)
 
@@ -143,14 +144,14 @@ async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Res
 async def list_capacity(
     query: Annotated[CapacityQuery, Query()], gateway: Desk
 ) -> Response:
-    """List the free places of each zone, and what the next hosts in work need."""
+    """List the free capacity of each zone, and the needs of the next hosts."""
 
     def ask(reader: Reader) -> dict[str, Any]:
         rooms, is_whole = capacity.rooms(reader)
         found = [
             zone for zone in capacity.zones(rooms) if query.zone in {None, zone.zone}
         ]
-        # A zone may have no name, which an empty cursor would be.
+        # The name of a zone can be empty, and an empty cursor means the beginning.
         page, after = _page(
             found, lambda each: f"={each.zone}", after=query.after, limit=query.limit
         )
@@ -168,7 +169,8 @@ async def list_capacity(
 async def explain(
     name: str, query: Annotated[ExplainQuery, Query()], gateway: Desk
 ) -> Response:
-    """Return where anything is, and why it waits: what somebody can end comes first."""
+    """Explain the state of any object and why it waits; reasons with a remedy come
+    first."""
     return answer(
         await gateway.read(
             lambda reader: explanations.explain(

@@ -1,15 +1,15 @@
-"""Models of the answers of `attention`, for /openapi.json only."""
+"""Models of the responses of `attention`, for /openapi.json only."""
 
 from forewarn.admin.shapes import Page, list_of, shape
 
 BlockerShape = shape(
     "BlockerShape",
-    "One reason why something waits; what does not apply is null.",
+    "One reason why an object waits; members that do not apply are null.",
     kind=str,
     text=(str, "The reason as a sentence."),
     remedy=(
         str,
-        "Who can end it: operator, tenant, service (it ends when other work ends) or clock.",
+        "The actor that can end it: operator, tenant, service (it ends with other work) or clock.",
     ),
     tenant=str | None,
     scope=str | None,
@@ -17,12 +17,12 @@ BlockerShape = shape(
     vm=str | None,
     host=str | None,
     operation=str | None,
-    until=(str | None, "When it ends by itself, where that is known."),
+    until=(str | None, "The time at which it ends by itself; null if unknown."),
 )
 
 ExplainedOperation = shape(
     "ExplainedOperation",
-    "An open operation of what is explained.",
+    "An open operation of the explained object.",
     operation=str,
     what=str,
     state=str,
@@ -32,7 +32,7 @@ ExplainedOperation = shape(
 
 ExplanationShape = shape(
     "ExplanationShape",
-    "Where something is, and every reason why it waits.",
+    "The state of an object, and every reason why it waits.",
     kind=(str, "operation, rollout, request, event, host or vm."),
     id=str,
     what=str,
@@ -40,7 +40,7 @@ ExplanationShape = shape(
     standing=str,
     blocked_by=(
         list[str],
-        "The reasons as sentences; those that somebody can end come first.",
+        "The reasons as sentences; those with a remedy come first.",
     ),
     blockers=(list_of(BlockerShape), "The same reasons as values."),
     note=str,
@@ -50,7 +50,7 @@ ExplanationShape = shape(
     ),
     counts=(
         dict[str, int],
-        "Of a rollout: its operations by state; of anything else empty.",
+        "Operations of a rollout by state; empty for other objects.",
     ),
     operations=(
         list_of(ExplainedOperation),
@@ -60,12 +60,12 @@ ExplanationShape = shape(
 
 ProblemEntry = shape(
     "ProblemEntry",
-    "One thing that needs somebody.",
-    problem=(str, "Its id, the same as long as it lasts."),
+    "One problem.",
+    problem=(str, "Its ID, which stays the same while the problem lasts."),
     kind=str,
     since=str | None,
     text=str,
-    actions=(list[str], "Commands that may end it."),
+    actions=(list[str], "Commands that can end it."),
     operation=str | None,
     target=(str | None, "The host or VM that the operation is for."),
     tenants=list[str],
@@ -81,27 +81,27 @@ ProblemPage = shape(
     "Problems, the worst first.",
     Page,
     problems=list_of(ProblemEntry),
-    counts=(dict[str, int], "Of each kind, how many match in all pages."),
+    counts=(dict[str, int], "The number of problems of each kind in all pages."),
 )
 
 WaitShape = shape(
     "WaitShape",
-    "What waits for one tenant's approval.",
+    "Events that wait for the approval of one tenant.",
     tenant=str,
     events=int,
     vms=int,
-    hosts=(int, "A tenant is told 0."),
+    hosts=(int, "0 for a tenant."),
     scopes=int,
     scopes_enabled=(int, "Scopes with Scheduled Events enabled."),
     enabled=(bool, "At least one of the scopes can approve."),
     since=str,
-    not_before=(str, "When the first starts without approval."),
+    not_before=(str, "NotBefore of the first event."),
     last_poll=str | None,
 )
 
 WaitSums = shape(
     "WaitSums",
-    "How much waits altogether.",
+    "The sums of all waits.",
     tenants=int,
     events=int,
     vms=int,
@@ -114,25 +114,25 @@ WaitPage = shape(
     Page,
     waits=list_of(WaitShape),
     sums=WaitSums,
-    complete=(bool, "False: too many events to sum up all."),
+    complete=(bool, "False if there are too many events to sum up."),
 )
 
 ZoneShape = shape(
     "ZoneShape",
-    "The places of one zone.",
+    "The capacity of one zone.",
     zone=str,
     hosts=int,
     down=int,
     in_work=int,
-    unlimited=(int, "Hosts without a capacity; in no other sum."),
+    unlimited=(int, "Hosts without a capacity, which no other sum includes."),
     places=int,
     used=int,
-    free=(int, "Places of hosts that can take a VM now."),
+    free=(int, "Free places on hosts that can take a VM now."),
 )
 
 NextHost = shape(
     "NextHost",
-    "What the next host of a rollout needs.",
+    "The capacity that the next host of a rollout needs.",
     rollout=str,
     operation=str,
     host=str,
@@ -145,9 +145,9 @@ NextHost = shape(
 
 CapacityPage = shape(
     "CapacityPage",
-    "Places by zone, and what is needed next.",
+    "Capacity by zone, and the needs of the next hosts.",
     Page,
     zones=list_of(ZoneShape),
     next_hosts=list_of(NextHost),
-    complete=(bool, "False: too many hosts to sum up all."),
+    complete=(bool, "False if there are too many hosts to sum up."),
 )

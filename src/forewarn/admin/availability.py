@@ -1,4 +1,4 @@
-"""How long VMs were down in a period, planned and unplanned."""
+"""Planned and unplanned downtime of VMs in a period."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ router = APIRouter(tags=["history"])
 
 
 class AvailabilityQuery(BaseModel):
-    """Whose availability is asked for, and of when."""
+    """VMs and period of a question about availability."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -26,12 +26,12 @@ class AvailabilityQuery(BaseModel):
     tenant: Name = Field(default="", description="Only VMs of this tenant.")
     since: Name = Field(
         default="7d",
-        description="The period's begin: RFC 3339, or a duration for so long ago.",
+        description="Start of the period: RFC 3339, or a duration before now.",
         examples=["2026-11-21T10:00:00Z", "30d"],
     )
     until: Name = Field(
         default="",
-        description="The period's end, likewise; now, unless it is given.",
+        description="End of the period, in the same form. Default: now.",
     )
     after: Name = Field(default="", description="`next` of the page before.")
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
@@ -41,7 +41,7 @@ class AvailabilityQuery(BaseModel):
 async def availability(
     query: Annotated[AvailabilityQuery, Query()], gateway: Desk
 ) -> Response:
-    """Tell how long VMs were down in a period, by why, and how long nobody knows.
+    """List the downtime of VMs in a period by cause, and the time without records.
 
     The total is that of the page: the totals of all pages add up.
     """
@@ -49,7 +49,7 @@ async def availability(
     since = period.instant_of("since", query.since or "7d", now=now)
     until = now
     if query.until:
-        # Of what is to come nothing is known.
+        # There are no records of the future.
         until = min(now, period.instant_of("until", query.until, now=now))
     period.check_order(since, until)
     asked = uptime.Asked(

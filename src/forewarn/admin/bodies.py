@@ -1,8 +1,8 @@
-"""What orders look like: checked once, here, and described for /openapi.json.
+"""Models of request bodies: checked here, and described in /openapi.json.
 
-An order's times are what a person types: a duration such as `15m`, or an instant
-in RFC 3339. They become numbers only when the order is carried out, because
-`+15m` counts from then.
+The times in a request are as a person writes them: a duration such as `15m`, or an
+instant in RFC 3339. They become numbers when the request is executed, because `+15m`
+counts from then.
 """
 
 import re
@@ -42,9 +42,9 @@ from forewarn.verbs.table import REASON, VERBS
 
 
 def when(text: str, *, now: Micros) -> Micros:
-    """Return the instant that `text` names: RFC 3339, or `+15m` from `now`.
+    """Return the instant in `text`: RFC 3339, or `+15m` from `now`.
 
-    Raises ValueError, also for what is more than ten years ahead.
+    Raises ValueError, also for an instant more than ten years ahead.
     """
     stripped = text.strip()
     if stripped.startswith("+"):
@@ -56,7 +56,7 @@ def when(text: str, *, now: Micros) -> Micros:
 
 
 def _readable_when(text: str) -> str:
-    """Refuse early what `when` would refuse for any `now`."""
+    """Refuse a text that `when` would refuse for any `now`."""
     stripped = text.strip()
     if stripped.startswith("+"):
         parse_duration(stripped[1:])
@@ -80,16 +80,17 @@ _WHOLE = re.compile(r"-1|[0-9]{1,9}", re.ASCII)
 
 
 def _seconds(value: object) -> object:
-    """Turn `5s` into 5; whole seconds, since the wire has no others.
+    """Return `5s` as 5: whole seconds, as on the wire.
 
-    Only here a number needs no unit: DurationInSeconds has its own.
+    A number without a unit is valid only here, because DurationInSeconds has its own
+    unit.
     """
     if isinstance(value, str):
         if _WHOLE.fullmatch(value.strip()):
             return int(value)
         return -(-parse_duration(value) // SECOND)
     if isinstance(value, bool):
-        raise ValueError("true and false are no durations")  # noqa: TRY004
+        raise ValueError("true and false are not durations")  # noqa: TRY004
     return value
 
 
@@ -100,7 +101,7 @@ Text = Annotated[
     StringConstraints(max_length=TEXT_CHARACTERS_MAX),
     AfterValidator(_readable_text),
 ]
-"""A text that people will read: in the history, in logs and in documents."""
+"""A text for people: in the history, in logs and in documents."""
 
 When = Annotated[
     str,
@@ -121,7 +122,7 @@ Seconds = Annotated[
 
 
 class Order(BaseModel):
-    """What every order may say."""
+    """The members that each request has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -138,11 +139,11 @@ _TYPES: Mapping[Form, Any] = {
     Form.SECONDS: Seconds,
     Form.MOMENT: When,
 }
-"""What a member of a body is for each form of an argument, but words."""
+"""The type of a body's member for each form of an argument, except WORD."""
 
 
 def _field(argument: Argument) -> tuple[Any, Any]:
-    # The words of a verb are data, which a type checker cannot know.
+    # The words of a verb are data, so a type checker does not know them.
     words: Any = Literal
     is_word = argument.form is Form.WORD
     type_ = words[argument.words] if is_word else _TYPES[argument.form]
@@ -177,7 +178,7 @@ BODIES: Mapping[str, type[Order]] = {name: _body_of(VERBS[name]) for name in VER
 
 
 def given_of(entry: Entry, body: BaseModel, *, now: Micros) -> Given:
-    """Return the order that a verb's body says; raises BadRequestError."""
+    """Return the verb's targets and arguments from its body; raises BadRequestError."""
     said = body.model_dump()
     targets = said[entry.targets.key]
     values = {
@@ -214,33 +215,36 @@ class NewToken(Order):
 
     name: Name | None = Field(
         default=None,
-        description="Who holds it, as the history shows it: a name that no other good "
-        "token has. Absent: a name made of its ID.",
+        description="Name of its holder in the history. No other valid "
+        "token can have it. Default: a name made from its ID.",
     )
     tenant: Annotated[str, StringConstraints(max_length=NAME_CHARACTERS_MAX)] = Field(
-        default="", description="Whose VMs it is for; empty: an operator's, for all."
+        default="",
+        description="The tenant that it is for. Empty: an operator token, for all.",
     )
-    read_only: bool = Field(default=False, description="It may order nothing.")
+    read_only: bool = Field(
+        default=False, description="The token cannot change anything."
+    )
     expires_in: Duration | Literal["never"] | None = Field(
         default=None,
-        description="After that it is good for nothing, or `never`; absent: "
+        description="Lifetime, or `never`. Default: "
         f"{format_duration(DEFAULT_LIFETIME)}.",
     )
 
     @property
     def lifetime(self) -> Micros | None:
-        """Return how long it is good; None: for ever."""
+        """Return its lifetime; None if it does not expire."""
         if self.expires_in is None:
             return DEFAULT_LIFETIME
         return None if self.expires_in == "never" else parse_duration(self.expires_in)
 
 
 class RevokeToken(Order):
-    """A token that shall be good for nothing."""
+    """The token to revoke."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "tk-4h7k2m9xqa"}]})
 
-    id: Name = Field(description="The token's id, as it is listed.")
+    id: Name = Field(description="ID of the token in the list.")
 
 
 class FleetText(Order):
@@ -262,19 +266,19 @@ class FleetText(Order):
         default="fleet.toml", description="The file's name, for messages."
     )
     text: str = Field(
-        # Its bytes are counted where they come in; a bound makes sure that it is text,
-        # since JSON can bring half a character, which no answer could tell.
+        # The bytes are counted when they arrive. The bound makes sure that it is text:
+        # JSON can contain half a character, which no response could contain.
         max_length=FLEET_BYTES_MAX,
         description="The file's text: TOML.",
     )
     allow_empty: bool = Field(
         default=False,
-        description="A file without anything in it is meant, and removes everything.",
+        description="Accept an empty file, which removes everything.",
     )
 
 
 class WebhookTest(BaseModel):
-    """Which receiver is tried."""
+    """The receiver to test."""
 
     model_config = ConfigDict(
         extra="forbid",

@@ -1,7 +1,7 @@
-"""What each route needs: the gateway, and who asks.
+"""Dependencies of each route: the gateway and the caller.
 
-All of it is at hand, and asynchronous only so that the framework does not send each
-request through another thread for it.
+They are asynchronous so that the framework does not use another thread for each
+request.
 """
 
 from typing import Annotated, cast
@@ -15,18 +15,18 @@ from forewarn.protocol import actors as protocol_actors
 
 
 async def gateway_of(request: Request) -> CallerGateway:
-    """Return the gateway of the application, as who asks may use it."""
+    """Return the gateway of the application, with the rights of the caller."""
     gateway = cast("OperatorGateway", request.app.state.gateway)
     return gateway_for(gateway, caller_of(request))
 
 
 async def actor_of(request: Request) -> protocol_actors.Actor:
-    """Return who sent the request, as the history has them."""
+    """Return the caller as an actor in the history."""
     return caller_of(request).actor
 
 
 async def asking(request: Request) -> Caller:
-    """Return who asks, and what they may do."""
+    """Return the caller and its rights."""
     return caller_of(request)
 
 

@@ -1,4 +1,5 @@
-"""Tokens: made, listed and revoked by operators. A secret is told once."""
+"""Tokens: created, listed and revoked by operators. Only one response has the
+secret."""
 
 from typing import Annotated, Any
 
@@ -26,18 +27,18 @@ router = APIRouter(tags=["tokens"])
 
 
 class TokenQuery(BaseModel):
-    """Which tokens are listed."""
+    """Filter and page of the tokens."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    tenant: Name = Field(default="", description="Only those of this tenant.")
+    tenant: Name = Field(default="", description="Only tokens of this tenant.")
     after: Name = Field(default="", description="`next` of the page before.")
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
 
 @router.get("/tokens", responses=documented(shapes.TokenPage, 400, 404))
 async def list_tokens(query: Annotated[TokenQuery, Query()], gateway: Desk) -> Response:
-    """List the tokens of the store, expired ones too; never their secrets."""
+    """List the tokens of the store, expired ones too, without their secrets."""
     now = gateway.now()
 
     def ask(reader: Reader) -> dict[str, Any]:
@@ -67,7 +68,7 @@ async def list_tokens(query: Annotated[TokenQuery, Query()], gateway: Desk) -> R
 async def create_token(
     body: bodies.NewToken, giver: Giving, request: Request
 ) -> Response:
-    """Make a token. Its text is in this answer, and nowhere else, ever again."""
+    """Create a token. Only this response has its text."""
     gateway = giver.gateway
     secret = ids.new_secret()
     token_id = await giver.give(
@@ -78,9 +79,9 @@ async def create_token(
     )
     if giver.is_repeated:
         raise RefusedError(
-            f"this Idempotency-Key has already made token {token_id}, and only the "
-            "first answer had its text",
-            hint=f"Revoke it (`forewarn token revoke {token_id}`) and make another.",
+            f"this Idempotency-Key has already created token {token_id}, and only the "
+            "first response had its text",
+            hint=f"Revoke it (`forewarn token revoke {token_id}`) and create another.",
         )
     token = await gateway.read(lambda reader: need(reader, Token, token_id))
     report = {
@@ -94,5 +95,5 @@ async def create_token(
     "/tokens/revoke", responses=documented(shapes.TokenShape, 400, 404, 409, 422)
 )
 async def revoke_token(body: bodies.RevokeToken, giver: Giving) -> Response:
-    """Make a token good for nothing, at once and for ever."""
+    """Revoke a token, at once and permanently."""
     return giver.answer(await giver.give("tokens-revoke", body))

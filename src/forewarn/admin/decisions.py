@@ -1,12 +1,12 @@
-"""Every order of the operator API as a value: its name, its body and its caller.
+"""Each request of the operator API as a value: its name, its body and its caller.
 
-A `Decision` is what a route gives to the gateway. The plane calls it with the work of a
-transaction. Because it is a value, it can also be sent: where the API runs in a process
-of its own, that process sends `message()`, and the service makes the same decision of
-it with `read_message`. The table `DECISIONS` is closed: nothing else can be ordered.
+A route passes a `Decision` to the gateway, and the plane calls it in a transaction. A
+value can also be sent: if the API runs in its own process, that process sends
+`message()`, and the service restores the decision with `read_message`. The table
+`DECISIONS` is closed: there are no other requests.
 
-A caller with a token of the store is judged in the transaction itself, so nothing is
-ordered with a token that was revoked or changed before.
+The transaction itself checks the caller's token, so a token that was revoked or changed
+before has no effect.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,23 +34,23 @@ from forewarn.verbs.table import VERBS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One order: which, what it says, who gives it, and its key if it has one."""
+    """One request: its name, body, caller and perhaps its idempotency key."""
 
     name: str
-    """In `DECISIONS`."""
+    """A key of `DECISIONS`."""
     body: BaseModel
     caller: Caller
     once: Once | None = None
     made: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the API adds to the body, such as the digest of a new secret."""
+    """Values that the API adds to the body, such as the digest of a new secret."""
 
     @property
     def who(self) -> Who:
-        """Return who gives the order, and why."""
+        """Return the actor and the reason of the request."""
         return Who(actor=self.caller.actor, reason=getattr(self.body, "reason", ""))
 
     def __call__(self, work: Work) -> Result:
-        """Carry out the order in a transaction; raises what the verb refuses."""
+        """Execute the request in a transaction; raises the refusals of the verb."""
         rule = DECISIONS[self.name]
         self._judge(work, rule)
         tenant = self.caller.tenant
@@ -59,7 +59,7 @@ class Decision:
         result = carry_out(work, self.once, lambda work: rule.decide(work, self))
         if not tenant or self.name not in VERBS:
             return result
-        # The real ids are stored with the key.
+        # The real IDs are stored with the key.
         return replace(result, value=tenancy.in_own_ids(work, tenant, result.value))
 
     def _judge(self, work: Work, rule: "Rule") -> None:
@@ -78,7 +78,7 @@ class Decision:
         check(self.caller, rule.demand)
 
     def message(self) -> dict[str, Any]:
-        """Return the order as JSON values."""
+        """Return the request as JSON values."""
         return {
             "name": self.name,
             "body": self.body.model_dump(mode="json", by_alias=True),
@@ -89,23 +89,23 @@ class Decision:
 
 
 def read_message(message: object) -> Decision:
-    """Return the order that a message says; raises BadRequestError for any other.
+    """Return the request in a message; raises BadRequestError for any other message.
 
-    Nothing of the message is believed: the name must be in the table, the body must
-    fit its model, and every other member must have its type.
+    Nothing in the message is trusted: the name must be in the table, the body must fit
+    its model, and every other member must have its type.
     """
     members = _object(message, {"name", "body", "caller", "once", "made"})
     rule = DECISIONS.get(str(members["name"]))
     if rule is None:
-        raise BadRequestError(f"there is no order {members['name']!r}")
+        raise BadRequestError(f"there is no request {members['name']!r}")
     made = _object(members["made"], set(rule.made))
     if not all(isinstance(each, str) for each in made.values()):
-        raise BadRequestError("an order's additions are texts")
+        raise BadRequestError("the additions of a request must be texts")
     try:
         body = rule.body.model_validate(members["body"])
     except ValidationError as error:
         raise BadRequestError(
-            f"the body of {members['name']} does not fit: {error.error_count()} errors"
+            f"the body of {members['name']} is invalid: {error.error_count()} errors"
         ) from error
     return Decision(
         name=str(members["name"]),
@@ -118,7 +118,7 @@ def read_message(message: object) -> Decision:
 
 def _object(value: object, names: set[str]) -> dict[str, Any]:
     if not isinstance(value, dict) or set(cast("dict[str, Any]", value)) != names:
-        raise BadRequestError(f"an order has the members {', '.join(sorted(names))}")
+        raise BadRequestError(f"a request has the members {', '.join(sorted(names))}")
     return cast("dict[str, Any]", value)
 
 
@@ -134,12 +134,12 @@ def _record(kind: type[Any], value: object) -> Any:
 
 
 def caller_of_message(message: object) -> Caller:
-    """Return the caller that a message names; raises BadRequestError."""
+    """Return the caller in a message; raises BadRequestError."""
     return cast("Caller", _record(Caller, message))
 
 
 def once_of_message(message: object) -> Once | None:
-    """Return the key that a message names; raises BadRequestError."""
+    """Return the idempotency key in a message; raises BadRequestError."""
     return None if message is None else cast("Once", _record(Once, message))
 
 
@@ -151,24 +151,24 @@ class Rule:
     decide: Callable[[Work, Decision], Any]
     """Returns a JSON value."""
     path: str = ""
-    """Of its route, below /v1/; empty: the API itself gives the order."""
+    """Path of its route below /v1/; empty if the API itself sends the request."""
     made: tuple[str, ...] = ()
 
     @property
     def demand(self) -> Demand:
-        """Return what a caller must be allowed to do."""
-        # Without a route it only stores that the caller's token was used.
+        """Return the right that a caller needs."""
+        # Without a route it only stores the last use of the caller's token.
         return DEMANDS[f"POST /v1/{self.path}"] if self.path else Demand.TENANT_READS
 
 
 class Use(BaseModel):
-    """The use of the caller's token, which needs no further words."""
+    """The last use of the caller's token, which needs no arguments."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 def _ordered(work: Work, order: Decision) -> Any:
-    """Decide a verb of the table; targets that cannot be done are left out."""
+    """Decide a verb of the table; refused targets are left out."""
     entry = VERBS[order.name]
     given = bodies.given_of(entry, order.body, now=work.now)
     work.parts = Parts(is_whole=not entry.targets.is_list)
@@ -205,7 +205,7 @@ def _revoke_token(work: Work, order: Decision) -> dict[str, Any]:
 
 
 def token_report(token: Token, *, now: Micros) -> dict[str, Any]:
-    """Return what operators are told of a token: never its secret."""
+    """Return the report of a token for operators, without its secret."""
     return {
         "id": token.token_id,
         "name": token.name,
@@ -236,4 +236,4 @@ DECISIONS: Mapping[str, Rule] = {
     ),
     "use": Rule(body=Use, decide=_use_token),
 }
-"""Every order, by its name: its path with dashes."""
+"""Each request by its name, which is its path with dashes."""

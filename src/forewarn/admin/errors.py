@@ -1,8 +1,8 @@
-"""Every error of the operator API, translated at one door.
+"""The conversion of every error to a response of the operator API.
 
-A body says what is wrong (`error`), what to do next (`hint`) and which of few
-kinds it is (`kind`), so that programs need not read sentences. Nothing of the
-program's inside is told: what nobody foresaw is in the log, once.
+A body has the error (`error`), the next step (`hint`) and one of a few kinds (`kind`),
+so that programs do not parse sentences. A body has nothing about the program itself: an
+unexpected error is logged once.
 """
 
 import enum
@@ -33,28 +33,29 @@ from forewarn.wording import operators
 logger = logging.getLogger("forewarn.admin")
 
 PLACES_MAX = 20
-"""Places of a bad body that are told: more are mostly one mistake, repeated."""
+"""Maximum invalid places of a body that are listed: more are usually one mistake,
+repeated."""
 
 
 class UnauthorizedError(ForewarnError):
-    """Who asks has no good token."""
+    """The caller has no valid token."""
 
 
 class ForbiddenError(ForewarnError):
-    """Who asks has a good token, and may not do this with it."""
+    """The caller's token is valid, but does not have the right."""
 
 
 class TooManyError(ForewarnError):
-    """Who asks has had what it may have, for the moment."""
+    """The caller has reached a limit."""
 
     def __init__(self, message: str, *, hint: str = "", retry_seconds: int) -> None:
-        """Say also when to ask again, in seconds."""
+        """Store also the number of seconds to wait."""
         super().__init__(message, hint=hint)
         self.retry_seconds = retry_seconds
 
 
 class Kind(enum.Enum):
-    """What kind of error it is; the value is in the body, the number the status."""
+    """The kind of an error: its name in the body, and its HTTP status."""
 
     BAD_REQUEST = ("bad-request", 400)
     BAD_FLEET = ("bad-fleet", 400)
@@ -71,7 +72,7 @@ class Kind(enum.Enum):
     UNAVAILABLE = ("unavailable", 503)
 
     def __init__(self, word: str, status: int) -> None:
-        """Keep the word and the HTTP status apart."""
+        """Store the name and the HTTP status separately."""
         self.word = word
         self.status = status
 
@@ -84,7 +85,7 @@ def problem(
     problems: Sequence[dict[str, Any]] | None = None,
     refused: Sequence[dict[str, Any]] | None = None,
 ) -> JSONResponse:
-    """Return the answer that tells of an error."""
+    """Return the response for an error."""
     body: dict[str, Any] = {"error": error, "hint": hint, "kind": kind.word}
     if problems is not None:
         body["problems"] = list(problems)
@@ -99,10 +100,10 @@ def problem(
 
 
 def of_error(error: ForewarnError) -> JSONResponse:
-    """Return the answer to an error of ours.
+    """Return the response for an error of forewarn.
 
-    What is neither refused nor malformed is a store or a service that cannot do
-    its work now.
+    An error that is neither a refusal nor a malformed request means that a store or a
+    service is not available.
     """
     match error:
         case FleetFileError():
@@ -125,7 +126,7 @@ def of_error(error: ForewarnError) -> JSONResponse:
             kind = Kind.BAD_REQUEST
         case _:
             kind = Kind.UNAVAILABLE
-            logger.warning("an operator was not served: %s", error.message)
+            logger.warning("a request of an operator failed: %s", error.message)
     refused = error.refused if isinstance(error, NothingTakenError) else ()
     return problem(
         kind,
@@ -136,7 +137,7 @@ def of_error(error: ForewarnError) -> JSONResponse:
 
 
 def refused_report(refused: Sequence[Refused]) -> list[dict[str, str]]:
-    """Return what a caller is told of the targets that an order leaves out."""
+    """Return the report of the targets that were refused."""
     return [
         {
             "name": each.name,
@@ -167,7 +168,7 @@ def _of_fleet(error: FleetFileError) -> JSONResponse:
 
 
 def of_validation(error: RequestValidationError) -> JSONResponse:
-    """Return the answer to a request that does not fit its model."""
+    """Return the response for a request that does not fit its model."""
     problems: list[dict[str, Any]] = [
         {"place": wording.place(each), "message": wording.sentence(each)}
         for each in error.errors()[:PLACES_MAX]
@@ -179,7 +180,7 @@ def of_validation(error: RequestValidationError) -> JSONResponse:
     return problem(
         Kind.BAD_REQUEST,
         sentence or "the request is malformed",
-        hint="/openapi.json says what each request takes",
+        hint="See /openapi.json for the form of each request.",
         problems=problems,
     )
 
@@ -188,12 +189,12 @@ _BY_STATUS = {kind.status: kind for kind in Kind if kind is not Kind.BAD_FLEET}
 
 
 def of_http(request: Request, error: HTTPException) -> JSONResponse:
-    """Return the answer to what the framework refuses by itself."""
+    """Return the response for a request that the framework refuses."""
     kind = _BY_STATUS.get(error.status_code)
     where = f"{request.method} {request.url.path}"
     if kind is Kind.NOT_FOUND:
         answer = problem(
-            kind, f"there is nothing at {where}", hint="/docs lists what there is"
+            kind, f"there is no route {where}", hint="See /docs for all routes."
         )
     elif kind is None:
         answer = problem(Kind.BAD_REQUEST, f"{where}: {error.detail}")
@@ -206,7 +207,7 @@ def of_http(request: Request, error: HTTPException) -> JSONResponse:
 
 
 def install(app: FastAPI) -> None:
-    """Have the application answer errors through this door."""
+    """Install the handlers that convert errors."""
 
     def ours(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, ForewarnError)
@@ -223,8 +224,8 @@ def install(app: FastAPI) -> None:
     def late(_request: Request, _error: Exception) -> JSONResponse:
         return problem(
             Kind.UNAVAILABLE,
-            "the service did not answer in time; whether it did it is not known",
-            hint="look before you order it again: `forewarn operations`",
+            "the service did not respond in time; the request may have taken effect",
+            hint="Check `forewarn operations` before you retry.",
         )
 
     app.add_exception_handler(ForewarnError, ours)
@@ -234,10 +235,10 @@ def install(app: FastAPI) -> None:
 
 
 class LastResort:
-    """Answers 500 for what nobody foresaw, and logs it once."""
+    """Middleware that answers 500 for an unexpected error and logs it once."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Stand before `app`."""
+        """Wrap `app`."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -254,11 +255,11 @@ class LastResort:
         except Exception:
             logger.exception("the operator API failed at %s", scope.get("path", ""))
             if begun:
-                # The answer cannot be taken back; the connection ends instead.
+                # The response has begun, so only the connection can be closed.
                 raise
             answer = problem(
                 Kind.INTERNAL,
-                "the service met a fault of its own",
-                hint="its log says more; `forewarn operations` shows what was done",
+                "internal error of the service",
+                hint="See the log of the service. `forewarn operations` shows the present state.",
             )
             await answer(scope, receive, send)

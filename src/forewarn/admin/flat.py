@@ -1,9 +1,9 @@
-"""A long JSON object of plain members, read as it arrives.
+"""A parser for a long flat JSON object that arrives in pieces.
 
-A fleet file comes as one string of up to 64 MiB in a small object. Python's reader
-takes a document in one call: seconds for a hostile one, in which the event loop does
-nothing else. `FlatObject` reads each piece as it comes, in about a millisecond, and
-refuses lists and objects at their first byte.
+A fleet file is one string of up to 64 MiB in a small object. Python's parser reads a
+document in one call, which takes seconds for a hostile document and blocks the event
+loop. `FlatObject` parses each piece as it arrives, in about a millisecond, and refuses
+lists and objects at their first byte.
 """
 
 import codecs
@@ -12,13 +12,13 @@ import re
 from typing import Any
 
 PLAIN_CHARACTERS_MAX = 32
-"""Of a member that is no string: a number, true, false or null."""
+"""Maximum characters of a number, true, false or null."""
 
 NAME_CHARACTERS_MAX = 64
-"""Of a member's name; the longest known one has 11."""
+"""Maximum characters of a member's name; the longest known name has 11."""
 
 MEMBERS_MAX = 20
-"""Of one object; a fleet request has four."""
+"""Maximum members of one object; a fleet request has four."""
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _PLAIN = re.compile(r"[-+.0-9A-Za-z]+")
@@ -29,32 +29,32 @@ _UNITS = re.compile(
     r"|\\[^u])*+",
     re.DOTALL,
 )
-"""Characters and escapes of a string that can be decoded without what follows."""
+"""Characters and escapes of a string that can be decoded without the following text."""
 
 _UNIT_CHARACTERS_MAX = 12
-"""Of the longest unit: an escape of two halves."""
+"""Maximum characters of one unit: an escape of two halves."""
 
 
 class FlatError(ValueError):
-    """The document is not a flat JSON object; the message says where."""
+    """The document is not a flat JSON object; the message has the position."""
 
 
 class FlatObject:
-    """Reads one object. Feed it all bytes, then take the members."""
+    """The parser of one object. Feed it all bytes, then take the members."""
 
     def __init__(self) -> None:
         """Begin before the first byte."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._rest = ""
         self._seen = 0
-        """Characters that have been taken from `_rest`."""
+        """Number of characters that were taken from `_rest`."""
         self._expects = self._opening
         self._members: dict[str, Any] = {}
         self._name: str | None = None
         self._pieces: list[str] = []
 
     def feed(self, data: bytes) -> None:
-        """Read another piece; raises FlatError."""
+        """Parse another piece; raises FlatError."""
         try:
             self._rest += self._decoder.decode(data)
         except UnicodeDecodeError:
@@ -62,14 +62,14 @@ class FlatObject:
         self._read(is_last=False)
 
     def finish(self) -> dict[str, Any]:
-        """Return the members; raises FlatError if the object is not complete."""
+        """Return the members; raises FlatError if the object is incomplete."""
         try:
             self._rest += self._decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             raise FlatError("the body is not UTF-8") from None
         self._read(is_last=True)
         if self._expects != self._end or self._rest:
-            raise self._error("the JSON object ends too early")
+            raise self._error("the JSON object is incomplete")
         return self._members
 
     def _read(self, *, is_last: bool) -> None:
@@ -91,7 +91,7 @@ class FlatObject:
         self._seen += count
 
     def _mark(self, *wanted: str) -> str:
-        """Take one of these characters; raises FlatError for another."""
+        """Take one of these characters; raises FlatError for another character."""
         found = self._rest[0]
         if found not in wanted:
             names = " or ".join(repr(each) for each in wanted)
@@ -102,7 +102,7 @@ class FlatObject:
     def _error(self, text: str) -> FlatError:
         return FlatError(f"{text} (character {self._seen})")
 
-    # What may come next; each returns whether it got on
+    # The states of the parser; each returns whether it made progress
 
     def _opening(self, _is_last: bool) -> bool:  # noqa: FBT001
         self._mark("{")
@@ -119,7 +119,7 @@ class FlatObject:
     def _next_name(self, _is_last: bool) -> bool:  # noqa: FBT001
         self._mark('"')
         if len(self._members) >= MEMBERS_MAX:
-            raise self._error(f"an object has at most {MEMBERS_MAX} members here")
+            raise self._error(f"the object has more than {MEMBERS_MAX} members")
         self._name = None
         self._expects = self._string
         return True
@@ -164,7 +164,9 @@ class FlatObject:
             return True
         matched = _PLAIN.match(self._rest)
         if matched is None:
-            raise self._error("a member must be a string, a number, true or false")
+            raise self._error(
+                "the value of a member must be a string, a number, true or false"
+            )
         if matched.end() > PLAIN_CHARACTERS_MAX:
             raise self._error("a number is too long")
         if matched.end() == len(self._rest) and not is_last:
@@ -188,4 +190,4 @@ class FlatObject:
         return True
 
     def _end(self, _is_last: bool) -> bool:  # noqa: FBT001
-        raise self._error("something follows the JSON object")
+        raise self._error("there is text after the JSON object")

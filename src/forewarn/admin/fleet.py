@@ -1,4 +1,4 @@
-"""The fleet: what is, as JSON or as a file, and how a file changes it."""
+"""The fleet as JSON and as a file, and changes by a fleet file."""
 
 import asyncio
 import json
@@ -32,14 +32,14 @@ from forewarn.store.port import Reader, Record, every
 
 
 class _FleetRequest(Request):
-    """A request whose body is read as it arrives where it is long."""
+    """A request whose body is parsed as it arrives if it is long."""
 
     _flat: FlatObject | None = None
     _first = b""
     _is_taken = False
 
     async def body(self) -> bytes:
-        """Return the body; of a long one no more than what shows that there is one."""
+        """Return the body, or a placeholder for a long body."""
         if self._is_taken:
             return self._first
         self._is_taken = True
@@ -60,7 +60,7 @@ class _FleetRequest(Request):
 
     def _feed(self, data: bytes) -> None:
         assert self._flat is not None
-        # Each step is about a millisecond of the event loop.
+        # Each step takes about a millisecond of the event loop.
         for start in range(0, len(data), limits.FLEET_STEP_BYTES):
             try:
                 self._flat.feed(data[start : start + limits.FLEET_STEP_BYTES])
@@ -68,7 +68,7 @@ class _FleetRequest(Request):
                 raise HTTPException(400, str(error)) from error
 
     async def json(self) -> Any:
-        """Return what the body says."""
+        """Return the parsed body."""
         body = await self.body()
         if self._flat is None:
             return json.loads(body)
@@ -79,12 +79,12 @@ class _FleetRequest(Request):
 
 
 class _FleetRoute(APIRoute):
-    """A route whose body may be a fleet file."""
+    """A route whose body can be a fleet file."""
 
     def get_route_handler(
         self,
     ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, which is given the body as it arrives."""
+        """Return the handler, which gets the body as it arrives."""
         handle = super().get_route_handler()
 
         async def handle_fleet(request: Request) -> Response:
@@ -130,8 +130,8 @@ _SECTIONS: tuple[tuple[str, StoreQuery[Any], _Report, _VmsOf], ...] = (
         lambda _reader, one: (one,),
     ),
 )
-"""The parts of a fleet, in the order in which pages go through them, and the VMs by
-which each object is selected."""
+"""The parts of a fleet in the order of the pages, and the VMs by which each object is
+selected."""
 
 _BY_ITSELF: dict[str, Callable[[Any], About]] = {
     "tenants": lambda one: About(tenants=(one.name,)),
@@ -142,7 +142,7 @@ _BY_ITSELF: dict[str, Callable[[Any], About]] = {
 
 
 class FleetQuery(Selectors):
-    """Which part of the fleet is listed: VMs, and all that has one of them."""
+    """Selectors and page of the fleet: VMs, and all objects that have one of them."""
 
     after: Name = Field(
         default="",
@@ -202,7 +202,7 @@ def _page(
 
 @router.get(
     "/fleet/export",
-    # Of no media type: errors are JSON, and the text of the file is named below.
+    # Without a media type: errors are JSON, and the type of the file is given below.
     response_class=Response,
     responses={
         **documented(shapes.FleetCount),
@@ -210,7 +210,7 @@ def _page(
     },
 )
 async def fleet_export(gateway: Desk) -> Response:
-    """Return the fleet as it is, as the text of a fleet file."""
+    """Return the present fleet as the text of a fleet file."""
     text = await gateway.read(
         lambda reader: export.export_fleet(
             every(reader, kinds.ALL_TENANTS),
@@ -227,7 +227,7 @@ async def fleet_export(gateway: Desk) -> Response:
     responses=documented(shapes.FleetCount, 400),
 )
 async def fleet_validate(body: bodies.FleetText, gateway: Desk) -> Response:
-    """Check a fleet file by itself; nothing is compared or changed."""
+    """Check a fleet file by itself, without comparing or changing anything."""
     return answer(dict(await gateway.count_fleet(_text_of(body))))
 
 
@@ -236,7 +236,7 @@ async def fleet_validate(body: bodies.FleetText, gateway: Desk) -> Response:
     responses=documented(shapes.PlanShape, 400, 409),
 )
 async def fleet_plan(body: bodies.FleetText, gateway: Desk) -> Response:
-    """Say what applying a fleet file would change; nothing is changed."""
+    """Return the changes that a fleet file would make, without making them."""
     plan = await gateway.merge_fleet(_text_of(body), who=None)
     return answer(_plan_report(plan, applied=False))
 
@@ -246,14 +246,15 @@ async def fleet_plan(body: bodies.FleetText, gateway: Desk) -> Response:
     responses=documented(shapes.PlanShape, 400, 409, 422),
 )
 async def fleet_apply(body: bodies.FleetText, giver: Giving) -> Response:
-    """Apply a fleet file: all of it, or nothing.
+    """Apply a fleet file completely, or not at all.
 
-    Only what its author changed is changed: a VM that a migration moved stays.
-    The answer to a repeated request has the first lines of the plan, and no changes.
+    Only fields that the author changed are changed: a VM that a migration moved stays
+    there. The response to a repeated request has the first lines of the plan, and no
+    changes.
     """
     who = giver.who(body.reason)
     text = _text_of(body)
-    # Hashing a large file takes a while, and releases the interpreter.
+    # Hashing a large file takes a while, and releases the GIL.
     digest = await asyncio.to_thread(text.digest)
     said = json.dumps([text.name, body.reason, text.may_be_empty, digest])
     try:

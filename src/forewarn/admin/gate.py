@@ -1,14 +1,13 @@
-"""Who comes in: tokens, and on a loopback address without tokens, its own rules.
+"""Authentication: tokens, and the rules for a loopback address without tokens.
 
-A token is one of the operator's file, or one of the store, which may be a tenant's.
+A token is in the operators' file or in the store; tokens in the store can belong to a
+tenant. Any web page can make a browser on the operator's machine send requests. Without
+tokens, the Host header must therefore name a loopback address, because a page that
+rebinds its DNS name to 127.0.0.1 sends its own name. A body must be `application/json`,
+which no page sends to another origin without asking first. A reverse proxy on that
+machine would make operators of all its clients, so a forwarded request is refused.
 
-A browser on the operator's machine can be made to send requests by any page.
-Without tokens, therefore, the Host header must name a loopback address (a page
-that rebinds its DNS name to 127.0.0.1 sends its own name), and a body must be
-`application/json`, which no page sends across origins without asking first. A reverse
-proxy on that machine would make operators of all its clients, so a request that one
-has forwarded is refused.
-What is open to everybody tells nothing about the fleet.
+Routes without authentication reveal nothing about the fleet.
 """
 
 import re
@@ -44,11 +43,11 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.store.token import Token
 
 OPEN_PATHS = frozenset({"/", "/docs", "/healthz", "/readyz", "/openapi.json"})
-"""What needs no token."""
+"""Paths that need no token."""
 
 
 class Gate:
-    """Lets a request in with its sender's name, or answers it."""
+    """Middleware that adds the caller to a request, or refuses it."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class Gate:
         throttle: Throttle,
         refused: RefusalLog,
     ) -> None:
-        """Stand before `app`; None: no token file, and loopback callers only."""
+        """Wrap `app`; None means no token file, and loopback callers only."""
         self._app = app
         self._throttle = throttle
         self._refused = refused
@@ -83,8 +82,8 @@ class Gate:
         if needs_nothing and not names_loopback(headers.get("host", "")):
             return problem(
                 Kind.FORBIDDEN,
-                "without tokens this API answers to a loopback name only",
-                hint="use http://127.0.0.1, or set [admin] token_file",
+                "without tokens, this API accepts only a loopback name as its host",
+                hint="Use http://127.0.0.1, or set [admin] token_file.",
             )
         by_credentials = peer is not None and "authorization" not in headers
         if (needs_nothing or by_credentials) and (
@@ -92,11 +91,11 @@ class Gate:
         ):
             return problem(
                 Kind.FORBIDDEN,
-                f"without tokens this API answers no proxy, and {proxied} shows that "
-                "one forwarded this request: everybody who reaches the proxy would "
+                f"without tokens, this API accepts no forwarded requests, and {proxied} shows "
+                "that a proxy forwarded this one: every client of the proxy would "
                 "be the operator",
-                hint="set [admin] token_file, and send Authorization: Bearer TOKEN "
-                "through the proxy",
+                hint="Set [admin] token_file, and send Authorization: Bearer TOKEN "
+                "through the proxy.",
             )
         try:
             caller = await self._caller(scope, headers)
@@ -114,10 +113,10 @@ class Gate:
         return None
 
     async def _caller(self, scope: Scope, headers: Headers) -> Caller:
-        """Return who sent the request; raises UnauthorizedError, and StoreError.
+        """Return the sender of a request; raises UnauthorizedError and StoreError.
 
-        Whatever is presented is judged: where no token is needed, a bad one is
-        refused nevertheless, since its holder means to be somebody else.
+        A token is checked even if none is needed: its holder means to be another caller
+        than the operator.
         """
         is_open = scope["path"] in OPEN_PATHS
         if "authorization" not in headers:
@@ -151,10 +150,10 @@ class Gate:
         raise unauthorized()
 
     def _is_anothers(self, token: Token) -> bool:
-        """Tell whether an operator of the token file has the name of the token.
+        """Return whether an operator of the token file has the name of the token.
 
-        The file may have got the name after the token was made. Two holders would
-        act under one name.
+        The name may have been added to the file after the token was created. Two
+        holders would act under one name.
         """
         return (
             not token.tenant and self._tokens is not None and token.name in self._tokens
@@ -162,7 +161,7 @@ class Gate:
 
 
 def _of_peer(peer: UnixPeer, *, is_open: bool) -> Caller:
-    """Return who a local process is; raises UnauthorizedError for a stranger."""
+    """Return a local process as a caller; raises UnauthorizedError for other users."""
     if peer.is_operator:
         return Caller(name=peer.name)
     if is_open:
@@ -177,7 +176,7 @@ def _of_peer(peer: UnixPeer, *, is_open: bool) -> Caller:
 def peer_of(scope: Scope) -> str:
     """Return the address of the connection's peer, without its port.
 
-    At a Unix socket it is the process.
+    For a Unix socket it is the process.
     """
     local: UnixPeer | None = scope.get(UNIX_PEER)
     if local is not None:
@@ -207,13 +206,13 @@ _FORWARDING = frozenset(
         "x-real-ip",
     }
 )
-"""Headers by which proxies tell of themselves and of their clients."""
+"""Headers that proxies add to requests."""
 
 _FORWARDING_PREFIXES = ("x-forwarded", "x-original-")
 
 
 def forwarding_header(headers: Headers) -> str:
-    """Return the name of a header that a proxy has added; empty: there is none."""
+    """Return the name of a header that a proxy added; empty if there is none."""
     for name in headers:
         folded = name.lower()
         if folded in _FORWARDING or folded.startswith(_FORWARDING_PREFIXES):
@@ -222,10 +221,10 @@ def forwarding_header(headers: Headers) -> str:
 
 
 def sign_of_proxy(scope: Scope, headers: Headers) -> str:
-    """Return what shows that a proxy has forwarded a request; empty: nothing does.
+    """Return the sign of a forwarded request; empty if there is none.
 
-    nginx adds no header unless it is told to. It speaks HTTP/1.0 then, which no client
-    of the API does; probes of what is open may.
+    nginx adds no header by default, but it uses HTTP/1.0 then. No client of the API
+    does, except health probes.
     """
     if scope["http_version"] == "1.0" and scope["path"] not in OPEN_PATHS:
         return "HTTP/1.0"
@@ -235,14 +234,14 @@ def sign_of_proxy(scope: Scope, headers: Headers) -> str:
 _HOST = re.compile(
     r"(?:\[([0-9a-f.]*:[0-9a-f:.]*)\]|([a-z0-9.-]+))(?::[0-9]{1,5})?", re.ASCII
 )
-"""An IPv6 address in brackets, or another name, and perhaps a port."""
+"""An IPv6 address in brackets, or another name, with an optional port."""
 
 
 def names_loopback(host: str) -> bool:
-    """Tell whether a Host header names this machine's own loopback.
+    """Return whether a Host header names the machine's loopback.
 
-    It must be a whole name with nothing behind it but a port: what reads otherwise
-    to others, such as `localhost:1@elsewhere`, names nothing here.
+    The whole header must be a name with an optional port: other programs may read
+    `localhost:1@elsewhere` differently.
     """
     matched = _HOST.fullmatch(host.strip().lower())
     return matched is not None and is_loopback(matched[1] or matched[2])

@@ -1,9 +1,9 @@
-"""Decide from a request's head alone: rights, rate, and how long the body may be.
+"""Checks of a request's head: rights, rate, and maximum length of the body.
 
-`Gate` has found out who sends the request. `Head` refuses a caller that may not do
-what the path demands before it reads one byte of the body, so a refusal costs the
-same whatever follows the head. Only an operator may send a large body, and only to
-the routes that take fleet files; the service receives one of those at a time.
+`Gate` has identified the caller. `Head` refuses a caller without the right before it
+reads the body, so the cost of a refusal does not depend on the body. Only an operator
+can send a large body, and only to the routes for fleet files. The service receives one
+of them at a time.
 """
 
 import asyncio
@@ -22,30 +22,32 @@ from forewarn.admin.throttle import RefusalLog
 from forewarn.protocol.errors import ForewarnError
 
 PATIENCE = "forewarn.patience"
-"""Where a request's scope keeps the function that allows its body more seconds."""
+"""Key of the function in a request's scope that extends the time for its body."""
 
 _VALUE_MARKS = (b",", b"[", b"{")
-"""At least one of these bytes stands before each value of a JSON document."""
+"""At least one of these bytes precedes each value of a JSON document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What the head entitles the body to."""
+    """The limits of a body."""
 
     bytes_max: int
     values_max: int = 0
-    """Of its JSON; 0: it is a text in which commas and brackets mean nothing."""
+    """Maximum values of its JSON; 0 for a text in which commas and brackets mean
+    nothing."""
     is_large: bool = False
-    """It is a fleet file that may be longer than any other body."""
+    """It is a fleet file, which can be longer than any other body."""
 
 
 class Head:
-    """Refuses a request by its head, and bounds the body of the others."""
+    """Middleware that refuses requests by their head, and limits the bodies of the
+    others."""
 
     def __init__(
         self, app: ASGIApp, *, pace: Pace, reads: Pace, refused: RefusalLog
     ) -> None:
-        """Stand before `app`; `pace` counts tenants' orders, `reads` their questions."""
+        """Wrap `app`; `pace` counts tenants' orders, `reads` their questions."""
         self._app = app
         self._pace = pace
         self._reads = reads
@@ -81,18 +83,18 @@ class Head:
         else:
             busy = problem(
                 Kind.UNAVAILABLE,
-                "another large fleet file is being received",
-                hint="send yours again when that is done",
+                "the service is receiving another large fleet file",
+                hint="Send the file again in a moment.",
             )
             await busy(scope, receive, send)
 
     def _admit(self, caller: Caller, demand: Demand | None) -> None:
-        """Raise ForbiddenError or TooManyError where the head is enough to refuse.
+        """Raise ForbiddenError or TooManyError if the head is sufficient to refuse.
 
-        A refused request counts too: otherwise it would be free.
+        A refused request counts against the rate too.
         """
         if demand is None:
-            # The router answers 404 or 405, and reads no body for it.
+            # The router answers 404 or 405 without reading the body.
             return
         try:
             check(caller, demand)
@@ -110,7 +112,7 @@ class Head:
         return None
 
     async def _is_its_turn(self, scope: Scope) -> bool:
-        """Wait until no other large body is held in memory; False: it took too long."""
+        """Wait until no other large body is in memory; False after a timeout."""
         if (be_patient := scope.get(PATIENCE)) is not None:
             be_patient(limits.FLEET_BODY_SECONDS)
         try:
@@ -121,10 +123,9 @@ class Head:
 
 
 class Unread:
-    """Announces the end of a connection where an answer comes before the body.
+    """Middleware that closes the connection if a response precedes the body.
 
-    The rest of the body is not worth reading, and the next request could not be
-    found without it.
+    The rest of the body is useless, and without it the next request cannot be found.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -154,16 +155,16 @@ class Unread:
 
 
 def has_body(headers: Headers) -> bool:
-    """Tell whether a request has a body, as its head says."""
+    """Return whether a request has a body, according to its head."""
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
 FLEET_PATHS = "/v1/fleet/"
-"""Under this path bodies are fleet files, which are longer than orders."""
+"""Below this path, bodies are fleet files, which are longer than orders."""
 
 
 def allowance(caller: Caller, path: str, headers: Headers) -> Allowance:
-    """Return how long the body of a caller's request may be."""
+    """Return the limits of the body of a caller's request."""
     if not caller.is_operator:
         most = limits.BODY_VALUES_MAX
         return Allowance(bytes_max=limits.TENANT_BYTES_MAX, values_max=most)
@@ -178,8 +179,8 @@ def allowance(caller: Caller, path: str, headers: Headers) -> Allowance:
 
 
 def _size(length: str) -> int:
-    """Return a length in decimal digits; whatever needs more digits is as long."""
-    # Python refuses to read numbers of thousands of digits.
+    """Return a length from decimal digits; a longer number counts as too long."""
+    # Python does not parse numbers with thousands of digits.
     return int(length.lstrip("0")[:_DIGITS_MAX] or "0")
 
 
@@ -187,10 +188,10 @@ _DIGITS_MAX = 18
 
 
 def _bounded(receive: Receive, allowed: Allowance) -> Receive:
-    """Return what receives a body until it is longer than allowed.
+    """Return a receiver that raises an error if the body is longer than allowed.
 
-    A body that is no fleet file is also bounded in the number of its values, since
-    JSON of very many empty lists takes a hundred times as long to read as names.
+    The number of values is limited too, unless the body is a fleet file: JSON with very
+    many empty lists takes a hundred times as long to parse as names.
     """
     size = 0
     values = 0
@@ -213,8 +214,8 @@ def _bounded(receive: Receive, allowed: Allowance) -> Receive:
 
 
 def _too_many(limit: int) -> str:
-    return f"the JSON of a body may have {limit} values here"
+    return f"the body has more than {limit} JSON values"
 
 
 def _too_large(limit: int) -> str:
-    return f"a body may have {limit} bytes here"
+    return f"the body has more than {limit} bytes"

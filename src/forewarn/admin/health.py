@@ -1,4 +1,4 @@
-"""Whether the service lives and may take orders; open to everybody."""
+"""Liveness and readiness of the service, without authentication."""
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -13,29 +13,32 @@ router = APIRouter(tags=["health"])
 
 _RESPONSES: dict[int | str, dict[str, object]] = {
     200: {"model": shapes.HealthShape},
-    503: {"model": shapes.HealthShape, "description": "It is not; see `problems`."},
+    503: {
+        "model": shapes.HealthShape,
+        "description": "The service is not well; see `problems`.",
+    },
 }
 
 
 @router.get("/healthz", responses=_RESPONSES)
 async def healthz(gateway: Desk, caller: Asking) -> Response:
-    """Tell whether the service is alive; 503: it should be restarted."""
+    """Report whether the service is alive; with 503 it should be restarted."""
     health = await gateway.health()
     return _told(health, caller, good=health.alive)
 
 
 @router.get("/readyz", responses=_RESPONSES)
 async def readyz(gateway: Desk, caller: Asking) -> Response:
-    """Tell whether the service may take orders."""
+    """Report whether the service accepts requests."""
     health = await gateway.health()
     return _told(health, caller, good=health.ready)
 
 
 def _told(health: Health, caller: Caller, *, good: bool) -> Response:
-    # A problem may name VMs, so strangers and tenants learn only that there is one.
+    # A problem can name VMs, so only operators get its text.
     problems = list(health.problems)
     if problems and not caller.is_operator:
-        problems = ["an operator's token is needed to read what is wrong"]
+        problems = ["the reason is visible with an operator token only"]
     return answer(
         {
             "alive": health.alive,

@@ -1,4 +1,4 @@
-"""What was: the trail of every change, and what became of operations."""
+"""The history of changes, and the accounts of operations."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -46,34 +46,36 @@ _KINDS: dict[str, type[Record]] = {
 
 
 NEVER: Micros = 2**62
-"""An instant behind all others."""
+"""An instant after all others."""
 
 _ALL = ("", "")
-"""Bounds of keys that leave nothing out."""
+"""Bounds of keys that exclude nothing."""
 
 
 class HistoryQuery(BaseModel):
-    """Which lines of the history are listed; several conditions must all hold."""
+    """Filters and page of the history; all filters must match."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    vm: Name = Field(default="", description="Only what concerns this VM.")
+    vm: Name = Field(default="", description="Only entries about this VM.")
     operation: Name = Field(
         default="", description="Only this operation, rollout or request."
     )
-    event: Name = Field(default="", description="Only this event; a GUID in any case.")
-    host: Name = Field(default="", description="Only what concerns this host.")
-    scope: Name = Field(default="", description="Only what concerns this scope.")
-    tenant: Name = Field(default="", description="Only what concerns this tenant.")
+    event: Name = Field(
+        default="", description="Only this event; a GUID in upper or lower case."
+    )
+    host: Name = Field(default="", description="Only entries about this host.")
+    scope: Name = Field(default="", description="Only entries about this scope.")
+    tenant: Name = Field(default="", description="Only entries about this tenant.")
     zone: Name = Field(default="", description="Only entries about hosts of this zone.")
     tag: Tag = Field(default="", description="Only entries about VMs with this tag.")
     actor: Name = Field(
         default="",
-        description="Only what was done by somebody: `clock`, a token's name.",
+        description="Only actions of this actor, such as `clock` or the name of a token.",
     )
     what: Name = Field(
         default="",
-        description="Only lines that say this, or begin with it: `event approved`.",
+        description="Only entries with this text, or this beginning: `event approved`.",
     )
     since: Name = _SINCE
     until: Name = _UNTIL
@@ -81,7 +83,7 @@ class HistoryQuery(BaseModel):
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
     def subjects(self, reader: Reader) -> list[tuple[str, str]]:
-        """Return what the lines must be about: kinds and names."""
+        """Return the kinds and names that entries must be about."""
         found = {
             "vm": self.vm,
             "event": self.event.upper(),
@@ -95,7 +97,7 @@ class HistoryQuery(BaseModel):
         return [(kind, name) for kind, name in found.items() if name]
 
     def matches(self, entry: AuditEntry, subjects: list[str], lookups: Lookups) -> bool:
-        """Tell whether a line is one of those that are asked for."""
+        """Return whether an entry matches."""
         wanted = Wanted(zone=self.zone, tag=self.tag)
         return (
             all(each in entry.subjects for each in subjects)
@@ -106,7 +108,7 @@ class HistoryQuery(BaseModel):
 
 
 class AccountQuery(Filters):
-    """Which operations are accounted for: all that were, open ones too."""
+    """Filters and page of the accounts of operations, open ones too."""
 
     operation: Name = Field(
         default="", description="Only this operation, rollout or request."
@@ -119,7 +121,7 @@ class AccountQuery(Filters):
 
 @router.get("/history", responses=documented(shapes.HistoryPage, 400, 404))
 async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Response:
-    """List who did what, when and why, the oldest first."""
+    """List all changes with their actor, time and reason, the oldest first."""
     since, until = _period(query.since, query.until, now=gateway.now())
     end = NEVER if until is None else until
 
@@ -127,8 +129,8 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
         named = query.subjects(reader)
         subjects = [f"{kind}:{name}" for kind, name in named]
         lookups = Lookups(reader)
-        # Entries are in the order of the decisions. A clock that was set back does not
-        # change it, so each entry's own instant is looked at.
+        # Entries are in the order of the decisions, even if the clock was set back, so
+        # the instant of each entry is compared.
         bounds = reader.audit_keys(since, end) if since or until is not None else _ALL
         found, following = (
             ([], "")
@@ -159,12 +161,12 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
 async def accounts_of(
     query: Annotated[AccountQuery, Query()], gateway: Desk
 ) -> Response:
-    """Tell what became of operations: planned against actual, and who approved."""
+    """List the accounts of operations: planned and actual times, and approvals."""
     now = gateway.now()
     since, until = _period(query.since, query.until, now=now)
 
     def ask(reader: Reader) -> dict[str, Any]:
-        # Which operations concerned a VM is found out by `_find`.
+        # `_find` selects the operations of a VM.
         wanted = replace(query.wanted(reader, ended=True), vm="")
         lookups = Lookups(reader)
         whole = tenant_reader.real_id(reader, query.operation)
@@ -193,7 +195,7 @@ async def accounts_of(
     "/history/operations/{name}", responses=documented(shapes.AccountShape, 404)
 )
 async def account_of(name: str, gateway: Desk) -> Response:
-    """Tell what became of one operation."""
+    """Return the account of one operation."""
     now = gateway.now()
     return answer(
         await gateway.read(
@@ -242,7 +244,7 @@ def _period(since: str, until: str, *, now: Micros) -> tuple[Micros, Micros | No
 
 
 def _overlaps(operation: Operation, since: Micros, until: Micros | None) -> bool:
-    """Tell whether something of the operation's life lies in the period."""
+    """Return whether a part of the operation's life is in the period."""
     begins_before = until is None or operation.created < until
     return begins_before and (not operation.ended_at or operation.ended_at >= since)
 
@@ -254,9 +256,9 @@ def _names(filters: AccountQuery) -> Iterator[tuple[str, str]]:
 
 
 def _check_known(reader: Reader, named: list[tuple[str, str]]) -> None:
-    """Tell of a misspelt name, which would look as if nothing had happened.
+    """Raise NotFoundError for a misspelt name, which otherwise matches nothing.
 
-    What has left the fleet is known as long as the trail tells of it.
+    A removed object is known as long as the history has entries about it.
     """
     for kind, name in named:
         if reader.get(_KINDS[kind], name) is None and not reader.select(

@@ -117,21 +117,21 @@ class Hub:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the hub follows changes no longer."""
+        """Return whether the hub has stopped."""
         return self._task is not None and self._task.done()
 
     def start(self) -> None:
-        """Follow changes until nobody has viewed them for a while."""
+        """Follow changes until there were no viewers for a while."""
         self._task = asyncio.create_task(self._follow())
         self._task.add_done_callback(self._end)
 
     def _end(self, task: "asyncio.Task[None]") -> None:
-        # An error is raised to each viewer, and is not lost without any.
+        # Each viewer raises the error; without viewers it is ignored.
         _ = task.cancelled() or task.exception()
         self._wake()
 
     def stop(self) -> None:
-        """Follow changes no longer."""
+        """Stop following changes."""
         if self._task is not None:
             self._task.cancel()
 

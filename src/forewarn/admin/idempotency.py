@@ -1,7 +1,7 @@
-"""`Idempotency-Key`: an order that is sent again is carried out once.
+"""`Idempotency-Key`: a request that is sent again is executed once.
 
-A client that lost an answer does not know whether its order was carried out. With a
-key it sends the same request again, and gets the result of the first one.
+A client that got no response does not know whether its request was executed. With a key
+it sends the same request again, and gets the result of the first one.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.work import Who
 
 REPEATED_HEADER = "Idempotent-Replayed"
-"""Marks the answer to an order that an earlier request with its key gave."""
+"""Header that marks the result of an earlier request with the same key."""
 
 Key = Annotated[
     str | None,
@@ -30,20 +30,20 @@ Key = Annotated[
         min_length=1,
         max_length=limits.KEY_CHARACTERS_MAX,
         pattern="^[!-~]+$",
-        description="A new text for each order, such as a UUID. A request that is "
-        "sent again with its key within 24 hours is carried out once, and gets the "
+        description="A new text for each request, such as a UUID. A request that is "
+        "sent again with its key within 24 hours is executed once, and gets the "
         "first result.",
     ),
 ]
 
 
 class Giver:
-    """One caller who gives one order."""
+    """A caller that sends one request."""
 
     def __init__(
         self, gateway: CallerGateway, *, caller: Caller, path: str, key: str | None
     ) -> None:
-        """Give orders to `gateway` on behalf of `caller`, once for each `key`."""
+        """Send requests to `gateway` on behalf of `caller`, once for each `key`."""
         self.gateway = gateway
         self.caller = caller
         self._path = path
@@ -51,11 +51,11 @@ class Giver:
         self._is_repeated = False
 
     def who(self, reason: str) -> Who:
-        """Return who gives the order, and why."""
+        """Return the actor and the reason of the request."""
         return Who(actor=self.caller.actor, reason=reason)
 
     def once(self, said: str) -> Once | None:
-        """Return the order's key with what its request says; None without a key."""
+        """Return the key with the digest of the request; None without a key."""
         if self._key is None:
             return None
         return Once(
@@ -65,9 +65,9 @@ class Giver:
         )
 
     async def give(self, name: str, body: BaseModel, **made: str) -> Any:
-        """Have the order `name` of `DECISIONS` carried out; return its JSON value.
+        """Execute the request `name` of `DECISIONS`, and return its JSON value.
 
-        For a repeated order it is the value that the first one returned.
+        For a repeated request it is the value of the first one.
         """
         order = Decision(
             name=name,
@@ -85,11 +85,11 @@ class Giver:
 
     @property
     def is_repeated(self) -> bool:
-        """Tell whether an earlier request with this key gave the order."""
+        """Return whether an earlier request with this key was executed."""
         return self._is_repeated
 
     def answer(self, content: Any, *, status: int = 200) -> JSONResponse:
-        """Return JSON as it is, marked where the order was a repetition."""
+        """Return a JSON response, marked if the request was a repetition."""
         made = answer(content, status=status)
         if self._is_repeated:
             made.headers[REPEATED_HEADER] = "true"
@@ -97,7 +97,7 @@ class Giver:
 
 
 async def giver_of(request: Request, key: Key = None) -> Giver:
-    """Return who gives the order of a request."""
+    """Return the sender of a request."""
     caller = caller_of(request)
     return Giver(
         gateway_for(request.app.state.gateway, caller),

@@ -1,102 +1,108 @@
-"""How much one caller of the operator API may ask for."""
+"""Limits for one caller of the operator API."""
 
 ORDER_BYTES_MAX = 512 << 10
-"""Bytes of the body of an operator's order: a thousand names of the greatest length,
-256 characters, take half of it."""
+"""Maximum bytes of an operator's request: 1,000 names of the maximum length, 256
+characters, take half of it."""
 
 TENANT_BYTES_MAX = 64 << 10
-"""Bytes of the body of a tenant's request: more than a thousand names of usual length.
-To read the most hostile JSON of this length takes 4 ms."""
+"""Maximum bytes of a tenant's request: more than 1,000 names of usual length. The most
+hostile JSON of this length takes 4 ms to parse."""
 
 BODY_VALUES_MAX = 10_000
-"""Values in the JSON of an order: a thousand names and some more. To read ten thousand
-empty lists takes 1 ms."""
+"""Maximum values in the JSON of a request: 1,000 names and some more. Ten thousand
+empty lists take 1 ms to parse."""
 
 FLEET_BODY_SECONDS = 300.0
-"""Seconds in which a large fleet file must have come: 64 MiB over 2 Mbit/s."""
+"""Maximum seconds to receive a large fleet file: 64 MiB at 2 Mbit/s."""
 
 FLEET_BYTES_MAX = 64 << 20
-"""Of a fleet file: some two hundred thousand VMs."""
+"""Maximum bytes of a fleet file: some 200,000 VMs."""
 
 FLEET_TURN_SECONDS = 30.0
-"""For a large fleet file to wait until the one before it is received and applied:
-shorter than clients wait for an answer, which is a minute or more."""
+"""Maximum seconds for which a large fleet file waits until the file before it is
+applied: shorter than clients wait for a response, which is a minute or more."""
 
 FLEET_STEP_BYTES = 64 << 10
-"""Bytes of a large fleet file that are read in one step, which takes some
-milliseconds where each character is escaped."""
+"""Bytes of a large fleet file that are parsed in one step, which takes some
+milliseconds if each character is escaped."""
 
 KEY_CHARACTERS_MAX = 255
-"""Of an Idempotency-Key: a UUID has 36."""
+"""Maximum characters of an Idempotency-Key: a UUID has 36."""
 
 NAME_CHARACTERS_MAX = 256
-"""Of a host's or a VM's name in a request; the fleet file has shorter ones."""
+"""Maximum characters of a name in a request; names in the fleet file are shorter."""
 
 TEXT_CHARACTERS_MAX = 1_000
-"""Of a reason or a description: some sentences. Each VM reads the latter."""
+"""Maximum characters of a reason or a description: some sentences. Each VM reads the
+description."""
 
 PAGE_OBJECTS = 200
-"""Objects of one answer, unless the caller says otherwise."""
+"""Default objects of one response."""
 
 PAGE_OBJECTS_MAX = 1_000
-"""Objects of one answer: a tenth of a second's work."""
+"""Maximum objects of one response: a tenth of a second's work."""
 
 SCAN_ROWS_MAX = 10_000
-"""Rows that one answer looks through: a rare match may lie in a later page."""
+"""Maximum rows that one response searches: a rare match can be on a later page."""
 
 WATCHERS_MAX = 100
-"""Streams of operators at once: them and their dashboards, not a fleet of VMs. No
-tenant's stream counts among them, so that no tenant can keep operators out."""
+"""Maximum streams of operators: people and their dashboards, not a fleet of VMs. The
+streams of tenants do not count, so that no tenant can exclude operators."""
 
 TENANT_WATCHERS_MAX = 10
-"""Streams of one tenant at once: a dashboard, a bot, some people."""
+"""Maximum streams of one tenant: a dashboard, a bot, some people."""
 
 ALL_TENANTS_WATCHERS_MAX = 500
-"""Streams of all tenants together, each of which reads once a second: a machine's
-bound, which tenants share, and far beyond what a few of them may have."""
+"""Maximum streams of all tenants: a limit of the machine, which tenants share, and far
+more than a few of them may have."""
 
 TENANT_ORDERS_AT_ONCE = 60
-"""Orders of one tenant that are taken at once: a script's loop over its VMs."""
+"""Maximum burst of a tenant's orders: a script's loop over its VMs."""
 
 TENANT_ORDERS_PER_SECOND = 1.0
-"""Orders of one tenant in the long run. An order and its end leave some 20 KB in the
-store, so this is the bound of what a tenant can have written."""
+"""Maximum rate of a tenant's orders per second. An order and its end write some 20 KB
+to the store, so this limits what a tenant can write."""
 
 TENANT_TEXT_CHARACTERS_MAX = 200
-"""Of a tenant's reason or description: a sentence or two, kept several times over."""
+"""Maximum characters of a tenant's reason or description: a sentence or two, stored
+several times."""
 
 TENANT_REFUSED_MAX = 10
-"""Orders by which refused requests may put a tenant further behind: they count, so that
-they are not free, but one that waits as long as it was told is served."""
+"""Maximum debt of refused requests, in orders. They count, so that they are not free,
+but a tenant that waits as long as `Retry-After` says is served."""
 
 TENANT_READS_AT_ONCE = 300
-"""Questions of one tenant that are answered at once: a script's look at each VM."""
+"""Maximum burst of a tenant's questions: a script that reads each VM."""
 
 TENANT_READS_PER_SECOND = 20.0
-"""Questions of one tenant in the long run: each is some milliseconds of a processor,
-so that one tenant cannot keep more than a tenth of it."""
+"""Maximum rate of a tenant's questions per second. Each takes some milliseconds, so one
+tenant cannot use more than a tenth of a processor."""
 
 FAILURES_AT_ONCE = 20
-"""Wrong tokens of one source that are judged at once: a script that was not told of a
-new token, a few times."""
+"""Maximum burst of invalid tokens from one source: a script with an old token, a few
+times."""
 
 FAILURE_SECONDS = 5.0
-"""Between two wrong tokens of one source that are judged in the long run."""
+"""Seconds between two invalid tokens of one source that are checked, after the
+burst."""
 
 SOURCES_MAX = 10_000
-"""Sources whose failures are remembered, some 200 bytes each; the oldest are forgotten."""
+"""Maximum sources whose failures are remembered, some 200 bytes each; the oldest are
+removed."""
 
 KNOWN_TOKENS_MAX = 2_000
-"""Good tokens that are known by their digests: as many as there may be, and more."""
+"""Maximum valid tokens that are remembered by their digests: as many as can exist, and
+more."""
 
 REFUSED_LOG_SECONDS = 60.0
-"""After which a source that is refused is logged again."""
+"""Seconds after which a refused source is logged again."""
 
 REFUSED_LOG_LINES = 10
-"""Lines about refused requests in that time: an attacker must not fill the disk."""
+"""Maximum lines about refused requests in that time: an attacker must not fill the
+disk."""
 
 PACES_MAX = 1_000
-"""Tenants whose pace is remembered, before those that are idle are forgotten."""
+"""Tenants whose rate is remembered before idle ones are removed."""
 
 HUB_CHARACTERS = 16 << 20
 """Maximum characters of the latest changes that are kept for operators: some 10,000
@@ -117,15 +123,16 @@ PROBLEMS_PAUSE = 20
 search takes: at most a twentieth of a core."""
 
 KEEP_ALIVE_SECONDS = 5.0
-"""Between two signs of life of a silent stream: a page that shows the age of what it
-shows takes 12 s of silence for a failure, and proxies cut after 30 or more."""
+"""Seconds between two comments of a stream without changes. A page that shows the age
+of its data treats 12 s without a message as a failure, and proxies close after 30 s or
+more."""
 
 RECHECK_SECONDS = 1.0
 """Maximum seconds for which a stream outlives its token, and for which a change without
 an operation is not seen: one read for all viewers with the same rights."""
 
 USES_MAX = 100
-"""Tokens whose use is being stored at once; others are stored with a later request."""
+"""Maximum tokens whose use is being stored; others are stored with a later request."""
 
 RETRY_SECONDS = 1
-"""What a caller is told to wait where the service is busy."""
+"""`Retry-After` in seconds if the service is busy."""

@@ -1,4 +1,4 @@
-"""What is: operations, events, requests, and why something waits."""
+"""Lists of operations, events, rollouts and requests."""
 
 from dataclasses import replace
 from typing import Annotated, Any
@@ -80,20 +80,22 @@ class Filters(Selectors):
 class OperationFilters(Filters):
     """The same, for operations."""
 
-    state: State | None = Field(default=None, description="Only what stands there.")
+    state: State | None = Field(default=None, description="Only objects in this state.")
 
     def wanted(self, reader: Reader, *, ended: bool = False) -> Wanted:
-        """Return what is asked for; `ended`: also what is over."""
+        """Return the selection; with `ended`, ended operations too."""
         return replace(super().wanted(reader, ended=ended), state=self.state)
 
 
 class EventFilters(Filters):
     """The same, for events."""
 
-    state: Status | None = Field(default=None, description="Only what stands there.")
+    state: Status | None = Field(
+        default=None, description="Only objects in this state."
+    )
 
     def wanted(self, reader: Reader, *, ended: bool = False) -> Wanted:
-        """Return what is asked for; `ended`: also what is over."""
+        """Return the selection; with `ended`, removed events too."""
         removed = self.state is EventStatus.REMOVED
         return replace(
             super().wanted(reader, ended=ended or removed), status=self.state
@@ -103,28 +105,30 @@ class EventFilters(Filters):
 class _Paged(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    ended: bool = Field(default=False, alias="all", description="Also what has ended.")
+    ended: bool = Field(
+        default=False, alias="all", description="Include ended objects."
+    )
     after: Name = Field(default="", description="`next` of the page before.")
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
 
 class OperationQuery(OperationFilters, _Paged):
-    """Which operations are listed."""
+    """Filters and page of the operations."""
 
 
 class EventQuery(EventFilters, _Paged):
-    """Which events are listed."""
+    """Filters and page of the events."""
 
 
 class RolloutQuery(Selectors, _Paged):
-    """Which rollouts are listed: those with a selected operation."""
+    """Selectors and page of the rollouts: those with a selected operation."""
 
 
 @router.get("/operations", responses=documented(shapes.OperationPage, 400, 404))
 async def operations(
     query: Annotated[OperationQuery, Query()], gateway: Desk
 ) -> Response:
-    """List operations: the open ones, unless `all` is true."""
+    """List operations: the open ones, or with `all` the ended ones too."""
 
     def ask(reader: Reader) -> dict[str, Any]:
         wanted = query.wanted(reader, ended=query.ended)
@@ -161,7 +165,7 @@ async def operation(name: str, gateway: Desk) -> Response:
 
 @router.get("/requests/{name}", responses=documented(shapes.RequestShape, 404))
 async def request(name: str, gateway: Desk) -> Response:
-    """Return one order: a rollout or another request, with its operations."""
+    """Return a rollout or another request, with its operations."""
     return answer(
         await gateway.read(
             lambda reader: reports.request_report(
@@ -175,9 +179,9 @@ async def request(name: str, gateway: Desk) -> Response:
 
 @router.get("/rollouts", responses=documented(shapes.RolloutPage, 400, 404))
 async def rollouts(query: Annotated[RolloutQuery, Query()], gateway: Desk) -> Response:
-    """List rollouts, each with how many of its operations are where.
+    """List rollouts, each with the number of its operations in each state.
 
-    Those with open operations are listed, unless `all` is true.
+    Without `all`, only rollouts with open operations are listed.
     """
 
     def ask(reader: Reader) -> dict[str, Any]:
@@ -211,7 +215,7 @@ async def rollout(name: str, gateway: Desk) -> Response:
 
 @router.get("/events", responses=documented(shapes.EventPage, 400, 404))
 async def events(query: Annotated[EventQuery, Query()], gateway: Desk) -> Response:
-    """List events: the live ones, unless `all` is true."""
+    """List events: the live ones, or with `all` the removed ones too."""
 
     def ask(reader: Reader) -> dict[str, Any]:
         wanted = query.wanted(reader, ended=query.ended)
@@ -229,7 +233,7 @@ async def events(query: Annotated[EventQuery, Query()], gateway: Desk) -> Respon
 
 
 def checked(reader: Reader, filters: Selectors) -> Wanted:
-    """Return the selection, of names that exist; raises NotFoundError."""
+    """Return the selection; raises NotFoundError if a name does not exist."""
     check_names(reader, filters)
     return filters.wanted(reader)
 

@@ -1,12 +1,11 @@
-"""`/metrics`: what Prometheus reads, from values that others have counted.
+"""`/metrics`: the values that other modules count, in the formats of Prometheus.
 
-A `Meter` describes one metric, with every value that each of its labels can have,
-so that all of its series are there from the first scrape, at nothing. Who counts
-keeps plain numbers; only a scrape makes a text of them. There is no registry: each
-service has its own readings. prometheus_client has the form (0.7 MiB on top of what
-the service holds anyway); its own counters are not used, since they cost four times
-as much as a number in a list, and can be turned into files by a variable of the
-environment.
+A `Meter` describes one metric with all values of its labels, so all of its series exist
+from the first scrape, with the value 0. The counters are plain numbers, and only a
+scrape formats them. There is no registry: each service has its own readings. The
+formats come from prometheus_client, which takes 0.7 MiB in addition. Its counters are
+not used, since they cost four times as much as a number in a list, and an environment
+variable can turn them into files.
 """
 
 import bisect
@@ -27,22 +26,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from forewarn.admin.answers import ANY_ERROR
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
-"""Buckets of what should take milliseconds."""
+"""Buckets for actions that should take milliseconds."""
 
 TURNS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075),
     *(0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 60),
 )
-"""Buckets of turns that others wait for: close to each other up to 50 ms and a little
-beyond it, which no turn of a service that has started should take."""
+"""Buckets for work that delays other work: close to each other up to 50 ms. After the
+start, no such work should take longer."""
 
 MINUTES = (1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 14400, 86400)
-"""Buckets of what people and their programs take time for."""
+"""Buckets for actions of people and their programs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
-    """One metric: its name, what it tells, and all that its labels can say."""
+    """One metric: its name, its meaning, and the values of its labels."""
 
     name: str
     kind: str
@@ -50,21 +49,21 @@ class Meter:
     text: str
     """A sentence."""
     labels: Mapping[str, Sequence[str]]
-    """Of each label, every value that it is sure to have; others may come."""
+    """Expected values of each label; others are possible."""
     buckets: Sequence[float] = ()
 
     def keys(self) -> Iterator[tuple[str, ...]]:
-        """Yield every series that is there from the beginning."""
+        """Yield every series that exists from the beginning."""
         return itertools.product(*self.labels.values())
 
 
 class Histogram:
-    """How often what took how long."""
+    """A histogram of durations."""
 
     __slots__ = ("_bounds", "counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Count what is at most each bound, and what is beyond the last."""
+        """Count values up to each bound, and values above the last one."""
         self._bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
@@ -80,19 +79,19 @@ Value: TypeAlias = float | Histogram
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a metric says now; a series that is left out is at nothing."""
+    """The present values of a metric; a series that is left out is 0."""
 
     meter: Meter
     values: Mapping[Any, Value] | Value
-    """By the labels' values: a tuple, or a text where there is one label."""
+    """By the values of the labels: a tuple, or a text if there is one label."""
 
 
 Collect: TypeAlias = Callable[[], Awaitable[Iterable[Reading]]]
-"""What a scrape asks."""
+"""Returns the readings for a scrape."""
 
 
 def render(readings: Iterable[Reading], *, accept: str = "") -> tuple[bytes, str]:
-    """Return the text of the readings and its media type, as `accept` wants it."""
+    """Return the readings as text, and its media type, according to `accept`."""
     encode, media_type = choose_encoder(accept)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Given([_family(reading) for reading in readings]))
@@ -106,7 +105,7 @@ def router(collect: Collect) -> APIRouter:
 
     @routes.get("/metrics", response_class=Response, responses={**text, **ANY_ERROR})
     async def metrics(request: Request) -> Response:
-        """Tell what Prometheus asks; docs/reference/metrics.md explains each line."""
+        """Return the metrics for Prometheus; see the page "Metrics"."""
         accept = request.headers.get("accept", "")
         body, media_type = render(await collect(), accept=accept)
         return Response(body, headers={"Content-Type": media_type})
@@ -115,10 +114,10 @@ def router(collect: Collect) -> APIRouter:
 
 
 class Responses:
-    """Counts answers by their status."""
+    """Middleware that counts responses by their status."""
 
     def __init__(self, app: ASGIApp, *, counts: Counter[str]) -> None:
-        """Count what `app` answers in `counts`."""
+        """Count the responses of `app` in `counts`."""
         self._app = app
         self._counts = counts
 
@@ -134,7 +133,7 @@ class Responses:
 
 
 class _Given(Collector):
-    """Families that are there already."""
+    """Families of metrics that are made already."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
@@ -174,7 +173,7 @@ def _add_histogram(
 ) -> None:
     histogram = Histogram(meter.buckets) if found is None else found
     assert isinstance(histogram, Histogram), meter
-    # A copy: another thread goes on counting, and the parts must agree.
+    # A copy, since another thread counts meanwhile and the parts must be consistent.
     total, counts = histogram.sum, list(histogram.counts)
     bounds = [*(f"{bound:g}" for bound in meter.buckets), "+Inf"]
     for bound, count in zip(bounds, itertools.accumulate(counts), strict=True):

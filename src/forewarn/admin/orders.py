@@ -1,4 +1,4 @@
-"""The orders: each is one verb of the table, in one transaction."""
+"""The requests of the table of verbs: each is executed in one transaction."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -27,22 +27,22 @@ router = APIRouter(tags=["orders"])
 
 
 def check_texts(caller: Caller, **texts: str) -> None:
-    """Raise BadRequestError for a text of a tenant that is too long for one."""
+    """Raise BadRequestError if a tenant's text is too long."""
     most = limits.TENANT_TEXT_CHARACTERS_MAX
     for name, text in texts.items():
         if caller.tenant and len(text) > most:
             raise BadRequestError(
-                f"{name}: a tenant's may have {most} characters, not {len(text)}"
+                f"{name}: a tenant's text has at most {most} characters, not {len(text)}"
             )
 
 
 Report: TypeAlias = Callable[[Reader, Any, Micros], dict[str, Any]]
-"""Returns what a caller is told of what an order made."""
+"""Returns the report of a request's result for a caller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """How an order is answered."""
+    """The response to a request."""
 
     shape: type[BaseModel]
     report: Report

@@ -1,12 +1,12 @@
-"""How often a tenant may order and ask: a bucket of tokens each, by I/O time.
+"""Rate limits for the orders and questions of tenants: a token bucket for each.
 
-A bucket is kept as the time at which it will be full again, as in `throttle` and in
-`metadata.ratelimit`. The three share two lines of arithmetic and differ in the rest: a
-tenant that goes on when it is refused is charged for that too, up to a bound, and is
-told how long to wait.
+A bucket is stored as the time at which it will be full again, as in `throttle` and in
+`metadata.ratelimit`. The three share two lines of arithmetic and differ otherwise. A
+tenant that continues after a refusal is charged for that too, up to a limit, and the
+response has the time to wait.
 
-What an order leaves in the store stays there as long as the retention, so who may
-order without end could fill the disk. Operators have no limit.
+The records of an order stay in the store for the retention time, so a caller without a
+limit could fill the disk. Operators have no limit.
 """
 
 import math
@@ -16,35 +16,35 @@ from forewarn.admin import limits
 from forewarn.admin.errors import TooManyError
 
 _SHORT = 0.001
-"""Tokens that may be missing from a whole one: what adding fractions loses."""
+"""Tokens that can be missing from a whole one, because of rounding."""
 
 
 class Pace:
     """The buckets of all tenants; each begins full."""
 
     what = "orders"
-    hint = "one order may name many VMs"
+    hint = "One request can name many VMs."
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        """Let `monotonic` tell the I/O time in seconds."""
+        """Use `monotonic` as the time in seconds."""
         self._monotonic = monotonic
         self._full_at: dict[str, float] = {}
-        """When each bucket will be full again."""
+        """The time at which each bucket will be full again."""
 
     def bounds(self) -> tuple[int, float]:
-        """Return how many are taken at once, and how many a second."""
+        """Return the burst, and the rate per second."""
         return limits.TENANT_ORDERS_AT_ONCE, limits.TENANT_ORDERS_PER_SECOND
 
     def take(self, tenant: str) -> None:
-        """Count an order; raises TooManyError where none is left.
+        """Count an order; raises TooManyError if the bucket is empty.
 
-        A refused order counts as well, up to a bound.
+        A refused order counts as well, up to a limit.
         """
         at_once, per_second = self.bounds()
         interval = 1 / per_second
         now = self._monotonic()
         full_at = max(now, self._full_at.get(tenant, now))
-        # Seconds to full at which there is one token still.
+        # Seconds until full at which one token is left.
         longest = (at_once - 1 + _SHORT) * interval
         wait = full_at - now - longest
         if wait > 0:
@@ -53,9 +53,9 @@ class Pace:
             self._full_at[tenant] = full_at
             wait = full_at - now - longest
             raise TooManyError(
-                f"tenant {tenant} {self.what} too often",
-                hint=f"{at_once} at once are taken, and {per_second:g} a "
-                f"second after that; {self.hint}",
+                f"too many {self.what} from tenant {tenant}",
+                hint=f"Send at most {per_second:g} a second after a burst of {at_once}. "
+                f"{self.hint}",
                 retry_seconds=math.ceil(wait),
             )
         if len(self._full_at) >= limits.PACES_MAX:
@@ -68,11 +68,11 @@ class Pace:
 
 
 class ReadPace(Pace):
-    """The same of questions, which cost a processor and leave nothing."""
+    """The rate limit for questions, which take processor time but store nothing."""
 
-    what = "asks"
-    hint = "a stream (--watch) tells of every change"
+    what = "questions"
+    hint = "A stream (--watch) sends every change."
 
     def bounds(self) -> tuple[int, float]:
-        """Return how many are taken at once, and how many a second."""
+        """Return the burst, and the rate per second."""
         return limits.TENANT_READS_AT_ONCE, limits.TENANT_READS_PER_SECOND

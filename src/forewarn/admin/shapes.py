@@ -1,4 +1,4 @@
-"""Models of answers, for /openapi.json only: nothing is checked by them.
+"""Models of responses, for /openapi.json only: they validate nothing.
 
 The values come from `reporting`; a test compares the names.
 """
@@ -30,13 +30,16 @@ def list_of(model: Any) -> Any:
 
 EventInOperation = shape(
     "EventInOperation",
-    "An event, as its operation lists it.",
+    "An event in the list of its operation.",
     EventId=str,
     scope=str,
     tenant=str,
     status=(str, "Scheduled, Started or Removed."),
     resources=(list[str], "Names of VMs, as on the wire."),
-    approved_by=(str | None, "A VM's name, or who else in parentheses; null: nobody."),
+    approved_by=(
+        str | None,
+        "A VM's name, or another actor in parentheses; null if not approved.",
+    ),
 )
 
 MoveShape = shape(
@@ -45,12 +48,12 @@ MoveShape = shape(
 
 OperationShape = shape(
     "OperationShape",
-    "The smallest thing that is done at once, to one host or one VM.",
+    "One maintenance action on one host or one VM.",
     operation=str,
     rollout=str | None,
     request=str,
-    kind=(str, "The verb that ordered it."),
-    impact=(str, "What is done to the VMs."),
+    kind=(str, "The verb of the request."),
+    impact=(str, "The effect on the VMs."),
     target=str,
     target_kind=str,
     host=str,
@@ -62,20 +65,20 @@ OperationShape = shape(
     impact_ended=str | None,
     ended=str | None,
     moves=list_of(MoveShape),
-    vm_count=(int, "VMs that it is for; of a Planned one: those on its host now."),
+    vm_count=(int, "Number of its VMs; of a Planned operation: VMs on its host now."),
     scopes=list[str],
     note=str,
     no_driver_call=(
         bool,
-        "It was carried out without a driver call: nothing was done.",
+        "It ended without a driver call, because it had no VMs.",
     ),
     events=list_of(EventInOperation),
-    blocked_by=(list[str], "Why it waits, each a sentence."),
+    blocked_by=(list[str], "The reasons why it waits, as sentences."),
 )
 
 RequestShape = shape(
     "RequestShape",
-    "One order, with its operations.",
+    "One request, with its operations.",
     request=str,
     rollout=str | None,
     kind=str,
@@ -88,37 +91,37 @@ RequestShape = shape(
 
 RolloutShape = shape(
     "RolloutShape",
-    "One order of several operations.",
+    "One request with several operations.",
     rollout=str,
     kind=str,
     state=(str, "Open, Stopped, Cancelled or Closed."),
     actor=str,
     reason=str,
     created=str,
-    at_once=(int, "How many of its hosts are announced or worked on at once; 0: all."),
-    states=(dict[str, int], "How many operations are in each state."),
+    at_once=(int, "Maximum hosts that are announced or in maintenance; 0: no maximum."),
+    states=(dict[str, int], "The number of operations in each state."),
 )
 
 RefusedShape = shape(
     "RefusedShape",
-    "A host or VM that an order leaves out.",
+    "A refused target of a request.",
     name=str,
-    error=(str, "Why, in a sentence."),
-    hint=(str, "What to do next; may be empty."),
+    error=(str, "The reason, as a sentence."),
+    hint=(str, "The next step; can be empty."),
 )
 
-_REFUSED = "Targets that were left out; the order is about the rest."
+_REFUSED = "Targets that were refused; the request applies to the others."
 
 MadeShape = shape(
     "MadeShape",
-    "What an order made.",
+    "The result of a request.",
     RequestShape,
     refused=(list_of(RefusedShape), _REFUSED),
 )
 
 EventShape = shape(
     "EventShape",
-    "An event: wire members under their wire names, and what is ours.",
+    "An event: wire members under their wire names, and members of forewarn.",
     EventId=str,
     EventStatus=str,
     EventType=str,
@@ -142,13 +145,13 @@ EventShape = shape(
 
 EntryShape = shape(
     "EntryShape",
-    "A line of the history.",
+    "An entry of the history.",
     id=str,
     at=str,
     actor=str,
     token=(
         str | None,
-        "ID of the token that was presented; null: none, or one of the file.",
+        "ID of the caller's token; null without a token, or for one of the file.",
     ),
     peer=(str | None, "Address that the request came from."),
     what=str,
@@ -159,7 +162,7 @@ EntryShape = shape(
 
 ApprovalShape = shape(
     "ApprovalShape",
-    "Who approved what one scope was told of an operation.",
+    "The approval of one scope's event of an operation.",
     EventId=str,
     scope=str,
     tenant=str,
@@ -174,16 +177,16 @@ ApprovalShape = shape(
 PhaseShape = shape(
     "PhaseShape",
     "A step of an operation.",
-    phase=(str, "scheduled, approved, let go, held, started, driver done, ..."),
+    phase=(str, "scheduled, approved, ready, held, started, driver done, ..."),
     at=str,
     by=str,
     detail=str,
-    scope=(str | None, "Of an approval: whose."),
+    scope=(str | None, "The scope of an approval."),
 )
 
 DownShape = shape(
     "DownShape",
-    "A time in which a VM did not run.",
+    "A period in which a VM did not run.",
     kind=str,
     began=str,
     ended=str | None,
@@ -191,21 +194,21 @@ DownShape = shape(
 
 VmAccountShape = shape(
     "VmAccountShape",
-    "What was planned for a VM, and what it was.",
+    "The planned and the actual downtime of a VM.",
     vm=str,
     approved_by=(
         str | None,
-        "Who approved the event that it was told of; null: nobody.",
+        "The actor that approved its event; null if not approved.",
     ),
-    planned_seconds=(int | None, "What was told; null: unknown."),
-    down_seconds=(float, "How long it really did not run."),
-    at_most=(bool, "Nobody measured it: it was no longer."),
+    planned_seconds=(int | None, "The announced duration; null if unknown."),
+    down_seconds=(float, "The actual downtime."),
+    at_most=(bool, "The downtime was not measured; this is the maximum."),
     down=list_of(DownShape),
 )
 
 AccountShape = shape(
     "AccountShape",
-    "What became of an operation.",
+    "The account of an operation.",
     operation=str,
     what=str,
     kind=str,
@@ -218,7 +221,7 @@ AccountShape = shape(
     note=str,
     no_driver_call=(
         bool,
-        "It was carried out without a driver call: nothing was done.",
+        "It ended without a driver call, because it had no VMs.",
     ),
     actor=str | None,
     reason=str,
@@ -235,10 +238,10 @@ AccountShape = shape(
 
 AvailabilityShape = shape(
     "AvailabilityShape",
-    "What a period came to.",
+    "The availability in a period.",
     percent=(
         float | None,
-        "Of the known time: how much was up, rounded down; null: none.",
+        "Uptime as a share of the known time, rounded down; null without known time.",
     ),
     existed_seconds=(float, "Known time in the fleet."),
     unknown_seconds=(float, "Time in the fleet before the records."),
@@ -248,16 +251,16 @@ AvailabilityShape = shape(
     by_kind=dict[str, float],
     at_most_seconds=(
         float,
-        "Of the down time: migrations whose pause nobody measured.",
+        "Part of the downtime: migrations with an unmeasured pause.",
     ),
     interruptions=int,
     longest_seconds=float,
-    down_now=(int, "How many are down when the period ends."),
+    down_now=(int, "VMs that are down when the period ends."),
 )
 
 VmAvailabilityShape = shape(
     "VmAvailabilityShape",
-    "What a period came to for one VM.",
+    "The availability of one VM in a period.",
     AvailabilityShape,
     vm=str,
     scope=str,
@@ -266,55 +269,55 @@ VmAvailabilityShape = shape(
 
 TotalShape = shape(
     "TotalShape",
-    "What a period came to for the VMs of a page.",
+    "The availability of the VMs of a page in a period.",
     AvailabilityShape,
     vms=int,
 )
 
 Page = shape(
     "Page",
-    "What all pages have.",
-    next=(str | None, "Give it as `after` to get the next page; null: that was all."),
+    "The base of all pages.",
+    next=(str | None, "Value of `after` for the next page; null on the last page."),
 )
 
 OperationPage = shape(
     "OperationPage",
-    "Some operations, in order of their ids.",
+    "Operations, in order of their IDs.",
     Page,
     operations=list_of(OperationShape),
 )
 
 EventPage = shape(
     "EventPage",
-    "Some events, in order of their operations' ids.",
+    "Events, in order of their operations' IDs.",
     Page,
     events=list_of(EventShape),
 )
 
 RolloutPage = shape(
     "RolloutPage",
-    "Some rollouts, in order of their ids.",
+    "Rollouts, in order of their IDs.",
     Page,
     rollouts=list_of(RolloutShape),
 )
 
 HistoryPage = shape(
     "HistoryPage",
-    "Some lines of the history, the oldest first.",
+    "Entries of the history, the oldest first.",
     Page,
     entries=list_of(EntryShape),
 )
 
 AccountPage = shape(
     "AccountPage",
-    "Some operations, in order of their ids.",
+    "Operations, in order of their IDs.",
     Page,
     operations=list_of(AccountShape),
 )
 
 AvailabilityPage = shape(
     "AvailabilityPage",
-    "Some VMs, by name, and what they come to together.",
+    "VMs by name, and their total.",
     Page,
     since=str,
     until=str,
@@ -322,13 +325,13 @@ AvailabilityPage = shape(
     total=TotalShape,
     several_domains_down_seconds=(
         float | None,
-        "How long several fault domains of the scope were down at once; null: no scope was asked for, or it stands in the first page.",
+        "How long several fault domains of the scope were down at once; null without the filter `scope`, and after the first page.",
     ),
 )
 
 CancelledShape = shape(
     "CancelledShape",
-    "What was cancelled.",
+    "The cancelled operations.",
     cancelled=list_of(OperationShape),
     refused=(list_of(RefusedShape), _REFUSED),
 )
@@ -350,14 +353,14 @@ RestoredTarget = shape(
 
 RestoredShape = shape(
     "RestoredShape",
-    "What is up again.",
+    "The hosts and VMs that are up again.",
     restored=list_of(RestoredTarget),
     refused=(list_of(RefusedShape), _REFUSED),
 )
 
 FleetPage = shape(
     "FleetPage",
-    "Some of the fleet: tenants, then scopes, hosts and VMs, by name.",
+    "A part of the fleet: tenants, then scopes, hosts and VMs, by name.",
     Page,
     tenants=list[dict[str, Any]],
     scopes=list[dict[str, Any]],
@@ -367,7 +370,7 @@ FleetPage = shape(
 
 FleetCount = shape(
     "FleetCount",
-    "What a sound fleet file describes.",
+    "The numbers of objects in a valid fleet file.",
     tenants=int,
     scopes=int,
     hosts=int,
@@ -384,7 +387,7 @@ FieldShape = shape(
 
 ChangeShape = shape(
     "ChangeShape",
-    "What becomes of one object of the fleet.",
+    "The change of one object of the fleet.",
     kind=str,
     action=str,
     name=str,
@@ -393,25 +396,25 @@ ChangeShape = shape(
 
 PlanShape = shape(
     "PlanShape",
-    "What applying a fleet file does, or did.",
+    "The changes of a fleet file.",
     applied=bool,
-    is_empty=(bool, "There is nothing to change."),
-    lines=(list[str], "The plan for a person."),
+    is_empty=(bool, "The file changes nothing."),
+    lines=(list[str], "The plan as text."),
     changes=list_of(ChangeShape),
 )
 
 WebhookShape = shape(
     "WebhookShape",
-    "A receiver of changes of events, and how it does.",
+    "A receiver of changes of events, and its state.",
     webhook=str,
-    tenant=(str | None, "Whose events it hears of; null: all."),
-    url=(str, "Without what may be secret in it."),
+    tenant=(str | None, "The tenant whose events it gets; null for all."),
+    url=(str, "Without the parts that can be secret."),
     state=(str, "idle, sending, failing, gone, or no such tenant."),
     pending=(int, "Messages that wait for it."),
     oldest=(str | None, "When the next message was written."),
-    delivered=(int, "Messages that it took since the start."),
-    dropped=(int, "Messages that were given up since the start."),
-    failures=(int, "In a row."),
+    delivered=(int, "Messages that it accepted since the start."),
+    dropped=(int, "Messages that were dropped since the start."),
+    failures=(int, "Consecutive failures."),
     last_delivered=str | None,
     last_failed=str | None,
     last_error=str | None,
@@ -422,10 +425,10 @@ WebhookList = shape("WebhookList", "All receivers.", webhooks=list_of(WebhookSha
 
 WebhookTestShape = shape(
     "WebhookTestShape",
-    "What came of a ping.",
+    "The result of a ping.",
     webhook=str,
     delivered=bool,
-    status=(int | None, "Of the answer; null: there was none."),
+    status=(int | None, "HTTP status of the response; null without a response."),
     error=str | None,
     seconds=float,
 )
@@ -435,33 +438,33 @@ TokenShape = shape(
     "A token of the operator API, without its secret.",
     id=str,
     name=str,
-    tenant=(str | None, "Whose VMs it is for; null: an operator's."),
+    tenant=(str | None, "Its tenant; null for an operator token."),
     read_only=bool,
     created=str,
     created_by=str,
     expires=str | None,
     expired=bool,
-    last_used=(str | None, "To the hour; null: not yet."),
+    last_used=(str | None, "Rounded to the hour; null if it was not used."),
     unauthenticated=(
         bool,
-        "Its maker presented neither a token nor credentials; it ends when the service starts with a token file.",
+        "It was created without authentication; it is revoked when the service starts with a token file.",
     ),
 )
 
 NewTokenShape = shape(
     "NewTokenShape",
-    "A token that was just made.",
+    "A new token.",
     TokenShape,
-    token=(str, "Its text; it is told this once."),
+    token=(str, "Its text, which only this response has."),
 )
 
 TokenPage = shape(
-    "TokenPage", "Some tokens, in order of their ids.", Page, tokens=list_of(TokenShape)
+    "TokenPage", "Tokens, in order of their IDs.", Page, tokens=list_of(TokenShape)
 )
 
 HealthShape = shape(
     "HealthShape",
-    "Whether the service does its work.",
+    "The health of the service.",
     alive=bool,
     ready=bool,
     problems=list[str],
@@ -470,12 +473,12 @@ HealthShape = shape(
 ProblemShape = shape(
     "ProblemShape",
     "Every error.",
-    error=(str, "What is wrong, in a sentence."),
-    hint=(str, "What to do next; may be empty."),
-    kind=(str, "Which of a few kinds it is, for programs."),
+    error=(str, "The error, as a sentence."),
+    hint=(str, "The next step; can be empty."),
+    kind=(str, "The kind of the error, for programs."),
     problems=(
         list[dict[str, Any]] | None,
-        "Each place that is wrong, where there are several.",
+        "Each invalid place of a request.",
         None,
     ),
 )

@@ -1,12 +1,12 @@
 """Failed authentication: slowed down for its source, and logged within limits.
 
-A token that was good before is always judged, so that no source can lock out a known
-caller, not even one behind the same proxy. Wrong tokens of a source use up its bucket;
-then the source is answered 429 without a look at the store.
+A token that was valid before is always checked, so no source can lock out a known
+caller, even behind the same proxy. Invalid tokens of a source use up its bucket. Then
+the source is answered 429 without a read of the store.
 
-A bucket is kept as in `pace`, but the question and the charge are apart: only a failure
-is charged, whether or not the bucket is empty, and the number of sources is bounded,
-since anybody can have many addresses.
+A bucket is stored as in `pace`, but the check and the charge are separate: only a
+failure is charged, even if the bucket is empty. The number of sources is limited, since
+a client can have many addresses.
 """
 
 import hashlib
@@ -23,9 +23,10 @@ logger = logging.getLogger("forewarn.admin")
 
 
 def source_of(peer: str) -> str:
-    """Return what failures are counted by: an IPv4 address, or an IPv6 network.
+    """Return the key by which failures are counted: an IPv4 address, or an IPv6
+    network.
 
-    Whoever has one IPv6 address mostly has the whole /64.
+    The owner of one IPv6 address usually has the whole /64.
     """
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])
@@ -40,37 +41,38 @@ def source_of(peer: str) -> str:
 
 
 class Throttle:
-    """Counts failed authentications by source, and remembers good tokens."""
+    """Counts failed authentications by source, and remembers valid tokens."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        """Let `monotonic` tell the I/O time in seconds."""
+        """Use `monotonic` as the time in seconds."""
         self._monotonic = monotonic
         self._full_at: OrderedDict[str, float] = OrderedDict()
-        """When each source's bucket will be full again; the oldest failure first."""
+        """The time at which each source's bucket will be full again; the oldest failure
+        first."""
         self._known: OrderedDict[bytes, None] = OrderedDict()
-        """Digests of tokens that were good."""
+        """Digests of valid tokens."""
 
     def check(self, source: str, token: str) -> None:
-        """Raise TooManyError for a source that has failed too often.
+        """Raise TooManyError for a source with too many failures.
 
-        A token that was good before passes.
+        A token that was valid before passes.
         """
         if _digest(token) in self._known:
             return
         now = self._monotonic()
         used = self._full_at.get(source, now) - now
-        # Seconds to full at which there is one attempt still.
+        # Seconds until full at which one attempt is left.
         longest = (limits.FAILURES_AT_ONCE - 1) * limits.FAILURE_SECONDS
         if used > longest:
             raise TooManyError(
-                "too many wrong tokens came from this address",
-                hint=f"Wait, and send a good token: one attempt in "
-                f"{limits.FAILURE_SECONDS:g} seconds is judged.",
+                "too many invalid tokens from this address",
+                hint=f"Wait, and send a valid token: one attempt in "
+                f"{limits.FAILURE_SECONDS:g} seconds is checked.",
                 retry_seconds=max(1, math.ceil(used - longest)),
             )
 
     def failed(self, source: str, token: str) -> None:
-        """Count a token that was wrong."""
+        """Count an invalid token."""
         self._known.pop(_digest(token), None)
         now = self._monotonic()
         full_at = max(now, self._full_at.pop(source, now)) + limits.FAILURE_SECONDS
@@ -79,7 +81,7 @@ class Throttle:
             self._full_at.popitem(last=False)
 
     def succeeded(self, token: str) -> None:
-        """Remember a token that was good."""
+        """Remember a valid token."""
         digest = _digest(token)
         self._known[digest] = None
         self._known.move_to_end(digest)
@@ -88,17 +90,18 @@ class Throttle:
 
 
 class RefusalLog:
-    """Logs who was refused: a line for each source and minute, and few in all."""
+    """Logs refused requests: a line for each source and minute, with a limit for
+    all."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        """Let `monotonic` tell the I/O time in seconds."""
+        """Use `monotonic` as the time in seconds."""
         self._monotonic = monotonic
         self._begun = -math.inf
         self._told: set[tuple[str, str]] = set()
         self._left_out = 0
 
     def note(self, what: str, *, peer: str, who: str = "") -> None:
-        """Log that a request was refused, unless that was logged in this minute."""
+        """Log a refused request, unless this source was logged in the last minute."""
         now = self._monotonic()
         if now - self._begun >= limits.REFUSED_LOG_SECONDS:
             self._begun = now

@@ -1,8 +1,8 @@
-"""Bearer tokens: who may use the operator API, and under which name.
+"""Bearer tokens in the operators' file, with the names of their holders.
 
-A token file has one token a line, `TOKEN` or `NAME:TOKEN`; a line that begins
-with `#` is a comment. Only digests are held, so that no dump of this process
-shows a token, and all of them are compared, each in constant time.
+A token file has one token on each line, `TOKEN` or `NAME:TOKEN`; a line that begins
+with `#` is a comment. Only digests stay in memory, so a memory dump shows no token. All
+digests are compared, each in constant time.
 """
 
 import hashlib
@@ -16,17 +16,17 @@ from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.settings.files import read_file
 
 NAMELESS = "operator"
-"""Who orders something, where no token has a name."""
+"""The actor of a request if no token has a name."""
 
 FILE_BYTES_MAX = 1 << 20
-"""Maximum length of a token file, in bytes: ten thousand tokens of the usual length."""
+"""Maximum length of a token file, in bytes: ten thousand tokens of usual length."""
 
 SECRET_CHARACTERS_MIN = 24
-"""Of a token in the file: random ones of this length have 96 bits in hexadecimal."""
+"""Minimum characters of a token in the file: random hexadecimal ones have 96 bits."""
 
 DIFFERENT_CHARACTERS_MIN = 6
-"""Of the same: 24 random hexadecimal digits have fewer in one of 200 million tokens, and
-a repeated character or word has fewer."""
+"""Minimum different characters: of 200 million random tokens of 24 hexadecimal digits,
+one has fewer, and so do repeated characters or words."""
 
 MAKE_ONE = "Write the output of `openssl rand -hex 32` as a token."
 
@@ -34,12 +34,12 @@ _NAMED = re.compile(r"(?:([A-Za-z0-9][A-Za-z0-9._@-]{0,63})\s*:\s*)?(\S+)")
 
 
 class TokenFileError(ForewarnError):
-    """The token file cannot be used; the service must not start without it."""
+    """The token file cannot be used, so the service must not start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """The tokens that are good, each with its holder's name."""
+    """The valid tokens of a file, with the names of their holders."""
 
     digests: tuple[tuple[str, bytes], ...] = field(repr=False)
 
@@ -49,7 +49,7 @@ class Tokens:
         return frozenset(name for name, _ in self.digests)
 
     def __contains__(self, name: str) -> bool:
-        """Tell whether a holder has the name, in any case."""
+        """Return whether a holder has the name, in upper or lower case."""
         folded = name.casefold()
         return any(folded == each.casefold() for each, _ in self.digests)
 
@@ -71,15 +71,15 @@ def read_tokens(path: Path) -> Tokens:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise TokenFileError(
             f"the token file {path} cannot be read: {reason}",
-            hint="name another file in [admin] token_file, or mend this one",
+            hint="Set [admin] token_file to another file, or fix this one.",
         ) from error
     return parse_tokens(text, file=str(path))
 
 
 def parse_tokens(text: str, *, file: str) -> Tokens:
-    """Return the tokens that `text` lists; raises TokenFileError.
+    """Return the tokens in `text`; raises TokenFileError.
 
-    Its message has a line for each that is wrong here, and never shows a token.
+    The message has a line for each error, and never a token.
     """
     digests: list[tuple[str, bytes]] = []
     faults: list[TokenFileError] = []
@@ -110,8 +110,8 @@ def _entry(text: str, *, where: str) -> tuple[str, bytes]:
     matched = _NAMED.fullmatch(text)
     if matched is None:
         raise TokenFileError(
-            f"{where}: this is neither TOKEN nor NAME:TOKEN",
-            hint="a token has no spaces; a name has letters, digits and ._@-",
+            f"{where}: the line is neither TOKEN nor NAME:TOKEN",
+            hint="A token has no spaces. A name has letters, digits and ._@-.",
         )
     if matched[1] and matched[1] != NAMELESS:
         _check_name(matched[1], where=where)
@@ -135,11 +135,12 @@ def _check_secret(secret: str, *, where: str) -> None:
 
 
 def _check_is_new(name: str, digests: list[tuple[str, bytes]], *, where: str) -> None:
-    """Refuse a name that an earlier line has: the history could not tell them apart."""
+    """Refuse a name that an earlier line has, since the history could not distinguish
+    them."""
     if name.casefold() in {each.casefold() for each, _ in digests}:
         raise TokenFileError(
             f"{where}: an earlier line has the name {name} already"
-            + (", which is that of a token without a name" if name == NAMELESS else ""),
+            + (", which is the default name" if name == NAMELESS else ""),
             hint="Write NAME:TOKEN with another name on each line.",
         )
 

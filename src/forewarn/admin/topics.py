@@ -41,15 +41,15 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One read of what has changed."""
+    """One read of changes."""
 
     reader: Reader
     now: Micros
     operations: Sequence[Operation]
     entries: Sequence[AuditEntry]
     hosts: dict[str, set[str]]
-    """Hosts of each open operation at the look before: its VMs may have another
-    destination now."""
+    """Hosts of each open operation at the last look, since the destinations of its VMs
+    can have changed."""
     lookups: Lookups = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The last use of each token, stored once an hour and beside the requests."""
+"""The last use of each token, stored once an hour in the background."""
 
 import asyncio
 import logging
@@ -16,14 +16,14 @@ logger = logging.getLogger("forewarn.admin")
 
 
 class Uses:
-    """Has the use of tokens stored; no request waits for it or fails with it."""
+    """Stores the use of tokens; no request waits for it or fails with it."""
 
     def __init__(self) -> None:
-        """Nothing is being stored."""
+        """Begin without tasks."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def note(self, gateway: OperatorGateway, token: Token, *, now: Micros) -> None:
-        """Have `gateway` store that a token is used, if that is due."""
+        """Store that a token is used, if that is due."""
         if (
             not tokens.is_use_due(token, now=now)
             or token.token_id in self._tasks

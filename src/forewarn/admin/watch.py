@@ -44,32 +44,32 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 
 class Watchers:
-    """How many streams are open: of each tenant, and of operators."""
+    """Numbers of open streams: of each tenant, and of operators."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without streams."""
         self._counts: Counter[str] = Counter()
-        """By tenant; operators have no name here."""
+        """By tenant; empty for operators."""
 
     @property
     def count(self) -> int:
-        """Return how many there are."""
+        """Return the number of all streams."""
         return self._counts.total()
 
     def enter(self, tenant: str) -> None:
-        """Count one more."""
+        """Count one more stream."""
         self._counts[tenant] += 1
 
     def leave(self, tenant: str) -> None:
-        """Count one less."""
+        """Count one stream less."""
         self._counts[tenant] -= 1
         if not self._counts[tenant]:
             del self._counts[tenant]
 
     def refusal(self, tenant: str) -> Response | None:
-        """Return the answer to whom no further stream can be served, if so.
+        """Return the refusal of a further stream, or None.
 
-        A tenant is told of its own streams alone.
+        A tenant learns the number of its own streams only.
         """
         if tenant:
             return self._refusal_of_tenant(tenant)
@@ -77,7 +77,7 @@ class Watchers:
             return None
         return errors.problem(
             errors.Kind.UNAVAILABLE,
-            f"{limits.WATCHERS_MAX} watchers of operators are served already",
+            f"{limits.WATCHERS_MAX} streams of operators are open already",
             hint="Close another stream, or poll the lists.",
         )
 
@@ -86,7 +86,7 @@ class Watchers:
             return errors.of_error(
                 errors.TooManyError(
                     f"{limits.TENANT_WATCHERS_MAX} streams of tenant {tenant} are "
-                    "open, and it may have no more",
+                    "open, which is the maximum",
                     hint="Close another stream, or poll the lists.",
                     retry_seconds=limits.RETRY_SECONDS,
                 )
@@ -95,15 +95,15 @@ class Watchers:
             return None
         return errors.problem(
             errors.Kind.UNAVAILABLE,
-            "no further stream can be served now",
+            "the maximum number of streams is open",
             hint="Try again later, or poll the lists.",
         )
 
 
 class _Counted(StreamingResponse):
-    """A stream that counts from its answer's making, before its first text is read.
+    """A stream that counts from its creation, before its first message is read.
 
-    Else many that come at once would all be let in before the first is counted.
+    Otherwise many simultaneous streams would all be admitted before one is counted.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ async def watch(
 def counted(
     watchers: Watchers, texts: AsyncGenerator[str, None], *, tenant: str = ""
 ) -> StreamingResponse:
-    """Return the answer that sends `texts`, and counts from now on."""
+    """Return a response that sends `texts` and counts from now on."""
     return _Counted(
         watchers,
         tenant,

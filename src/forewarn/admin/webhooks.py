@@ -1,4 +1,4 @@
-"""Receivers of webhooks: how they do, and a ping to try one. For operators only."""
+"""Receivers of webhooks and their state, and a ping to test one. For operators only."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -11,14 +11,14 @@ from forewarn.admin.answers import answer, documented
 
 
 class WebhookGateway(Protocol):
-    """Who knows the receivers."""
+    """Access to the receivers."""
 
     async def webhooks(self) -> Sequence[dict[str, Any]]:
-        """Return how each receiver does."""
+        """Return the state of each receiver."""
         ...
 
     async def test_webhook(self, name: str) -> dict[str, Any]:
-        """Post a ping to a receiver; return what came of it. Raises NotFoundError."""
+        """Post a ping to a receiver and return the result; raises NotFoundError."""
         ...
 
 
@@ -28,14 +28,14 @@ def router(gateway: WebhookGateway) -> APIRouter:
 
     @routes.get("/webhooks", responses=documented(shapes.WebhookList))
     async def webhooks() -> Response:
-        """List the receivers of [[webhook]]: what waits for each, and how it does."""
+        """List the receivers of [[webhook]] with their state and pending messages."""
         return answer({"webhooks": list(await gateway.webhooks())})
 
     @routes.post(
         "/webhooks/test", responses=documented(shapes.WebhookTestShape, 400, 404)
     )
     async def test_webhook(body: bodies.WebhookTest) -> Response:
-        """Post a signed ping to a receiver at once, and tell what it answered."""
+        """Post a signed ping to a receiver at once, and return its response."""
         return answer(await gateway.test_webhook(body.name))
 
     return routes

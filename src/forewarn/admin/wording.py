@@ -1,17 +1,17 @@
-"""What is wrong with a request, in this project's words.
+"""Messages for invalid requests.
 
-The framework's checks find the place and the kind of fault; its own sentences are
-for who writes models, and change with its version. It knows no request.
+The framework reports the place and the type of an error. Its own sentences address
+authors of models, and change with its version.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 Details = Mapping[str, Any]
-"""What the check says of a fault: bounds, or what would be right."""
+"""Parameters of an error, such as bounds."""
 
-_OTHERWISE = "is not what is expected here"
-"""For a kind of fault that no model of ours had before."""
+_OTHERWISE = "is not valid here"
+"""For a type of error that no model had before."""
 
 
 def _plural(count: int, noun: str) -> str:
@@ -26,9 +26,9 @@ def _not_json(details: Details) -> str:
 
 _SENTENCES: Mapping[str, Callable[[Details], str]] = {
     "missing": lambda _: "is needed",
-    "extra_forbidden": lambda _: "there is no such field here",
-    "too_short": lambda d: f"name at least {_plural(d['min_length'], 'thing')}",
-    "too_long": lambda d: f"at most {_plural(d['max_length'], 'thing')} may be named",
+    "extra_forbidden": lambda _: "this field does not exist here",
+    "too_short": lambda d: f"must have at least {_plural(d['min_length'], 'item')}",
+    "too_long": lambda d: f"must have at most {_plural(d['max_length'], 'item')}",
     "string_too_short": lambda _: "must not be empty",
     "string_too_long": lambda d: (
         f"must have at most {_plural(d['max_length'], 'character')}"
@@ -37,7 +37,7 @@ _SENTENCES: Mapping[str, Callable[[Details], str]] = {
     "list_type": lambda _: "must be a list",
     "int_type": lambda _: "must be a whole number",
     "int_parsing": lambda _: "must be a whole number",
-    "int_parsing_size": lambda _: "is too long for a number",
+    "int_parsing_size": lambda _: "has too many digits",
     "int_from_float": lambda _: "must be a whole number",
     "bool_type": lambda _: "must be true or false",
     "bool_parsing": lambda _: "must be true or false",
@@ -54,22 +54,22 @@ _SENTENCES: Mapping[str, Callable[[Details], str]] = {
 
 
 def _choices(details: Details) -> str:
-    # The check writes them as 'freeze', 'reboot' or 'redeploy'.
+    # The framework writes them as 'freeze', 'reboot' or 'redeploy'.
     return str(details["expected"]).replace("'", "")
 
 
 def sentence(fault: Mapping[str, Any]) -> str:
-    """Return what is wrong, to be read after the name of its place.
+    """Return the error as a sentence that follows the name of its place.
 
-    `fault` is one of the framework's, with `type` and `ctx`.
+    `fault` is an error of the framework, with `type` and `ctx`.
     """
     word = _SENTENCES.get(fault["type"])
     return word(fault.get("ctx", {})) if word else _OTHERWISE
 
 
 def place(fault: Mapping[str, Any]) -> str:
-    """Return where it is wrong: `vms.0`; empty for the request as a whole."""
+    """Return the place of an error, such as `vms.0`; empty for the whole request."""
     if fault["type"] == "json_invalid":
         return ""
-    # The first part says body or query, which the caller knows.
+    # The first part is body or query, which the caller knows.
     return ".".join(str(part) for part in fault["loc"][1:])

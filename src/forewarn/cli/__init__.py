@@ -1,9 +1,9 @@
 """The command line: the only place that reads argv and the environment, and prints.
 
-Commands are values (`commands`); `parser` makes the parser of them; a command's
-own module, and what an extra brings, is imported only when it is given. A
-command returns its exit status or raises `CommandError`, and this front door
-says it in words: no traceback for anything that a user can cause.
+Commands are values (`commands`), and `parser` makes the parser from them. The module of
+a command, and the packages of an extra, are imported only when the command is used. A
+command returns its exit status or raises `CommandError`, which this module prints: no
+traceback for any error of a user.
 """
 
 import io
@@ -17,17 +17,17 @@ from forewarn.cli.failure import CommandError, Exit
 from forewarn.texts import printable
 
 INTERRUPTED = 130
-"""The exit status after Ctrl-C, as shells have it."""
+"""The exit status after Ctrl-C, as in shells."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that `argv` gives; return its exit status."""
+    """Run the command in `argv`; return its exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
     if argv is None:
         become_agent(words, program=sys.argv[0])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A name that the terminal cannot show must not end the command.
+            # A name that the terminal cannot show must not stop the command.
             stream.reconfigure(errors="backslashreplace")
     try:
         status = _run(words)
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _tell(error)
         return error.status
     except BrokenPipeError:
-        # Whoever read has seen enough. Python would complain at its exit.
+        # The reader of the pipe has closed it. Python would complain at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.DONE
     except KeyboardInterrupt:
@@ -45,14 +45,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    # Not above: the agent has no use for it.
+    # Imported here, since the agent does not need it.
     from forewarn.cli import parser  # noqa: PLC0415
 
     try:
         words = parser.completed(words)
         arguments = parser.build(words).parse_args(words)
     except SystemExit as ended:
-        # argparse has printed its help, the version, or what is wrong.
+        # argparse has printed the help, the version or an error.
         return ended.code if isinstance(ended.code, int) else Exit.USAGE
     call = Call(
         command=arguments.command, arguments=arguments, environ=dict(os.environ)

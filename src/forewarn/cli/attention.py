@@ -28,7 +28,7 @@ _NEXT_COLUMNS = ("ROLLOUT", "NEXT HOST", "ZONE", "VMS", "NEEDS", "FITS")
 
 
 def problems(call: Call) -> int:
-    """List what needs somebody; the status says whether there is anything."""
+    """List the problems; the status is 1 if there are any."""
     asked, names = selectors(call, "vm", "rollout"), names_of_file(call)
     kind = {"kind": text} if (text := call.text("kind")) else {}
     if call.flag("watch"):
@@ -60,7 +60,7 @@ def waits(call: Call) -> int:
 
 
 def capacity(call: Call) -> int:
-    """List free places, and what the next hosts need."""
+    """List free capacity, and the needs of the next hosts."""
     asked = {"zone": zone} if (zone := call.text("zone")) else {}
     with Client.of(call) as client:
         told = client.whole("capacity", "zones", asked)
@@ -77,7 +77,9 @@ def capacity(call: Call) -> int:
 
 def _warn_of_limit(told: Json) -> None:
     if not told["complete"]:
-        output.line("there is more than the service sums up at once")
+        output.line(
+            "the sums are incomplete: there are more objects than the service adds up at once"
+        )
 
 
 def _problem_row(problem: Json) -> tuple[str, ...]:
@@ -92,7 +94,7 @@ def _problem_row(problem: Json) -> tuple[str, ...]:
 
 
 def _attempt(problem: Json) -> str:
-    """Return a command to try, as it can be copied; the rest needs a decision."""
+    """Return a command to copy; empty if an operator must decide."""
     if problem["kind"] == "vm-down" and "restore" in problem["actions"]:
         return f"forewarn restore {problem['target']}"
     if problem["webhook"]:
@@ -130,7 +132,7 @@ def _wait_row(wait: Json) -> tuple[str, ...]:
 
 
 def _zone_row(zone: Json) -> tuple[str, ...]:
-    # A host without a capacity has as many places as it is asked for.
+    # A host without a capacity takes any number of VMs.
     free = "no limit" if zone["unlimited"] else str(zone["free"])
     places = f"{zone['places']}+" if zone["unlimited"] else str(zone["places"])
     return (

@@ -1,4 +1,4 @@
-"""The command line's way to the service, and what each of its errors means."""
+"""The client of the operator API, and the meaning of its errors."""
 
 import contextlib
 import json
@@ -17,22 +17,22 @@ from forewarn.cli.failure import CommandError, Exit
 from forewarn.cli.status_line import patience
 
 CONNECT_SECONDS = 5.0
-"""A service that is there answers much sooner."""
+"""Timeout to connect, in seconds: a running service accepts much sooner."""
 
 ANSWER_SECONDS = 120.0
-"""A large fleet file is planned in less."""
+"""Timeout of a response, in seconds: a large fleet file is planned in less."""
 
 SILENCE_SECONDS = 60.0
-"""A stream gives a sign of life every twelfth of it."""
+"""Timeout of a stream without a message, in seconds: comments come every 5 s."""
 
 KEY_VARIABLE = "FOREWARN_IDEMPOTENCY_KEY"
-"""Names a command's orders, so that a script may repeat the command."""
+"""Names the requests of a command, so that a script can repeat the command."""
 
 KEY_CHARACTERS_MAX = 200
-"""Of a key: the API takes 255, and a number follows it."""
+"""Maximum characters of a key: the API accepts 255, and a number is added."""
 
 PAGE = "1000"
-"""Objects that are asked for at once: as many as may be."""
+"""Objects of one page: the maximum of the API."""
 
 _STATUS = {
     400: Exit.USAGE,
@@ -44,35 +44,38 @@ _STATUS = {
     503: Exit.UNREACHABLE,
     504: Exit.UNREACHABLE,
 }
-"""Everything else is a refusal."""
+"""Any other status is a refusal."""
 
 
 class _AnswerLostError(Exception):
-    """An order was sent, and its answer did not come."""
+    """A request was sent, and no response arrived."""
 
 
 class Client:
-    """Asks the operator API."""
+    """The client of the operator API."""
 
     def __init__(
         self, url: str, token: str = "", *, order_key: str = "", ca_file: str = ""
     ) -> None:
-        """Ask the API at `url`; raises CommandError if it is no URL.
+        """Use the API at `url`; raises CommandError for an invalid URL.
 
-        `order_key` names the orders of this command; empty: a new name. `ca_file` has
-        the authorities that a certificate must be from; empty: the system's.
+        `order_key` names the requests of this command; empty: a new name. `ca_file` has
+        the trusted authorities; empty: those of the system.
         """
         place = Place.of(url)
         if not token.isascii() or not token.isprintable():
             raise CommandError(
-                Exit.USAGE, "the token has characters that none may have"
+                Exit.USAGE, "the token has characters that are not valid in a token"
             )
         if not order_key.isascii() or len(order_key) > KEY_CHARACTERS_MAX:
-            raise CommandError(Exit.USAGE, f"{KEY_VARIABLE} is not a key of an order")
+            raise CommandError(
+                Exit.USAGE,
+                f"{KEY_VARIABLE} must be at most {KEY_CHARACTERS_MAX} ASCII characters",
+            )
         self._order_key = order_key or str(uuid.uuid4())
         self._orders = 0
         self._so_far = ""
-        """What a person who waits is told besides."""
+        """Text for the status line: the number of objects so far."""
         self._position = ""
         """The ID of the last message of the stream."""
         self._url = url.rstrip("/")
@@ -82,18 +85,18 @@ class Client:
             verify=trust(ca_file),
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
-            # A proxy for the web is no way to one's own machine.
+            # A web proxy cannot reach this machine.
             trust_env=not place.is_here,
         )
         if token and not place.is_private:
             sys.stderr.write(
-                f"forewarn: warning: the token goes to {place.base} without encryption; "
+                f"forewarn: warning: the token is sent to {place.base} without encryption; "
                 "use https\n"
             )
 
     @classmethod
     def of(cls, call: Call) -> Self:
-        """Return a client as the command's flags and environment say."""
+        """Return a client with the options and environment of the command."""
         url = call.text("url") or call.environ.get("FOREWARN_URL") or DEFAULT_URL
         token = call.text("token") or call.environ.get("FOREWARN_TOKEN", "")
         if not token:
@@ -104,7 +107,7 @@ class Client:
         return cls(url, token.strip(), order_key=order_key.strip(), ca_file=ca_file)
 
     def __enter__(self) -> Self:
-        """Begin to use it."""
+        """Return the client."""
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -120,10 +123,10 @@ class Client:
         return self._ask("GET", path).text
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Give an order; return what became of it.
+        """Send a request; return its result.
 
-        An order whose answer was lost is sent once more, under the same key, so that
-        it is carried out once.
+        If no response arrives, the request is sent once more with the same key, so that
+        it is executed once.
         """
         key = self._next_key()
         try:
@@ -136,7 +139,7 @@ class Client:
         return _json(answer, self._url)
 
     def _next_key(self) -> str:
-        """Return the key of the command's next order: the same in each attempt."""
+        """Return the key of the command's next request, the same in each attempt."""
         self._orders += 1
         number = "" if self._orders == 1 else f".{self._orders}"
         return f"{self._order_key}{number}"
@@ -144,13 +147,14 @@ class Client:
     def _lost_order(self) -> CommandError:
         return CommandError(
             Exit.UNREACHABLE,
-            f"{self._url} took the order and gave no answer: it may have been done",
+            f"no response from {self._url} after the request was sent; it may have taken "
+            "effect",
             hint=f"Repeat the command with {KEY_VARIABLE}={self._order_key} set: "
-            "within 24 hours the order is carried out once.",
+            "within 24 hours the request is executed once.",
         )
 
     def delete(self, path: str) -> Any:
-        """Have what is at a path removed; return what is left."""
+        """Delete the object at a path; return the response."""
         return _json(self._ask("DELETE", path), self._url)
 
     def every(
@@ -198,7 +202,7 @@ class Client:
         raise CommandError(
             Exit.UNREACHABLE,
             f"the service at {self._url} has ended the stream",
-            hint="it was probably stopped; watch again when it is back",
+            hint="The service was probably stopped. Watch again when it runs.",
         )
 
     def _messages(self, lines: Iterator[str]) -> Generator[tuple[str, Any]]:
@@ -260,28 +264,30 @@ class Client:
             if path.startswith("sim/")
             else ("service", "serve")
         )
-        hint = f"is it running (`forewarn {how}`), and is FOREWARN_URL right?"
+        hint = (
+            f"Check that it runs (`forewarn {how}`) and that FOREWARN_URL is correct."
+        )
         causes = list(_causes(error))
         if any(isinstance(each, ssl.SSLCertVerificationError) for each in causes):
-            hint = "name the authority's certificate in --ca-file or FOREWARN_CA_FILE"
+            hint = "Name the certificate of the authority in --ca-file or FOREWARN_CA_FILE."
         elif any(isinstance(each, PermissionError) for each in causes):
-            hint = "run it as root or as a member of the service's group"
+            hint = "Run the command as root or as a member of the service's group."
         return CommandError(
             Exit.UNREACHABLE,
-            f"the {what} at {self._url} cannot be reached: {error or 'no answer'}",
+            f"the {what} at {self._url} cannot be reached: {error or 'no response'}",
             hint=hint,
         )
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and what it was raised from, the latest first."""
+    """Yield an error and its causes, the latest first."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def part(name: str) -> str:
-    """Return a name as a part of a path."""
+    """Return a name as a component of a path."""
     return quote(name, safe="")
 
 
@@ -295,13 +301,13 @@ def _json(answer: httpx2.Response, url: str) -> Any:
 def _stranger(url: str) -> CommandError:
     return CommandError(
         Exit.UNREACHABLE,
-        f"what answers at {url} is not forewarn's operator API",
-        hint="check --url or FOREWARN_URL",
+        f"the server at {url} is not forewarn's operator API",
+        hint="Check --url or FOREWARN_URL.",
     )
 
 
 def _error_of(answer: httpx2.Response, url: str) -> CommandError:
-    """Return what an answer that is no success means."""
+    """Return the error for a response without success."""
     body: Any = None
     with contextlib.suppress(ValueError):
         body = answer.json()
@@ -319,6 +325,6 @@ def _error_of(answer: httpx2.Response, url: str) -> CommandError:
     hint = str(told.get("hint", ""))
     seconds = answer.headers.get("Retry-After", "")
     if told["kind"] == "too-many" and seconds.isdecimal():
-        hint = f"{hint}; try again in {seconds} s"
+        hint = f"{hint} Try again in {seconds} s."
     lines = [f"{each['name']}: {each['error']}" for each in told.get("refused", ())]
     return CommandError(status, str(told["error"]), hint=hint, lines=lines)

@@ -1,8 +1,8 @@
-"""What a command is: its name, what it takes, what it teaches, and who runs it.
+"""Commands as values: name, options, help texts and function.
 
-Commands are values, so that the parser and the reference in `docs/reference/cli.md` come
-from the same words. Nothing here imports what an extra brings: `run` names a
-function that is imported only when the command is given.
+The parser and the reference in `docs/reference/cli.md` are made from them. This module
+imports no package of an extra: `run` names a function that is imported only when the
+command is used.
 """
 
 import argparse
@@ -15,40 +15,40 @@ from forewarn.verbs import table as verbs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One thing that a command takes: `--vm`, or a word such as `VM`."""
+    """One option or argument of a command: `--vm`, or a word such as `VM`."""
 
     name: str
-    """With its hyphens; without any it is a word in its place."""
+    """With its hyphens; a positional argument has none."""
     help: str
     metavar: str = ""
     is_flag: bool = False
     """It takes no value."""
     many: bool = False
-    """One or more words; none at all too, where it is optional."""
+    """One or more values; an optional argument can have none."""
     repeated: bool = False
-    """It may be given several times, one value each."""
+    """It can be given several times, one value each."""
     is_optional: bool = False
-    """A word that may be left out."""
+    """An argument that can be left out."""
     is_needed: bool = False
     choices: tuple[str, ...] = ()
     default: str | None = None
     may_be_empty: bool = False
-    """An empty value says something, or nothing that matters. Elsewhere it is refused:
-    mostly it is a variable that nobody has set, and `--vm ""` is not every VM."""
+    """An empty value is meaningful, or harmless. Otherwise it is refused: usually it
+    comes from an unset variable, and `--vm ""` does not mean every VM."""
 
     @property
     def is_word(self) -> bool:
-        """Tell whether it stands in its place, without a name."""
+        """Return whether it is a positional argument."""
         return not self.name.startswith("-")
 
     @property
     def key(self) -> str:
-        """Return what its value is found under."""
+        """Return the key of its value."""
         return self.name.lstrip("-").replace("-", "_").lower()
 
     @property
     def usage(self) -> str:
-        """Return how it is written: `--vm VM`."""
+        """Return its usage: `--vm VM`."""
         shown = "|".join(self.choices) if self.choices else self.metavar
         if self.is_word:
             return shown or self.name
@@ -62,9 +62,9 @@ class Command:
     path: tuple[str, ...]
     """Its words: `("fleet", "apply")`."""
     summary: str
-    """A few words for the list of commands."""
+    """Its line in the list of commands."""
     text: str
-    """What it does, for its own page."""
+    """Its description, for its page."""
     run: str
     """`module:function`; the function takes a `Call` and returns the status."""
     options: tuple[Option, ...] = ()
@@ -80,47 +80,45 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A command as it was given."""
+    """A command with its arguments and environment."""
 
     command: Command
     arguments: argparse.Namespace
     environ: Mapping[str, str]
 
     def text(self, key: str) -> str:
-        """Return a value, or nothing where it was not given.
+        """Return a value, or an empty text if it was not given.
 
         `key` is the option's name with underscores, as in `at_once`.
         """
-        assert "-" not in key, f"no option is found by {key}"
+        assert "-" not in key, f"{key} is not the key of an option"
         value = getattr(self.arguments, key, None)
         return "" if value is None else str(value)
 
     def texts(self, key: str) -> list[str]:
-        """Return the values of what may be given several times."""
+        """Return the values of an option that can be given several times."""
         value: Any = getattr(self.arguments, key, None)
         return list(value or [])
 
     def flag(self, key: str) -> bool:
-        """Tell whether a flag was given."""
+        """Return whether a flag was given."""
         return bool(getattr(self.arguments, key, False))
 
 
-JSON = Option(
-    name="--json", is_flag=True, help="Print JSON instead of what people read."
-)
+JSON = Option(name="--json", is_flag=True, help="Print JSON.")
 URL = Option(
     name="--url",
     metavar="URL",
     may_be_empty=True,
-    help="The service's operator API, also unix:/run/forewarn/api; else FOREWARN_URL, "
+    help="URL of the operator API, such as unix:/run/forewarn/api. Default: FOREWARN_URL, "
     "else http://127.0.0.1:8200.",
 )
 TOKEN = Option(
     name="--token",
     metavar="TOKEN",
     may_be_empty=True,
-    help="The bearer token; better FOREWARN_TOKEN, since others see a command's words. "
-    "Without any, that of FOREWARN_TOKEN_FILE, or of /etc/forewarn/token if the service "
+    help="Bearer token. Prefer FOREWARN_TOKEN: other users can see command-line arguments. "
+    "Default: the file in FOREWARN_TOKEN_FILE, or /etc/forewarn/token if the service "
     "is on this machine.",
 )
 REASON = Option(
@@ -133,11 +131,11 @@ CA_FILE = Option(
     name="--ca-file",
     metavar="FILE",
     may_be_empty=True,
-    help="Certificates of the authorities that the service's must be from; else "
-    "FOREWARN_CA_FILE, else the system's.",
+    help="Certificates of the authorities to trust. Default: "
+    "FOREWARN_CA_FILE, or those of the system.",
 )
 CLIENT = (URL, TOKEN, CA_FILE, JSON)
-"""What every command takes that asks the service."""
+"""Options of each command that uses the service."""
 SELECTORS = (
     Option(name="--host", metavar="HOST", help="Only this host and its VMs."),
     Option(name="--scope", metavar="SCOPE", help="Only VMs of this scope."),
@@ -147,11 +145,11 @@ SELECTORS = (
     ),
     Option(name="--tag", metavar="KEY=VALUE", help="Only VMs with this tag."),
 )
-"""They narrow lists, and name the targets of orders. All of them must match."""
+"""They narrow lists and select the targets of requests. All of them must match."""
 NAMES_FILE = Option(
     name="--file",
     metavar="FILE",
     help="A file with names, one on each line; - for standard input.",
 )
 GLOBAL = (*CLIENT, REASON)
-"""What may also stand before the command."""
+"""Options that can also precede the command."""

@@ -1,8 +1,8 @@
-"""`completion`: a script for a shell, written from the table of commands.
+"""`completion`: completion scripts for shells, made from the table of commands.
 
-The three scripts have the same content: after which words there are which others,
-and which words an option takes. Names of a fleet are not completed: that would ask
-the service at every key. The agent's own program has its scripts in its package.
+The three scripts have the same content: the words that can follow other words, and the
+values of each option. Names of a fleet are not completed, since that would send a
+request at every key. The agent's program has its scripts in its package.
 """
 
 import shlex
@@ -16,24 +16,24 @@ from forewarn.cli.parser import options_of
 
 PROGRAM = "forewarn"
 AGENT_PROGRAM = "forewarn-agent"
-"""The agent alone, as its single file and its package have it."""
+"""The program of the agent only, as in its single file and its package."""
 
 SHELLS = ("bash", "zsh", "fish")
 
 FILE_WORDS = frozenset({"FILE", "SCENARIO|FILE"})
-"""Metavariables whose value is a file's name."""
+"""Metavariables whose value is the name of a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """What may follow the words of a command, or of a group."""
+    """The words that can follow the words of a command or a group."""
 
     words: str
-    """`fleet apply`; empty: at the beginning."""
+    """`fleet apply`; empty at the beginning."""
     follow: tuple[tuple[str, str], ...]
-    """Words that may come next, each with what it does."""
+    """Words that can come next, each with its summary."""
     values: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Of each option that takes a value: which, nothing where it is free."""
+    """The values of each option that takes one; empty if any value is possible."""
     takes_files: bool = False
 
 
@@ -44,7 +44,7 @@ def completion(call: Call) -> int:
 
 
 def script(shell: str, program: str = PROGRAM) -> str:
-    """Return the script that completes a program's words in a shell."""
+    """Return the completion script of a program for a shell."""
     write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]
     found = levels() if program == PROGRAM else agent_levels()
     return "".join(f"{line}\n" for line in write(program, list(found)))
@@ -56,7 +56,7 @@ def function_of(program: str) -> str:
 
 
 def levels() -> Iterator[Level]:
-    """Yield what may follow what."""
+    """Yield the levels of all commands."""
     top = {command.path[0]: command.summary for command in COMMANDS} | GROUPS
     shared = [(option.name, option.help) for option in GLOBAL]
     yield Level(
@@ -72,9 +72,9 @@ def levels() -> Iterator[Level]:
 
 
 def agent_levels() -> Iterator[Level]:
-    """Yield what may follow what, for the agent's own program.
+    """Yield the levels of the agent's program.
 
-    What is `forewarn agent check` is `forewarn-agent check` there.
+    `forewarn agent check` is `forewarn-agent check` there.
     """
     for command in COMMANDS:
         first, *rest = command.path
@@ -86,7 +86,7 @@ def agent_levels() -> Iterator[Level]:
 
 
 def _members(group: str) -> tuple[tuple[str, str], ...]:
-    """Return what may follow the word of a group; nothing where it is none."""
+    """Return the words that can follow the word of a group; empty for a command."""
     return tuple(
         (command.path[1], command.summary)
         for command in COMMANDS
@@ -191,17 +191,17 @@ def _bash_reply(values: tuple[str, ...]) -> str:
     return f'COMPREPLY=($(compgen -W "{" ".join(values)}" -- "$cur"))'
 
 
-# Zsh reads what bash does.
+# Zsh runs the script for bash.
 
 
 def _zsh(program: str, found: list[Level]) -> Iterator[str]:
     function = function_of(program)
     yield f"#compdef {program}"
     yield f"# zsh completion for {program}; to be sourced behind compinit, or in a file"
-    yield f"# {function} of a folder in fpath"
+    yield f"# {function} of a directory in fpath"
     yield "autoload -U +X bashcompinit && bashcompinit"
     yield from _bash_body(program, found)
-    # In a folder of fpath, this file is read when something is to be completed.
+    # In a directory of fpath, zsh reads this file at the first completion.
     yield f'[[ "${{funcstack[1]}}" != {function} ]] || _bash_complete -F {function}'
 
 
@@ -233,7 +233,7 @@ def _fish_condition(level: Level) -> str:
 
 
 def _fish_words(name: str, text: str, values: tuple[str, ...] | None) -> Iterator[str]:
-    """Yield how a word or an option is told to fish."""
+    """Yield a word or an option in fish's syntax."""
     yield from ("-l", name[2:]) if name.startswith("--") else ("-a", name)
     if values == ("FILE",):
         yield "-rF"

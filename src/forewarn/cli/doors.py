@@ -1,4 +1,4 @@
-"""Where the operator API is, and what the command line shows it: token and trust."""
+"""The address of the operator API, and the token and certificates for it."""
 
 import ssl
 from dataclasses import dataclass
@@ -14,33 +14,33 @@ from forewarn.settings.files import read_file, refuse_unreadable
 DEFAULT_URL = "http://127.0.0.1:8200"
 
 TOKEN_FILE = Path("/etc/forewarn/token")
-"""The operator's token of a package, for this machine's root and group forewarn."""
+"""The operator token of the Debian package, for root and the group forewarn."""
 
 TOKEN_BYTES_MAX = 65_536
-"""Of a token file: a larger one is another file."""
+"""Maximum bytes of a token file: a larger file is not a token file."""
 
 _UNIX = "unix:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the operator API is."""
+    """The address of the operator API."""
 
     base: str
     """The URL of its root."""
     socket: str = ""
-    """The path of a Unix socket; empty: it is at the URL."""
+    """The path of a Unix socket; empty for a URL."""
     is_here: bool
-    """On this machine."""
+    """It is on this machine."""
 
     @property
     def is_private(self) -> bool:
-        """Tell whether nobody on the way can read what is sent."""
+        """Return whether others on the network cannot read the traffic."""
         return self.is_here or self.base.startswith("https:")
 
     @classmethod
     def of(cls, url: str) -> Self:
-        """Return the place that a URL names; raises CommandError."""
+        """Return the address in a URL; raises CommandError."""
         path = url.removeprefix(_UNIX)
         if path != url:
             if not path.startswith("/"):
@@ -56,26 +56,26 @@ class Place:
 
 
 def trust(ca_file: str) -> ssl.SSLContext | bool:
-    """Return what certificates are judged by; raises CommandError."""
+    """Return the context that verifies certificates; raises CommandError."""
     if not ca_file:
         return True
     try:
-        # The library would read a device for ever.
+        # The library would read a device without end.
         refuse_unreadable(ca_file)
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         raise CommandError(
             Exit.USAGE,
             f"the authorities in {ca_file} cannot be used: {error.strerror or error}",
-            hint="name a file of PEM certificates in --ca-file or FOREWARN_CA_FILE",
+            hint="Name a file of PEM certificates in --ca-file or FOREWARN_CA_FILE.",
         ) from error
 
 
 def token_of_file(named: str, *, is_here: bool) -> str:
-    """Return the token of a file that somebody named, or of the package's own.
+    """Return the token of a given file, or of the package's file.
 
-    The package's token goes to a service on this machine only, and is left out if the
-    caller may not read it. Raises CommandError for a named file.
+    The package's token is used only for a service on this machine, and only if the
+    caller can read it. Raises CommandError for a given file.
     """
     if not named and not is_here:
         return ""
@@ -89,13 +89,13 @@ def token_of_file(named: str, *, is_here: bool) -> str:
         raise CommandError(
             Exit.USAGE,
             f"the token file {named} cannot be read: {reason}",
-            hint="name another file in FOREWARN_TOKEN_FILE, or set FOREWARN_TOKEN",
+            hint="Name another file in FOREWARN_TOKEN_FILE, or set FOREWARN_TOKEN.",
         ) from error
     lines = (line.strip() for line in text.splitlines())
     entries = [line for line in lines if line and not line.startswith("#")]
     if not entries:
         return ""
-    # TOKEN or NAME:TOKEN, as the service reads it.
+    # TOKEN or NAME:TOKEN, as in the service's file.
     _, colon, token = entries[0].partition(":")
     return token.strip() if colon else entries[0]
 
@@ -104,5 +104,5 @@ def _bad_url(url: str) -> CommandError:
     return CommandError(
         Exit.USAGE,
         f"{url!r} is not the URL of a service",
-        hint=f"write it as {DEFAULT_URL}, in --url or FOREWARN_URL",
+        hint=f"Write it as {DEFAULT_URL}, in --url or FOREWARN_URL.",
     )

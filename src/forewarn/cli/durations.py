@@ -1,4 +1,4 @@
-"""Durations as options of a command have them."""
+"""Durations in options of commands."""
 
 from forewarn.cli.command_table import Call
 from forewarn.cli.failure import CommandError, Exit
@@ -6,7 +6,7 @@ from forewarn.instants import Micros, parse_duration
 
 
 def duration(call: Call, key: str, *, is_positive: bool = False) -> Micros | None:
-    """Return the duration of an option; None: it was not given.
+    """Return the duration of an option; None if it was not given.
 
     Raises CommandError.
     """

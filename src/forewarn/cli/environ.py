@@ -1,6 +1,6 @@
-"""Options of a command from variables, as a container sets them.
+"""Options of a command from environment variables, as containers set them.
 
-A word or flag on the command line goes before its variable.
+An argument on the command line overrides its variable.
 """
 
 import argparse
@@ -16,9 +16,9 @@ NO = ("0", "false", "no", "off")
 
 
 def with_variables(call: Call, prefix: str, *, without: tuple[str, ...]) -> Call:
-    """Return the call with options from variables that were not given as words.
+    """Return the call with options from variables that were not given as arguments.
 
-    `without` are keys of options that no variable gives. Raises CommandError.
+    `without` has the keys of options without a variable. Raises CommandError.
     """
     variables = {
         f"{prefix}{option.key.upper()}": option
@@ -30,7 +30,7 @@ def with_variables(call: Call, prefix: str, *, without: tuple[str, ...]) -> Call
     arguments = argparse.Namespace(**vars(call.arguments))
     for variable, option in variables.items():
         text = call.environ.get(variable, "")
-        # A list of words that nobody gave is there, and empty.
+        # The list of an optional argument exists and is empty.
         if text and not getattr(arguments, option.key, None):
             setattr(arguments, option.key, _value(variable, option, text))
     return replace(call, arguments=arguments)

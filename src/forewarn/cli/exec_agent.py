@@ -1,9 +1,9 @@
-"""`forewarn agent` becomes the agent's own program, which needs a quarter less memory.
+"""Replacement of `forewarn agent` by the agent's program, which needs 25 % less memory.
 
-The command line has loaded what an agent never uses, and Python gives no memory back.
-So the process takes another program, under the same number, before it has loaded
-more. Whatever is not plainly an order to run goes the usual way, which also says what
-is wrong with it; so does all of it where a process cannot do that (Windows).
+The command line has loaded modules that an agent never uses, and Python does not free
+their memory. So the process executes another program, with the same process ID, before
+it loads more. Other arguments than a plain start are handled here, which also reports
+their errors. So are all arguments on systems without exec (Windows).
 """
 
 import os
@@ -14,12 +14,12 @@ _CONFIG = "--config"
 
 
 def become_agent(words: Sequence[str], *, program: str) -> None:
-    """Become the agent where `words` order it to run; else return.
+    """Execute the agent if `words` start it; else return.
 
-    `program` is what was started: `sys.argv[0]`.
+    `program` is `sys.argv[0]`.
     """
     if len(words) > 1 and words[0] == "agent":
-        # Not above: without flags there are none to be looked at.
+        # Imported here, since it is not needed without flags.
         from forewarn.agent.option_table import with_switches  # noqa: PLC0415
 
         words = with_switches(words)
@@ -32,7 +32,7 @@ def become_agent(words: Sequence[str], *, program: str) -> None:
 
 
 def is_run(words: Sequence[str]) -> bool:
-    """Tell whether all of it is `agent` and flags that it knows, with their values."""
+    """Return whether the words are `agent` and known flags with their values."""
     if words[:1] != ["agent"]:
         return False
     rest = list(words[1:])
@@ -48,7 +48,7 @@ def is_run(words: Sequence[str]) -> bool:
 def _is_known(flag: str) -> bool:
     if flag == _CONFIG:
         return True
-    # Not above: few give other flags.
+    # Imported here, since other flags are rare.
     from forewarn.agent.option_table import OPTIONS  # noqa: PLC0415
     from forewarn.settings.forms import flag_of  # noqa: PLC0415
 
@@ -56,7 +56,7 @@ def _is_known(flag: str) -> bool:
 
 
 def _switches(program: str) -> list[str]:
-    """Return how Python is to be started, so that it finds the same modules."""
+    """Return the command that starts Python with the same modules."""
     switches = ["-O"] * sys.flags.optimize
     if sys.flags.isolated:
         return [*switches, "-I"]
@@ -65,6 +65,6 @@ def _switches(program: str) -> list[str]:
     if sys.flags.no_user_site:
         switches.append("-s")
     if sys.flags.safe_path or not program.endswith("__main__.py"):
-        # A command of that name does not look into the folder where it is given.
+        # A command with that name does not search the current directory.
         switches.append("-P")
     return switches

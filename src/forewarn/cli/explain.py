@@ -1,4 +1,4 @@
-"""`explain`: where anything is, and every reason why it waits."""
+"""`explain`: the state of any object, and every reason why it waits."""
 
 from collections.abc import Iterable
 

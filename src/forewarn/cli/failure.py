@@ -1,4 +1,4 @@
-"""How a command ends, and what is said when it fails."""
+"""Exit statuses and errors of commands."""
 
 import enum
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ class Exit(enum.IntEnum):
     USAGE = 2
     """Wrong usage, settings or file."""
     UNREACHABLE = 3
-    """The service cannot be reached, or cannot do it now."""
+    """The service cannot be reached, or is not available."""
     REFUSED = 4
     """The service refused."""
 
 
 class CommandError(Exception):
-    """A command cannot do what it was told, and says why."""
+    """A command cannot be executed; the message has the reason."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class CommandError(Exception):
         hint: str = "",
         lines: Sequence[str] = (),
     ) -> None:
-        """Keep what is said; `lines` stand for themselves, before the message."""
+        """Store the texts; `lines` are printed before the message."""
         super().__init__(message)
         self.status = status
         self.message = message

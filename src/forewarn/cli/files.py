@@ -1,4 +1,4 @@
-"""Files that a person names."""
+"""Files that a user names."""
 
 import errno
 import os
@@ -12,14 +12,14 @@ from forewarn.settings.files import read_bounded, read_file
 STANDARD_INPUT = "-"
 
 TEXT_BYTES_MAX = 64 << 20
-"""Maximum length of a file that a person names, in bytes: what the operator API takes
-of a fleet, which is the longest."""
+"""Maximum bytes of a file that a user names: the operator API accepts a fleet file of
+this size, which is the longest kind."""
 
 
 def read_text(name: str) -> tuple[str, str]:
     """Return a file's text, and its name for messages; raises CommandError.
 
-    A pipe may be named, too: `<(program)` of a shell.
+    The name of a pipe is possible: `<(program)` of a shell.
     """
     try:
         if name == STANDARD_INPUT:
@@ -37,9 +37,9 @@ def read_text(name: str) -> tuple[str, str]:
 
 
 def need_writable(name: str) -> None:
-    """Find out before long work that its file cannot be written in the end.
+    """Check before long work that its file can be written at the end.
 
-    Nothing is made or changed. Raises CommandError.
+    Nothing is created or changed. Raises CommandError.
     """
     file = Path(name).absolute()
     why = 0
@@ -53,7 +53,7 @@ def need_writable(name: str) -> None:
         raise CommandError(
             Exit.USAGE,
             f"{name} cannot be written: {os.strerror(why)}",
-            hint="nothing was begun; name a file in a folder that is there",
+            hint="Nothing was done. Name a file in a directory that exists.",
         )
 
 
@@ -68,16 +68,18 @@ def write_text(name: str, text: str) -> None:
 
 
 def is_replaceable(name: str) -> bool:
-    """Tell whether a name is that of a file, or of one to be: no pipe, no device."""
+    """Return whether a name is that of a file, or of a future file: not a pipe or
+    device."""
     given = Path(name).absolute()
     of_system = any(given.is_relative_to(each) for each in ("/dev", "/proc"))
     return not of_system and (given.is_file() or not given.exists())
 
 
 def replace_text(name: str, text: str) -> None:
-    """Write a file at once or not at all, for those who read it meanwhile.
+    """Write a file atomically, for programs that read it meanwhile.
 
-    What cannot be replaced, such as a pipe, is written as it is. Raises CommandError.
+    A file that cannot be replaced, such as a pipe, is written directly. Raises
+    CommandError.
     """
     file = Path(name).resolve()
     beside = file.with_name(f".{file.name}.{os.getpid()}")

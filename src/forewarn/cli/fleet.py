@@ -19,7 +19,7 @@ _VM_COLUMNS = ("VM", "HOST", "SCOPE", "FD", "UD", "STATE", "REACHED AT", "OPERAT
 
 
 def apply(call: Call) -> int:
-    """Apply a fleet file, or say what it would change."""
+    """Apply a fleet file, or print the changes that it would make."""
     text, name = files.read_text(call.text("file"))
     dry = call.flag("dry_run")
     body: dict[str, Any] = {"name": name, "text": text, "reason": call.text("reason")}
@@ -46,7 +46,7 @@ def export(call: Call) -> int:
 
 
 def show(call: Call) -> int:
-    """Show the fleet as it is."""
+    """Print the present fleet."""
     fleet: dict[str, list[Json]] = {"tenants": [], "scopes": [], "hosts": [], "vms": []}
     asked, names = selectors(call), names_of_file(call)
     with Client.of(call) as client:
@@ -65,7 +65,7 @@ def show(call: Call) -> int:
 
 
 def _is_named(each: Json, names: frozenset[str] | None) -> bool:
-    """Tell whether it is a VM or a host of these names, or has one of the VMs."""
+    """Return whether it is a VM or a host with one of these names, or has such a VM."""
     return names is None or not names.isdisjoint(
         {each["name"], each.get("host"), each.get("scope"), *each.get("vms", ())}
     )
@@ -76,7 +76,7 @@ def _print_fleet(fleet: Mapping[str, list[Json]], *, with_all: bool) -> None:
     down = Counter(each["host"] for each in vms if each["state"] == "down")
     hosts = [_host_row(each, down[each["name"]]) for each in fleet["hosts"]]
     output.table("no hosts", _HOST_COLUMNS, hosts)
-    # A tenant sees no hosts, but its scopes and VMs.
+    # A tenant has no hosts, only its scopes and VMs.
     if with_all or not hosts:
         output.line()
         output.table("no scopes", _SCOPE_COLUMNS, map(_scope_row, scopes))

@@ -1,4 +1,4 @@
-"""`history` and `availability`: what was, as tables for people and JSON for programs."""
+"""`history` and `availability`, as tables for people and JSON for programs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,10 +16,10 @@ Json = Mapping[str, Any]
 MINUTE_SECONDS = 60
 
 SHOWN_SECONDS = 0.001
-"""What is shorter is told as that, and not as nothing."""
+"""A shorter time is shown as `<1 ms`, not as zero."""
 
 WHOLE_PERCENT = 100
-"""Without decimals only where nothing was down."""
+"""Only a VM without downtime has this percentage without decimals."""
 
 _TRAIL_KEYS = ("vm", "operation", "event", *KEYS, "actor", "what")
 _SUMMARY_KEYS = ("vm", "operation", *KEYS)
@@ -62,7 +62,7 @@ _AVAILABILITY_COLUMNS = (
 
 
 def history(call: Call) -> int:
-    """Show the trail, or what became of operations."""
+    """Print the history, or the accounts of operations."""
     if call.flag("summary"):
         return _summary(call)
     names = names_of_file(call)
@@ -81,11 +81,11 @@ def history(call: Call) -> int:
         )
         for each in found
     )
-    return output.listed(call, found, "nothing has happened", _TRAIL_COLUMNS, rows)
+    return output.listed(call, found, "no entries", _TRAIL_COLUMNS, rows)
 
 
 def availability(call: Call) -> int:
-    """Show how long VMs were down."""
+    """Print the downtime of VMs."""
     asked = _asked(call, ("vm", "scope", "tenant", *_PERIOD_KEYS))
     asked["limit"] = PAGE
     rows: list[Json] = []
@@ -100,7 +100,7 @@ def availability(call: Call) -> int:
                 several = page["several_domains_down_seconds"]
             if page["next"] is None:
                 break
-            # The period stays the same, whatever the clock says by now.
+            # All pages have the period of the first one.
             asked |= {key: page[key] for key in _PERIOD_KEYS}
             asked["after"] = page["next"]
     told = {
@@ -122,8 +122,8 @@ def _summary(call: Call) -> int:
         if call.text(key):
             raise CommandError(
                 Exit.USAGE,
-                f"--{key} is for lines of the trail, not for --summary",
-                hint="--summary takes --vm, --operation, --host, --scope and --tenant",
+                f"--{key} cannot be combined with --summary",
+                hint="Use --vm, --operation, --rollout or a selector such as --host with --summary.",
             )
     names = names_of_file(call)
     asked = _asked(call, (*_SUMMARY_KEYS, *_PERIOD_KEYS))
@@ -194,12 +194,12 @@ def _print_account(account: Json) -> None:
     ended = f", {account['outcome']}" if account["outcome"] else ""
     output.line(f"{account['operation']}, {account['what']}: {account['state']}{ended}")
     why = f": {account['reason']}" if account["reason"] else ""
-    output.line(f"ordered by {account['actor'] or 'somebody'}{why}")
+    output.line(f"ordered by {account['actor'] or 'an unknown actor'}{why}")
     if account["note"]:
         output.line(account["note"])
     output.line()
     output.table(
-        "its trail is gone",
+        "its history was removed",
         ("AT", "STEP", "BY", "DETAIL"),
         (
             (
@@ -213,7 +213,7 @@ def _print_account(account: Json) -> None:
     )
     output.line()
     output.table(
-        "it concerns no VM",
+        "it has no VMs",
         ("VM", "PLANNED", "DOWN", "FROM", "UNTIL"),
         (
             (
@@ -221,7 +221,7 @@ def _print_account(account: Json) -> None:
                 _planned(each),
                 _down(each),
                 each["down"][0]["began"] if each["down"] else "-",
-                (each["down"][-1]["ended"] or "it goes on") if each["down"] else "-",
+                (each["down"][-1]["ended"] or "not ended") if each["down"] else "-",
             )
             for each in account["vms"]
         ),
@@ -234,7 +234,7 @@ def _print_availability(told: Json) -> None:
     if len(rows) > 1:
         total = told["total"]
         rows.append(_availability_row(f"{total['vms']} VMs", "", total))
-    output.table("no VM was there", _AVAILABILITY_COLUMNS, rows)
+    output.table("no VMs in this period", _AVAILABILITY_COLUMNS, rows)
     several = told["several_domains_down_seconds"]
     if several is not None:
         output.line(
@@ -243,11 +243,11 @@ def _print_availability(told: Json) -> None:
         )
     if told["total"].get("unknown_seconds"):
         output.line(
-            "UNKNOWN is time before the records: it counts neither as up nor as down"
+            "UNKNOWN is time before the records; it counts neither as up nor as down"
         )
     if at_most := told["total"].get("at_most_seconds"):
         output.line(
-            f"{_length(at_most)} of PLANNED are migrations that nobody measured: they "
+            f"{_length(at_most)} of PLANNED are migrations that were not measured; they "
             "paused no longer than that"
         )
 
@@ -282,7 +282,8 @@ def _down(each: Json) -> str:
 
 
 def _length(length: float) -> str:
-    """Return a length for people: `0 s`, `7.5 s`, `1 h 12 m`; never rounded to none."""
+    """Return a duration for people: `0 s`, `7.5 s`, `1 h 12 m`; never rounded to
+    zero."""
     if length < MINUTE_SECONDS:
         return (
             f"{round(length, 3):g} s"
@@ -299,7 +300,7 @@ def _length(length: float) -> str:
 
 
 def _plus(total: dict[str, Any], page: Json) -> dict[str, Any]:
-    """Return what two pages of VMs come to together."""
+    """Return the sums of two pages of VMs."""
     if not total:
         return dict(page)
     added = {

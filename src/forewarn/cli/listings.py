@@ -1,4 +1,4 @@
-"""The lists of the API as values: how an object becomes a row, and in which order."""
+"""The lists of the API as values: the rows of objects, and their order."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,47 +9,48 @@ from forewarn.cli.tables import count, counts
 Json = Mapping[str, Any]
 
 FAILURE = "(failure)"
-"""Who approved a failure's event, as the API has it: nobody was asked."""
+"""The approver of a failure's event in the API: no approval is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """One list of the API, and how it is shown."""
+    """One list of the API, and its table."""
 
     path: str
-    """Of the API, and the name of the list in a page."""
+    """Path in the API, and name of the list in a page."""
     noun: str
     empty: str
     columns: tuple[str, ...]
     """In the order of their importance."""
     row: Callable[[Json], Sequence[str]]
     key: str
-    """The member that names an object."""
+    """The member with the name of an object."""
     state: str
-    """The member that has where it is."""
+    """The member with its state."""
     order: str
-    """The member that comes first in the order of rows."""
+    """The first member by which rows are sorted."""
     ended: str = ""
-    """The member that has when it ended; of a problem it is absent before."""
+    """The member with the time of the end; a problem has it only in its last
+    message."""
     keeps_ended: bool = True
-    """While it is watched, what has ended keeps its row."""
+    """With --watch, an ended object keeps its row."""
 
     def sorted(self, found: Iterable[Json]) -> list[Json]:
         """Return objects in the order of their rows."""
         return sorted(found, key=self.place)
 
     def place(self, each: Json) -> tuple[str, str]:
-        """Return what objects are sorted by."""
+        """Return the sort key of an object."""
         return each[self.order], each[self.key]
 
     def summary(self, found: Sequence[Json]) -> str:
-        """Return what many objects come to; nothing for a single one."""
+        """Return the sums of several objects; empty for a single one."""
         vms = sum(each.get("vm_count", 0) for each in found)
         return total(self.noun, vms, [each[self.state] for each in found])
 
 
 def total(noun: str, vms: int, states: Sequence[str]) -> str:
-    """Return what several objects in these states come to; nothing for a single one."""
+    """Return the numbers of objects in each state; empty for a single one."""
     if len(states) <= 1:
         return ""
     of_vms = f", {count(vms, 'VM')}" if vms else ""
@@ -57,22 +58,22 @@ def total(noun: str, vms: int, states: Sequence[str]) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return what fits in a table of a text that may have several lines."""
+    """Return the first line of a text, with the number of other lines."""
     first, *rest = text.splitlines() or [""]
     return f"{first} (+{len(rest)} lines)" if rest else first
 
 
 def what(operation: Json) -> str:
-    """Return what an operation is in few words: `reboot of vm web_0`."""
+    """Return an operation in few words: `reboot of vm web_0`."""
     kind, impact = operation["kind"], operation["impact"]
     if kind == "maintain":
         kind = f"maintain ({impact})"
-    # A tenant is not told which host.
+    # A tenant's report has no host.
     return f"{kind} of {operation['target_kind']} {operation['target']}".rstrip()
 
 
 def approved(events_: Sequence[Json]) -> str:
-    """Return how many events of those whose tenants are asked are approved: `2/15`."""
+    """Return the number of approved events: `2/15`, without events of failures."""
     asked = [each for each in events_ if each["approved_by"] != FAILURE]
     given = sum(1 for each in asked if each["approved_by"])
     return f"{given}/{len(asked)}" if asked else "-"
@@ -94,7 +95,7 @@ def operation_row(operation: Json) -> tuple[str, ...]:
 
 
 def _nothing_done(operation: Json) -> str:
-    """Return that an operation called no driver; empty if it did, or will."""
+    """Return the reason why an operation called no driver; empty for others."""
     return operation["note"] if operation.get("no_driver_call") else ""
 
 

@@ -68,7 +68,8 @@ def show(call: Call, listing: Listing, found: Sequence[Json]) -> Exit:
 
 
 def filters(call: Call, *, ended: bool = False) -> dict[str, str]:
-    """Return what a list is narrowed to; with `ended`, whether to what has ended too."""
+    """Return the filters of a list; with `ended`, include ended objects if asked
+    for."""
     asked = selectors(call, "vm", "rollout", "state")
     if ended and (call.flag("all") or call.text("state") in _ENDED_STATES):
         asked["all"] = "true"

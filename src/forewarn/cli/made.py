@@ -1,4 +1,4 @@
-"""What an order made, as it is printed: a line for each operation, and what to try next."""
+"""The result of a request: a row for each operation, and the next command."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ _VM_COLUMNS = ("VM", "EVENT", "STATUS", "SCOPE", "TENANT", "OPERATION")
 
 
 def print_made(call: Call, request: Json) -> None:
-    """Print a request; with --all also each of its VMs, and what it is told."""
+    """Print a request; with --all also a row for each VM with its event."""
     found = request["operations"]
     word = "rollout" if request["rollout"] else "request"
     output.line(f"{request['kind']}: {word} {request['request']}")
@@ -24,13 +24,13 @@ def print_made(call: Call, request: Json) -> None:
     if call.flag("all"):
         output.line()
         rows = [row for each in found for row in _vm_rows(each)]
-        output.table("it concerns no VM", _VM_COLUMNS, rows)
+        output.table("it has no VMs", _VM_COLUMNS, rows)
     silent = [
         each for each in found if each["state"] != "Planned" and not each["events"]
     ]
     if silent:
         which = f" for {count(len(silent), 'operation')}" if len(found) > 1 else ""
-        output.line(f"no event{which}: nobody is told")
+        output.line(f"no event{which}, so no VM gets notice")
         if why := VERBS[request["kind"]].without_notice:
             output.line(f"  {why}")
     if found:
@@ -40,7 +40,7 @@ def print_made(call: Call, request: Json) -> None:
 
 
 def print_next(operation: str) -> None:
-    """Print the command that says why an operation waits."""
+    """Print the command that explains why an operation waits."""
     output.line(f"next: forewarn explain {operation}")
 
 

@@ -1,4 +1,4 @@
-"""The orders: each is one POST, and what it made is printed with what to try next."""
+"""The requests: each is one POST, and its result is printed with the next command."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 
 
 def order(call: Call) -> int:
-    """Give an order of the table of verbs."""
+    """Send a request of the table of verbs."""
     entry = VERBS[call.command.name]
     with Client.of(call) as client:
         told = client.post(entry.name, _body(call, client, entry))
@@ -33,7 +33,7 @@ def order(call: Call) -> int:
 
 
 def _body(call: Call, client: Client, entry: Entry) -> dict[str, Any]:
-    """Return the request that a command says."""
+    """Return the body of a request."""
     key = entry.targets.key
     body: dict[str, Any] = {
         key: targets(call, client, entry) if entry.targets.is_list else call.text(key)
@@ -49,7 +49,7 @@ def _body(call: Call, client: Client, entry: Entry) -> dict[str, Any]:
 
 
 def _value(argument: Argument, said: Any) -> Any:
-    """Return what a request has for it; what is wrong is left for the service."""
+    """Return a value for the body; the service reports invalid values."""
     if argument.form is Form.MOMENT:
         return with_offset(said)
     is_number = isinstance(said, str) and said.isascii() and said.isdigit()
@@ -78,20 +78,22 @@ def _print_resolved(_call: Call, told: Json) -> None:
 
 
 def _approval(event: Json) -> str:
-    """Return what an event is, now that somebody has wanted to approve it.
+    """Return the state of an event after an approval.
 
-    An approval that comes too late is taken without a word, and changes nothing.
+    An approval that comes too late is accepted without an error, and changes nothing.
     """
     if event["approved_by"] == FAILURE:
-        return "tells of a failure: nobody is asked, the approval changes nothing"
+        return (
+            "reports a failure, which needs no approval: the approval changes nothing"
+        )
     if event["approved_by"]:
         return f"is approved by {event['approved_by']}"
     if event["EventStatus"] == "Started":
-        standing = "has started unapproved"
+        standing = "has started without approval"
     elif event["outcome"] == "cancelled":
         standing = "was cancelled"
     else:
-        standing = f"is over ({event['outcome']}), and nobody approved it"
+        standing = f"ended without approval ({event['outcome']})"
     return f"{standing}: the approval changes nothing"
 
 
@@ -102,4 +104,4 @@ _SHOWN: Mapping[Answer, Callable[[Call, Json], None]] = {
     Answer.APPROVED: _print_approved,
     Answer.OPERATION: _print_resolved,
 }
-"""How what an order made is shown to a person."""
+"""The functions that print the result of a request."""

@@ -1,4 +1,4 @@
-"""What is printed: tables for people, JSON for programs, color on terminals."""
+"""Output: tables for people, JSON for programs, color on terminals."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -19,17 +19,17 @@ def document(value: Any) -> None:
 
 
 def json_line(value: Any) -> None:
-    """Print one JSON document on a line of its own, at once."""
+    """Print one JSON document on a line, at once."""
     print(json_text(value), flush=True)
 
 
 def line(text: str = "") -> None:
-    """Print a line; states in it keep the terminal's own look."""
+    """Print a line without styles."""
     print(printable(text), flush=True)
 
 
 def said(call: Call, value: Any, *lines: str) -> Exit:
-    """Print what a command was answered: as JSON with --json, else as lines."""
+    """Print a response: as JSON with --json, else as lines."""
     if call.flag("json"):
         document(value)
     else:
@@ -39,7 +39,7 @@ def said(call: Call, value: Any, *lines: str) -> Exit:
 
 
 def problem(text: str, *, hint: str = "") -> None:
-    """Print what went wrong, and what to do about it, on standard error."""
+    """Print an error and its hint on standard error."""
     for each in text.splitlines():
         print(f"forewarn: {printable(each)}", file=sys.stderr)
     if hint:
@@ -54,7 +54,7 @@ def listed(
     rows: Iterable[Sequence[str]],
     summary: str = "",
 ) -> Exit:
-    """Print what a command has found: as JSON with --json, else as a table."""
+    """Print a list: as JSON with --json, else as a table."""
     if call.flag("json"):
         document(value)
     else:
@@ -68,13 +68,13 @@ def table(
     rows: Iterable[Sequence[str]],
     summary: str = "",
 ) -> None:
-    """Print a table with a line below that sums it up, or that there is nothing."""
+    """Print a table with a summary below, or the text for an empty one."""
     cells = [tuple(printable(cell) for cell in row) for row in rows]
     if not cells:
         line(empty)
         return
     if sys.stdout.isatty():
-        # rich itself looks at NO_COLOR and TERM.
+        # rich reads NO_COLOR and TERM.
         console = Console(highlight=False)
         console.print(drawn(columns, cells, width=console.width), soft_wrap=True)
     else:
@@ -89,14 +89,14 @@ def drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: int) 
     shown = styled(folded.head, folded.blocks, rows)
     if folded.left_out:
         told = ", ".join(folded.left_out)
-        shown.append(f"\n(a wider terminal, or a pipe, also has {told})", "dim")
+        shown.append(f"\n(a wider terminal or a pipe also shows {told})", "dim")
     return shown
 
 
 def styled(
     head: str, blocks: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]
 ) -> Text:
-    """Return the lines of a table as they look; `rows` are their cells."""
+    """Return the lines of a table with styles; `rows` are their cells."""
     shown = Text(no_wrap=True, overflow="ignore").append(head, "bold")
     for (first, *under), cells in zip(blocks, rows, strict=True):
         text = Text(first)

@@ -1,4 +1,4 @@
-"""From the table of commands to argparse."""
+"""The argparse parser of the table of commands."""
 
 import argparse
 import importlib
@@ -12,7 +12,7 @@ from forewarn.cli.commands import COMMANDS, GROUPS
 from forewarn.problems import did_you_mean
 
 HELP_COLUMNS = 78
-"""Of a page of help, whatever the terminal has."""
+"""Columns of a help page, on every terminal."""
 
 ABOUT = (
     "Notice of maintenance for virtual machines, as Azure Scheduled Events gives it: "
@@ -33,16 +33,16 @@ exit status: 0 done; 1 the work failed; 2 wrong usage, settings or file;
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that says what was probably meant, below the usage of its command."""
+    """A parser with suggestions and the usage of the command in its errors."""
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         args: Sequence[str] | None = None,
         namespace: argparse.Namespace | None = None,
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse; a command refuses by itself what it does not know.
+        """Parse the arguments; a command refuses unknown ones itself.
 
-        argparse would have the whole program refuse it, with the program's usage.
+        argparse would refuse them with the usage of the whole program.
         """
         found, rest = super().parse_known_args(args, namespace)
         if rest:
@@ -50,7 +50,7 @@ class _Parser(argparse.ArgumentParser):
         return cast("argparse.Namespace", found), rest
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong with the words, and end; raises SystemExit."""
+        """Print an error with a suggestion, and exit; raises SystemExit."""
         known = list(self._option_string_actions)
         for action in self._actions:
             known += action.choices or ()
@@ -63,22 +63,22 @@ class _Parser(argparse.ArgumentParser):
 
 
 _AddParser: TypeAlias = Callable[..., argparse.ArgumentParser]
-"""How a command is added to the program, or to a group."""
+"""Adds a command to the program or to a group."""
 
 
 def load(reference: str) -> Callable[..., Any]:
-    """Return the function that `module:function` names."""
+    """Return the function in `module:function`."""
     module, _, name = reference.partition(":")
     return cast("Callable[..., Any]", getattr(importlib.import_module(module), name))
 
 
 def options_of(command: Command) -> tuple[Option, ...]:
-    """Return all options of a command, also those that are imported late."""
+    """Return all options of a command, including those that are imported late."""
     return (*command.options, *(load(command.more)() if command.more else ()))
 
 
 def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
-    """Return the parser; late options are there for commands named in `words`."""
+    """Return the parser; commands named in `words` have their late options."""
     parser = _Parser(
         prog="forewarn",
         description=_filled(ABOUT),
@@ -101,7 +101,7 @@ def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
         late = bool(set(command.path) & set(words))
         options = options_of(command) if late else command.options
         if not rest and first in GROUPS:
-            # It does something by itself, and further words do something else.
+            # It is a command, and also a group of commands.
             own = _add_command(add, command, options)
             groups[first] = own.add_subparsers(
                 title="commands", metavar="COMMAND", dest="second"
@@ -121,21 +121,21 @@ def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
 
 
 def completed(words: Sequence[str]) -> Sequence[str]:
-    """Return the words with a value for each switch of the agent's that has none."""
+    """Return the words with a value for each switch of the agent without one."""
     valued = {option.name for option in GLOBAL if not option.is_flag}
     place = 0
     while place < len(words) and words[place].startswith("-"):
         place += 2 if words[place] in valued else 1
     if words[place : place + 1] != ["agent"]:
         return words
-    # Not above: only its commands need it.
+    # Imported here, since only the agent's commands need it.
     from forewarn.agent.option_table import with_switches  # noqa: PLC0415
 
     return [*words[:place], *with_switches(words[place:])]
 
 
 def _filled(text: str) -> str:
-    """Break lines here, since the examples below must keep theirs."""
+    """Wrap text here, since the examples below must keep their lines."""
     return textwrap.fill(text, HELP_COLUMNS)
 
 
@@ -158,7 +158,7 @@ def _add_command(
 
 
 def _add(parser: argparse.ArgumentParser, option: Option) -> None:
-    # What is left out leaves no trace, so that --json may stand at either place.
+    # An option that is not given sets nothing, so --json can be at either place.
     keywords: dict[str, Any] = {
         "help": option.help.replace("%", "%%"),
         "default": option.default or argparse.SUPPRESS,
@@ -177,7 +177,7 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
     if option.choices:
         keywords["choices"] = option.choices
         if option.is_word and option.is_optional:
-            # argparse holds a default that is a text to the choices.
+            # argparse checks a default that is a text against the choices.
             keywords["default"] = option.default
     if option.many:
         keywords["nargs"] = "*" if option.is_optional else "+"
@@ -189,7 +189,9 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
 
 
 def _not_empty(text: str) -> str:
-    """Return a value as it is; what argparse raises becomes its own message."""
+    """Return a value unchanged; argparse prints the message of the error."""
     if not text:
-        raise argparse.ArgumentTypeError("it is empty: is a variable not set?")
+        raise argparse.ArgumentTypeError(
+            "the value is empty; check for an unset variable"
+        )
     return text

@@ -1,7 +1,7 @@
-"""How a simulation is told: lines for pipes, JSON Lines for programs, or a screen.
+"""Output of a simulation: lines for pipes, JSON Lines for programs, or a screen.
 
-A screen shows the present whole, renewed some times a second: who is served what and
-where, who asked when, what comes next, and the latest news below.
+A screen shows the present state, refreshed several times a second: the documents and
+addresses of VMs, their last questions, pending steps, and the latest news below.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from forewarn.sim.simulator import Simulator
 from forewarn.texts import printable
 
 RENEW_SECONDS = 0.5
-"""Between two pictures: a countdown in seconds stays true, and drawing one takes
-some milliseconds, in which no VM is answered."""
+"""Seconds between two pictures: a countdown in seconds stays correct, and drawing takes
+some milliseconds in which no VM is answered."""
 
 NEWS_SHOWN = 12
-"""Pieces of news below the picture."""
+"""Maximum news below the picture."""
 
 ID_CHARACTERS = 8
-"""Of an EventId: enough to tell those of a screen apart."""
+"""Digits of an EventId, enough to distinguish those on a screen."""
 
 _VM_COLUMNS = ("VM", "FOREWARN_ENDPOINT", "STATE", "DOCUMENT", "EVENTS", "ASKED", "")
 _EVENT_COLUMNS = ("EVENT", "TYPE", "STATUS", "VMS", "NOT BEFORE", "APPROVED BY")
@@ -48,35 +48,35 @@ _STYLES = {
 
 
 _KEPT = frozenset({What.PASSED, What.FAILED, What.SKIPPED, What.DEVIATION})
-"""What one wants to read afterwards: it stays above the picture."""
+"""News to read later, which stay above the picture."""
 
 
 class Voice(Protocol):
-    """Whom the news is given."""
+    """A receiver of news."""
 
     def hear(self, news: News) -> None:
-        """Take a piece of news."""
+        """Take an item of news."""
         ...
 
     def begin(self, simulator: Simulator) -> None:
-        """Show what is from now on."""
+        """Show the state of the simulator from now on."""
         ...
 
     async def end(self) -> None:
-        """Show nothing more but news."""
+        """Show only news from now on."""
         ...
 
 
 class Lines:
-    """A line for each piece of news, at once."""
+    """A line for each item of news, at once."""
 
     def __init__(self, *, is_json: bool) -> None:
         """Print JSON Lines, or lines for a person."""
         self._is_json = is_json
 
     def hear(self, news: News) -> None:
-        """Print it, unless nobody reads any more."""
-        # VMs are served on, and the status is still to come.
+        """Print it, unless the reader has closed the pipe."""
+        # The simulator continues to serve VMs, and sets the exit status at its end.
         with unread():
             if self._is_json:
                 output.json_line(news.members())
@@ -84,24 +84,24 @@ class Lines:
                 output.line(news.line())
 
     def begin(self, simulator: Simulator) -> None:
-        """Do nothing: all is in the news."""
+        """Do nothing: the news has everything."""
 
     async def end(self) -> None:
         """Do nothing."""
 
 
 class Screen:
-    """A picture that is renewed, and the latest news."""
+    """A picture that is refreshed, and the latest news."""
 
     def __init__(self, console: Console | None = None) -> None:
-        """Draw on `console`, else on the terminal."""
+        """Draw on `console`; default: the terminal."""
         self._console = console or Console(highlight=False)
         self._news: deque[News] = deque(maxlen=NEWS_SHOWN)
         self._live: Live | None = None
         self._task: asyncio.Task[None] | None = None
 
     def hear(self, news: News) -> None:
-        """Take it into the next picture; where there is none, print it."""
+        """Add it to the next picture, or print it if there is none."""
         if self._live is not None and news.what not in _KEPT:
             self._news.append(news)
             return
@@ -116,7 +116,7 @@ class Screen:
         self._task = asyncio.create_task(self._draw(self._live, simulator))
 
     async def end(self) -> None:
-        """Leave the last picture where it is."""
+        """Leave the last picture on the terminal."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -157,7 +157,7 @@ def rendered(
 def _table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], more: int, width: int
 ) -> Iterator[Text]:
-    """Yield a table, how many rows there are besides, and an empty line."""
+    """Yield a table, the number of rows that do not fit, and an empty line."""
     cells = [tuple(map(printable, row)) for row in rows]
     yield output.drawn(columns, cells, width=width)
     if more:
@@ -202,12 +202,12 @@ def _event_cells(event: EventPicture) -> tuple[str, ...]:
 
 
 def _ago(duration: Micros) -> str:
-    """Return how long ago something was; to the second, rounded down."""
+    """Return the time since an instant, rounded down to seconds."""
     if duration < SECOND:
         return "now"
     return f"{describe_duration(duration - duration % SECOND)} ago"
 
 
 def news_line(news: News) -> Text:
-    """Return a piece of news for a terminal."""
+    """Return an item of news for a terminal."""
     return Text(printable(news.line()), style=_STYLES.get(news.what, ""))

@@ -1,4 +1,4 @@
-"""Selectors on the command line: what lists are narrowed to, and targets of orders."""
+"""Selectors on the command line: filters of lists, and targets of requests."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -33,7 +33,7 @@ def lines_of_file(call: Call) -> list[str]:
 
 
 def concerns(each: Json, names: frozenset[str] | None) -> bool:
-    """Tell whether a JSON object has one of the names; None: all objects have."""
+    """Return whether a JSON object has one of the names; None: all objects match."""
     return names is None or not names.isdisjoint(_texts(each))
 
 
@@ -49,7 +49,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def targets(call: Call, client: Client, entry: Entry) -> list[str]:
-    """Return the targets of an order: typed, of a file, and selected."""
+    """Return the targets of a request: typed, from a file, and selected."""
     names = [*call.texts(entry.targets.key), *lines_of_file(call)]
     if asked := selectors(call):
         found = _selected(call, client, entry, asked)
@@ -61,7 +61,7 @@ def targets(call: Call, client: Client, entry: Entry) -> list[str]:
         what = entry.targets.kind.value
         raise CommandError(
             Exit.USAGE,
-            f"no {entry.name} without a name",
+            f"{entry.name} needs a name or a selector",
             hint=f"Give at least one {what}, a selector such as --scope, or --file.",
         )
     return names
@@ -95,4 +95,4 @@ _STATES: Mapping[str, frozenset[str]] = {
     "fail": _PRESENT - {"down"},
     "restore": frozenset({"down"}),
 }
-"""States of hosts and VMs for which an order makes sense."""
+"""States of hosts and VMs to which a request applies."""

@@ -1,4 +1,4 @@
-"""`serve`: settings in, the service's process, exit status out."""
+"""`serve`: run the service with the settings, and return its exit status."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Settings as flags, and `config show`: where each value in force came from."""
+"""Settings as flags, and `config show` with the source of each value."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from forewarn.settings.forms import flag_of
 from forewarn.texts import printable
 
 USUAL_FILE = Path("forewarn.toml")
-"""What is read where no file is named, if it is there."""
+"""The settings file without --config, if it exists."""
 
 
 def options() -> tuple[Option, ...]:
@@ -25,7 +25,7 @@ def options() -> tuple[Option, ...]:
             name=flag_of(name),
             metavar=option.form.metavar,
             may_be_empty=True,
-            help=f"Setting {name}; or {environment_name(name)}.",
+            help=f"Setting {name}, or {environment_name(name)}.",
         )
         for name, option in OPTIONS.items()
     )
@@ -52,7 +52,7 @@ def settings_of(call: Call) -> Settings:
 
 
 def refused(error: ForewarnError) -> CommandError:
-    """Return the failure for what a settings or fleet file has wrong."""
+    """Return the error for an invalid settings or fleet file."""
     return CommandError(
         Exit.USAGE,
         "nothing was started",
@@ -62,8 +62,8 @@ def refused(error: ForewarnError) -> CommandError:
 
 
 def check(call: Call) -> int:
-    """Look at everything that `serve` reads before it opens the store."""
-    # Not imported where settings are only shown: it knows the parts of a service.
+    """Check everything that `serve` reads before it opens the store."""
+    # Imported here, since `config show` does not need the parts of a service.
     from forewarn.service import checking, secret_files  # noqa: PLC0415
 
     settings = settings_of(call)
@@ -78,12 +78,12 @@ def check(call: Call) -> int:
         ) from error
     for warning in (*settings.warnings, *secret_files.open_files(settings)):
         print(f"forewarn: {printable(warning)}", file=sys.stderr)
-    print("the settings are sound, and so are the files that they name")
+    print("the settings and the files that they name are valid")
     return Exit.DONE
 
 
 def show(call: Call) -> int:
-    """Print every setting in force, and where it came from."""
+    """Print every setting in force, and its source."""
     settings = settings_of(call)
     rows = describe(settings)
     if call.flag("json"):

@@ -1,6 +1,6 @@
-"""What a person at a terminal is told while something goes on.
+"""Progress messages for a person at a terminal.
 
-It needs no extra, since `record` runs inside a VM.
+They need no extra packages, since `record` runs inside a VM.
 """
 
 import errno
@@ -14,11 +14,11 @@ from forewarn.cli.stopping import unread
 from forewarn.texts import printable
 
 PATIENCE_SECONDS = 1.0
-"""After which a person is told what is waited for, and then every so many seconds."""
+"""Seconds before a wait is reported, and between two updates."""
 
 
 class StatusLine:
-    """Tells a person how it goes: lines that stay, and on a terminal one that changes."""
+    """Permanent lines, and one line that is updated on a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         """Write to `stream`."""
@@ -27,31 +27,31 @@ class StatusLine:
         self._has_line = False
 
     def say(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
         self.clear()
         self._print(printable(text) + "\n")
 
     def show(self, text: str) -> None:
-        """Have the line that changes say something else; nothing without a terminal."""
+        """Update the status line; without a terminal, do nothing."""
         if self.is_terminal:
             self._print(f"\r\x1b[K{printable(text)}")
             self._has_line = True
 
     def clear(self) -> None:
-        """Take the line away that changes."""
+        """Remove the status line."""
         if self._has_line:
             self._print("\r\x1b[K")
             self._has_line = False
 
     def _print(self, text: str) -> None:
-        # A terminal that was closed ends no work; a pipe's reader has seen enough.
+        # A closed terminal or pipe does not stop the work.
         with unread(self._stream, errors=(errno.EIO,)):
             print(text, end="", file=self._stream, flush=True)
 
 
 @contextmanager
 def patience(text: str) -> Generator[None]:
-    """Tell a person at a terminal what is waited for, and how long by now."""
+    """Show a person at a terminal the reason and the time of a wait."""
     status = StatusLine(sys.stderr)
     if not status.is_terminal:
         yield

@@ -1,7 +1,7 @@
-"""How a command that serves for a while is told to end: SIGINT, SIGTERM or SIGHUP.
+"""The end of long-running commands by SIGINT, SIGTERM or SIGHUP.
 
-A terminal that is closed sends SIGHUP, mostly twice: by the shell, and by the kernel
-when the shell has ended. Who was started deaf to it (`nohup`) stays deaf.
+A terminal that is closed sends SIGHUP, usually twice: by the shell, and by the kernel
+after the shell has ended. A command that was started with `nohup` ignores it.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from collections.abc import Generator, Sequence
 from typing import TextIO
 
 BY_SIGNAL = 128
-"""Added to the number of the signal that ended a command before its work was done."""
+"""Added to the number of a signal that ends a command before its work is done."""
 
 _HANGUP = getattr(signal, "SIGHUP", None)
-"""Not every system has it."""
+"""Not every system has SIGHUP."""
 
 UNREAD = (errno.EPIPE, errno.EIO)
-"""Errors of a write that nobody reads any more: a pipe, and a terminal."""
+"""Errors of a write to a closed pipe or terminal."""
 
 
 def ending_signals() -> tuple[signal.Signals, ...]:
@@ -35,9 +35,9 @@ def ending_signals() -> tuple[signal.Signals, ...]:
 def unread(
     stream: TextIO | None = None, *, errors: Sequence[int] = UNREAD
 ) -> Generator[None]:
-    """Print, unless nobody reads `stream` any more: from then on it goes nowhere.
+    """Print, unless the reader of `stream` has closed it; then discard all output.
 
-    Without one it is the standard output. `errors` are those that mean so.
+    The default is standard output. `errors` are the errors that mean so.
     """
     try:
         yield
@@ -50,7 +50,7 @@ def unread(
 
 @contextlib.contextmanager
 def interruptible() -> Generator[None]:
-    """Have each signal that ends a command raise KeyboardInterrupt, as Ctrl-C does."""
+    """Raise KeyboardInterrupt for each signal that ends a command, as for Ctrl-C."""
     before = {
         each: signal.signal(each, signal.default_int_handler)
         for each in ending_signals()
@@ -63,23 +63,24 @@ def interruptible() -> Generator[None]:
 
 
 class Terminals:
-    """The terminals that a command prints to, as long as they are there."""
+    """The terminals that a command prints to, while they are open."""
 
     def __init__(self, descriptors: Sequence[int] = (1, 2)) -> None:
-        """Look which of these are terminals now."""
+        """Find the terminals among the streams."""
         self._open = [each for each in descriptors if os.isatty(each)]
 
     def leave(self) -> None:
-        """Have what goes to one that was closed go nowhere: a write would fail."""
+        """Discard output to a closed terminal, since a write would fail."""
         for each in [each for each in self._open if not os.isatty(each)]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), each)
             self._open.remove(each)
 
 
 def until_signal() -> "asyncio.Future[int]":
-    """Return what the first signal gives its number; a second one ends the process.
+    """Return a future for the number of the first signal; a second one ends the
+    process.
 
-    SIGHUP is no such second one.
+    SIGHUP does not count as the second one.
     """
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[int] = loop.create_future()

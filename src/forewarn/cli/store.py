@@ -1,4 +1,4 @@
-"""`store check` and `store backup`: the file itself, without a service."""
+"""`store check` and `store backup`: commands for the file, without a service."""
 
 import json
 from pathlib import Path
@@ -13,11 +13,11 @@ from forewarn.store.port import StoreError
 
 
 def check(call: Call) -> int:
-    """Check a file, and tell every violation."""
+    """Check a file, and print every violation."""
     named = call.text("file")
     file = Path(named) if named else _file_of_settings(call)
     if file.is_dir():
-        raise CommandError(Exit.USAGE, f"{file} is a folder: name a file in it")
+        raise CommandError(Exit.USAGE, f"{file} is a directory; name a file in it")
     if not file.is_file():
         raise CommandError(Exit.USAGE, f"there is no file {file}")
     try:
@@ -35,7 +35,7 @@ def check(call: Call) -> int:
 
 
 def backup(call: Call) -> int:
-    """Copy the file of the settings."""
+    """Copy the file in the settings."""
     source, target = _file_of_settings(call), Path(call.text("file"))
     try:
         size = backups.backup(source, target)
@@ -45,7 +45,7 @@ def backup(call: Call) -> int:
         told = {"file": str(target), "of": str(source), "bytes": size}
         print(json.dumps(told, indent=2))
     else:
-        print(f"{target} is a copy of {source}, {size} bytes, and whole")
+        print(f"{target} is a complete copy of {source}, {size} bytes")
     return Exit.DONE
 
 
@@ -56,7 +56,7 @@ def _file_of_settings(call: Call) -> Path:
         origin = settings.origins.get("store.url", "default")
         raise CommandError(
             Exit.USAGE,
-            f"the store of these settings is no file ({origin})",
-            hint="name a --config whose [store] url is sqlite:///PATH",
+            f"the store in these settings is not a file ({origin})",
+            hint="Use --config with a file whose [store] url is sqlite:///PATH.",
         )
     return path

@@ -1,10 +1,10 @@
-"""How rows become lines: one layout for every table of the command line.
+"""The layout of every table of the command line.
 
-A pipe gets a line for each row, however long. On a terminal, columns stand in the order
-of their importance: each that still fits beside those before it has its place in the row,
-and what the others say is told under the row, with their titles. A long table has a line
-for each row there too, and says which columns are left out. Lines are broken between
-words only, so that an id or a name can be copied whole at any width.
+A pipe gets a line for each row, however long. On a terminal, columns are in the order
+of their importance. Columns that fit are in the row, and the cells of the others are in
+lines below it, with their titles. A long table has one line for each row, and names the
+columns that are left out. Lines break only between words, so that IDs and names can be
+copied at any width.
 """
 
 import shutil
@@ -34,26 +34,26 @@ STYLES = {
     "down": "bold red",
     "deleted": "dim",
 }
-"""How a state looks on a terminal; states are counted in this order."""
+"""Styles of states on a terminal; states are counted in this order."""
 
 BETWEEN = "  "
-"""Between two columns, and between two cells under a row."""
+"""Between two columns, and between two cells below a row."""
 
 INDENT = "    "
-"""Before what stands under a row."""
+"""Indentation of lines below a row."""
 
 MARGIN = 24
-"""Columns that a line under a row has at least, however narrow the terminal is."""
+"""Minimum columns of a line below a row, on any terminal."""
 
 FOLDED_ROWS_MAX = 50
-"""Rows of a table that may have lines under them: of more, one wants to see many."""
+"""Maximum rows of a table with lines below rows: a longer one should show many rows."""
 
 _NOTHING = frozenset({"", "-"})
-"""Cells that say nothing, and are not told under a row."""
+"""Cells without content, which are left out below a row."""
 
 
 def lines(columns: Cells, rows: Sequence[Cells]) -> list[str]:
-    """Return the lines of a table, without styles, for what the standard output is."""
+    """Return the lines of a table without styles, for a terminal or a pipe."""
     if not sys.stdout.isatty():
         return aligned(columns, rows)
     table = folded(columns, rows, width=shutil.get_terminal_size().columns)
@@ -73,9 +73,9 @@ class Folded:
     head: str
     """The titles of the columns that fit."""
     blocks: list[list[str]]
-    """The lines of each row: its own, and those under it."""
+    """The lines of each row: the row, and those below it."""
     left_out: tuple[str, ...]
-    """The titles of the columns that a long table has no room for."""
+    """The titles of the columns that do not fit in a long table."""
 
 
 def folded(
@@ -118,17 +118,17 @@ def folded(
 
 
 def fitting(blocks: Sequence[Sequence[str]], *, height: int) -> int:
-    """Return how many of the first rows fit in so many lines."""
+    """Return how many of the first rows fit in `height` lines."""
     return sum(1 for used in accumulate(map(len, blocks)) if used <= height)
 
 
 def count(number: int, what: str) -> str:
-    """Return how many there are of something whose plural has an s: `6,000 VMs`."""
+    """Return a number with a noun whose plural ends in s: `6,000 VMs`."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def counts(found: Iterable[str]) -> str:
-    """Return how often each of some words occurs: `1 Announced, 399 Planned`."""
+    """Return the number of each word: `1 Announced, 399 Planned`."""
     by_word = Counter(found)
     places = {word: place for place, word in enumerate(STYLES)}
     words = sorted(by_word, key=lambda word: places.get(word, -1))
@@ -147,7 +147,7 @@ def _row(cells: Cells, widths: Sequence[int]) -> str:
 
 
 def cell_len(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
     return sum(

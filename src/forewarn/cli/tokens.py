@@ -13,7 +13,7 @@ _COLUMNS = ("ID", "NAME", "FOR", "MAY", "EXPIRES", "LAST USED", "BY", "CREATED")
 
 
 def create(call: Call) -> int:
-    """Make a token; print its text, which nobody can ask for again."""
+    """Create a token, and print its text, which is shown only once."""
     body: dict[str, object] = {
         key: text for key in ("tenant", "name", "reason") if (text := call.text(key))
     }
@@ -26,12 +26,12 @@ def create(call: Call) -> int:
     if call.flag("json"):
         output.document(made)
         return Exit.DONE
-    # What is said about it must not come between it and whoever pipes it on.
+    # Only the token goes to standard output, so that it can be piped.
     whose = f"tenant {made['tenant']}" if made["tenant"] else "an operator"
     until = f"until {made['expires']}" if made["expires"] else "until it is revoked"
     sys.stderr.write(
         printable(f"{made['id']} ({made['name']}) is for {whose}, {until}.")
-        + "\nThis is the only time that it is shown:\n"
+        + "\nIt is shown only now:\n"
     )
     output.line(made["token"])
     return Exit.DONE
@@ -64,7 +64,7 @@ def revoke(call: Call) -> int:
     body = {"id": call.text("token_id"), "reason": call.text("reason")}
     with Client.of(call) as client:
         gone = client.post("tokens/revoke", body)
-    line = f"token {gone['id']} ({gone['name']}) is good for nothing now"
+    line = f"token {gone['id']} ({gone['name']}) is revoked"
     return output.said(call, gone, line)
 
 

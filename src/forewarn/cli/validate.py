@@ -1,4 +1,4 @@
-"""`fleet validate`: without a service, and without any extra."""
+"""`fleet validate`: a check without a service and without extra packages."""
 
 import json
 
@@ -29,10 +29,10 @@ def validate(call: Call) -> int:
     if call.flag("json"):
         print(json.dumps(counts, indent=2))
     else:
-        # Each of the names is a plural by an s.
+        # Each name is a plural that ends in s.
         shown = ", ".join(
             f"{count} {what.removesuffix('s') if count == 1 else what}"
             for what, count in counts.items()
         )
-        print(f"{name} is sound: {shown}")
+        print(f"{name} is valid: {shown}")
     return Exit.DONE

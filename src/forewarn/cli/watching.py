@@ -1,8 +1,8 @@
-"""`--watch`: what is, and each change, until somebody has seen enough.
+"""`--watch`: the present objects, then each change, until a signal.
 
-A terminal shows one picture that is renewed in place: a row for each object, the quiet
-ones too, and when it last changed. A pipe gets a line, or a JSON document, for each
-change. A service that goes away is waited for.
+A terminal shows one picture that is updated in place: a row for each object, with the
+time of its last change. A pipe gets a line, or a JSON document, for each change. If the
+service stops, the command waits until it runs again.
 """
 
 import sys
@@ -33,16 +33,17 @@ from forewarn.texts import printable
 Json = Mapping[str, Any]
 
 AGAIN_SECONDS = 1.0
-"""Between two tries to reach a service that went away."""
+"""Seconds between two attempts to reach a service that has stopped."""
 
 DRAWN_SECONDS = 0.25
-"""Between two pictures: a change is seen at once, and many are drawn together."""
+"""Seconds between two pictures: a change appears at once, and many are drawn
+together."""
 
 ENDED_MAX = 1_000
-"""Objects that have ended and still have a row; more scroll out of sight."""
+"""Maximum ended objects with a row; older ones are removed."""
 
 LOST, BACK = "lost", "back"
-"""What is said of the stream itself: why it broke, and that it goes on."""
+"""Messages about the stream itself: it broke, and it continues."""
 
 _TIME = slice(len("2026-11-21T"), None)
 
@@ -53,7 +54,7 @@ def watch(
     asked: Mapping[str, str],
     names: frozenset[str] | None = None,
 ) -> int:
-    """Show objects of a list and their changes until a signal, which is no failure."""
+    """Show a list and its changes until a signal, which is not a failure."""
     console = Console(highlight=False)
     state = asked.get("state", "")
     seen = Seen(listing, state=state, names=names)
@@ -73,9 +74,9 @@ def watch(
 def follow(
     begin: Callable[[], Iterator[tuple[str, Any]]], *, pause: Callable[[float], None]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield what a stream says, and what each one says that is begun after its end.
+    """Yield the messages of a stream, and of each stream after it breaks.
 
-    Raises CommandError where the first cannot begin, and for what waiting cannot mend.
+    Raises CommandError if the first stream cannot begin, or if waiting cannot help.
     """
     is_open = is_lost = False
     while True:
@@ -95,31 +96,31 @@ def follow(
 
 
 class Seen:
-    """The objects of a list, as they were last seen, and when they changed."""
+    """The objects of a list in their last state, with the times of their changes."""
 
     def __init__(
         self, listing: Listing, *, state: str = "", names: frozenset[str] | None = None
     ) -> None:
-        """Begin without any; show only objects in this state and with these names."""
+        """Begin empty; show only objects in this state and with these names."""
         self.listing = listing
         self._state = state
         self._names = names
         self.changed: Micros | None = None
-        """When anything changed; None: not since the begin."""
+        """The time of the last change; None before the first."""
         self.note = ""
-        """What befell the stream last: why it is broken, or since when it goes on."""
+        """The state of the stream: broken, or running again since a time."""
         self.version = 0
-        """Rises with everything that the picture could show."""
+        """Increases with everything that can change the picture."""
         self._objects: dict[str, Json] = {}
         self._times: dict[str, Micros] = {}
-        """Of each that changed since the begin: when, the latest last."""
+        """The time of the last change of each object that changed, the latest last."""
         self._ended: dict[str, None] = {}
         self._listed: set[str] = set()
-        """What the stream has told since it began."""
+        """The objects that the stream has sent since it began."""
         self._is_ready = False
 
     def take(self, name: str, data: Any, *, now: Micros) -> bool:
-        """Take what the stream says; tell whether an object looks otherwise now."""
+        """Process a message; return whether an object looks different now."""
         self.version += 1
         if name == self.listing.path:
             return self._object(data, now)
@@ -135,7 +136,7 @@ class Seen:
         return False
 
     def wants(self, each: Json) -> bool:
-        """Tell whether an object is one of those that are shown."""
+        """Return whether an object is shown."""
         is_state = self._state in {"", str(each[self.listing.state]).lower()}
         return is_state and concerns(each, self._names)
 
@@ -162,7 +163,7 @@ class Seen:
         return True
 
     def _settle(self) -> None:
-        """Forget what has ended while nobody was told."""
+        """Remove the objects that ended while the stream was broken."""
         for key in self._objects.keys() - self._listed - self._ended.keys():
             self._forget(key)
         self._is_ready = True
@@ -173,11 +174,12 @@ class Seen:
         self._ended.pop(key, None)
 
     def states(self) -> str:
-        """Return how many objects are where."""
+        """Return the number of objects in each state."""
         return counts(each[self.listing.state] for each in self._objects.values())
 
     def latest(self, most: int) -> tuple[list[Json], int]:
-        """Return those that changed last, the last first, and how many others are."""
+        """Return the objects that changed last, the latest first, and the number of
+        others."""
         quiet = (key for key in self._objects if key not in self._times)
         keys = list(islice(chain(reversed(self._times), quiet), max(most, 0)))
         return [self._objects[key] for key in keys], len(self._objects) - len(keys)
@@ -190,7 +192,7 @@ class Seen:
 
 
 def _looks(each: Json) -> Json:
-    """Return an object without what changes with the time alone."""
+    """Return an object without the reasons that change with the time."""
     return {**each, "blocked_by": []}
 
 
@@ -213,7 +215,7 @@ def drawn(seen: Seen, *, title: str, width: int, height: int) -> Text:
     folded = tables.folded(columns, cells, width=width)
     fitting = tables.fitting(folded.blocks, height=left - 1)
     if others or fitting < len(cells):
-        # One line for each, and the last says how many others there are.
+        # One line for each, and a last line with the number of the others.
         folded = tables.folded(columns, cells, width=width, rows_max=0)
         fitting = min(len(cells), max(left - 2, 0))
         others += len(cells) - fitting
@@ -242,12 +244,12 @@ def _picture(
     def keep_drawn(live: Live) -> None:
         shown: object = None
         while not is_over.wait(DRAWN_SECONDS):
-            # A picture that stays can be copied from.
+            # An unchanged picture is not drawn again, so that text can be selected.
             if shown != (shown := (seen.version, console.size)):
                 with unread():
                     live.update(now_drawn(), refresh=True)
 
-    # No picture before the service has answered.
+    # There is no picture before the first message.
     name, data = next(news)
     seen.take(name, data, now=clock.now())
     with unread(), interruptible():
@@ -264,7 +266,7 @@ def _picture(
                     is_over.set()
                     drawing.join()
         finally:
-            # What was seen last stays when the picture goes.
+            # The last picture stays on the terminal.
             console.print(now_drawn(), soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""`webhook list` and `webhook test`: how receivers do."""
+"""`webhook list` and `webhook test`: the state of receivers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,13 +28,13 @@ def list_(call: Call) -> int:
 
 
 def test(call: Call) -> int:
-    """Have a ping sent."""
+    """Send a ping to a receiver."""
     with Client.of(call) as client:
         found = client.post("webhooks/test", {"name": call.text("name")})
     line = (
-        f"took it: {found['status']} in {found['seconds']:g} s"
+        f"accepted it: {found['status']} in {found['seconds']:g} s"
         if found["delivered"]
-        else f"did not take it: {found['error']}"
+        else f"did not accept it: {found['error']}"
     )
     output.said(call, found, f"{found['webhook']} {line}")
     return Exit.DONE if found["delivered"] else Exit.FAILED

@@ -1,4 +1,5 @@
-"""Reading: what is, what was and why, as JSON and values; nothing here decides.
+"""Reports of the present and the past, as JSON and values; nothing here decides.
 
-Whose reader a report is given says what it may show (`control.redaction.sight`).
+A report contains only records that its reader returns
+(`control.redaction.tenant_reader`).
 """

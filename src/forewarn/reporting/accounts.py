@@ -1,7 +1,7 @@
-"""What became of an operation: what was planned, what it was, who let it happen.
+"""The account of an operation: planned and actual times, and approvals.
 
-An account joins what is kept in different places: the operation and its events, the
-times that its VMs did not run, and the lines of the trail about it. Reading only.
+An account joins the operation and its events, the downtime of its VMs, and the history
+entries about it. It only reads.
 """
 
 from typing import Any, TypeAlias
@@ -39,11 +39,11 @@ _PHASES = {
     AuditKind.OPERATION_CANCELLED: "cancelled",
     AuditKind.OPERATION_FAILED: "failed",
 }
-"""What an account calls the lines of the trail that it repeats."""
+"""Names of the history entries that an account repeats."""
 
 
 def account(reader: Reader, operation: Operation, *, now: Micros) -> Json:
-    """Return what became of an operation."""
+    """Return the account of an operation."""
     request = reader.get(Request, operation.request)
     events = list(every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id))
     return {
@@ -73,10 +73,10 @@ def account(reader: Reader, operation: Operation, *, now: Micros) -> Json:
 
 
 def operations_of_vm(reader: Reader, vm: str) -> list[Operation]:
-    """Return every operation that concerned a VM, in order of their ids.
+    """Return every operation that concerned a VM, in order of their IDs.
 
-    A VM leaves the failure that kept it down when it runs again, and so the
-    operation's list: the time that it was down still names it.
+    A VM leaves a failure when it runs again, and so it leaves the operation's list. The
+    downtime still names it.
     """
     found = {op.operation_id: op for op in every(reader, kinds.OPERATIONS_OF_VM, vm)}
     for span in every(reader, kinds.SPANS_OF_VM, vm):
@@ -88,7 +88,7 @@ def operations_of_vm(reader: Reader, vm: str) -> list[Operation]:
 
 
 def outcome_of(operation: Operation) -> str | None:
-    """Return how the operation ended; None: it has not."""
+    """Return the outcome of the operation; None if it has not ended."""
     if operation.state not in ENDED_STATES:
         return None
     done = operation.state is OperationState.DONE
@@ -110,7 +110,7 @@ def _approval(event: Event) -> Json:
 
 
 def _phases(reader: Reader, operation: Operation, events: list[Event]) -> list[Json]:
-    """Return the steps of the operation in their order, as the trail has them."""
+    """Return the steps of the operation in their order in the history."""
     subject = f"operation:{operation.operation_id}"
     found: list[Json] = []
     scopes = {f"event:{event.event_id}": event.scope for event in events}
@@ -133,7 +133,7 @@ def _phases(reader: Reader, operation: Operation, events: list[Event]) -> list[J
 
 
 def _by(entry: AuditEntry) -> str:
-    # A VM's approval is written by "vm"; which one it was stands in the line.
+    # The actor of a VM's approval is "vm"; the entry has the name of the VM.
     if entry.kind is AuditKind.EVENT_APPROVED and entry.actor == VMS:
         return entry.facts.by.text if entry.facts.by else entry.actor.text
     return entry.actor.text
@@ -142,7 +142,7 @@ def _by(entry: AuditEntry) -> str:
 def _vms(
     reader: Reader, operation: Operation, events: list[Event], *, now: Micros
 ) -> list[Json]:
-    """Return what was planned for each VM, and how long it really did not run."""
+    """Return the planned and the actual downtime of each VM."""
     by_vm: dict[str, list[Span]] = {name: [] for name in operation.vms}
     events = [event for event in events if event.status is not EventStatus.NEW]
     for event in events:
@@ -174,9 +174,9 @@ def _vms(
 
 
 def _approver(vm: str, events: list[Event], spans: list[Span]) -> str | None:
-    """Return who approved what the VM was told; None: nobody, or it was told nothing.
+    """Return the approver of the VM's event; None without an approval or event.
 
-    Who has left its event was down in its scope, which has one event of an operation.
+    A VM that left its event was down in its scope, which has one event of an operation.
     """
     own = [event for event in events if event.names(vm)]
     scopes = {span.scope for span in spans}

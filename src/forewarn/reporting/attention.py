@@ -1,8 +1,8 @@
-"""What needs somebody: problems as values, the worst first.
+"""Problems that need attention, as values, the worst first.
 
-The work is bounded: only operations that are being carried out, that are ready, or that
-start soon are read, and at most `ROWS_MAX` of each. A tenant is shown its own VMs that
-are down, its late approvals and what holds its own operations.
+The work is bounded: only operations that are running, ready or due soon are read, and
+at most `ROWS_MAX` in each state. A tenant gets its VMs that are down, its late
+approvals, and its held operations.
 """
 
 import enum
@@ -35,15 +35,15 @@ ROWS_MAX = 5_000
 """Maximum operations that are read in each state: a tenth of a second's work."""
 
 LATE: Micros = 5 * MINUTE
-"""An approval is late when less than this is left until NotBefore, or less than
-`LATE_SHARE` of a short notice: then only a quick person can still prepare."""
+"""An approval is late if less than this is left until NotBefore, or less than
+`LATE_SHARE` of a short notice. Then there is hardly time to prepare."""
 
 LATE_SHARE = 4
 """The last quarter of a notice."""
 
 
 class ProblemKind(enum.Enum):
-    """What is wrong, the worst first."""
+    """Kinds of problems, the worst first."""
 
     NOT_READY = "not-ready"
     VM_DOWN = "vm-down"
@@ -59,26 +59,26 @@ _RANKS = {kind: rank for rank, kind in enumerate(ProblemKind)}
 _FOR_TENANTS = frozenset(
     {ProblemKind.VM_DOWN, ProblemKind.APPROVAL_LATE, ProblemKind.HELD}
 )
-"""Kinds that a tenant is shown. The others are about the platform."""
+"""Kinds that a tenant gets. The others are about the platform."""
 
 _TENANT_ACTIONS = frozenset({"approve", "redeploy"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that needs somebody."""
+    """One problem."""
 
     kind: ProblemKind
     name: str
-    """What tells it apart from others of its kind."""
+    """The name that distinguishes it from others of its kind."""
     text: str
     since: Micros = 0
-    """0: it is not known."""
+    """0 if unknown."""
     operation: str = ""
     request: str = ""
-    """The order that the operation belongs to."""
+    """The request of the operation."""
     target: str = ""
-    """The host or VM that the operation is for."""
+    """The target of the operation, a host or VM."""
     tenants: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
     vms: tuple[str, ...] = ()
@@ -86,20 +86,20 @@ class Problem:
     events: tuple[str, ...] = ()
     webhook: str = ""
     actions: tuple[str, ...] = ()
-    """Commands that may end it."""
+    """Commands that can end it."""
 
     @property
     def key(self) -> str:
-        """Return what it is sorted by: the worst kind first, then the oldest."""
+        """Return the sort key: the worst kind first, then the oldest."""
         return f"{_RANKS[self.kind]}.{self.since:017d}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What is not in the store: how the service and its receivers are."""
+    """The health of the service and its receivers, which is not in the store."""
 
     problems: tuple[str, ...] = ()
-    """What `/readyz` says to operators."""
+    """The problems in `/readyz` for operators."""
     webhooks: Sequence[Mapping[str, Any]] = ()
     """Reports of the receivers."""
 
@@ -110,7 +110,7 @@ NO_SURROUNDINGS = Surroundings()
 def problems(
     reader: Reader, around: Surroundings = NO_SURROUNDINGS, *, now: Micros
 ) -> list[Problem]:
-    """Return what needs somebody, the worst first."""
+    """Return the problems, the worst first."""
     is_tenant = isinstance(reader, TenantReader)
     found = _Search(reader, now).found()
     if is_tenant:
@@ -140,7 +140,7 @@ def report(problem: Problem) -> Json:
 
 
 def counts(found: Iterable[Problem]) -> dict[str, int]:
-    """Return how many problems there are of each kind."""
+    """Return the number of problems of each kind."""
     sums = dict.fromkeys((kind.value for kind in ProblemKind), 0)
     for problem in found:
         sums[problem.kind.value] += 1
@@ -148,7 +148,7 @@ def counts(found: Iterable[Problem]) -> dict[str, int]:
 
 
 class _Search:
-    """One look for problems; what it has read of a scope it does not read again."""
+    """One search for problems, with a cache of scopes."""
 
     def __init__(self, reader: Reader, now: Micros) -> None:
         self._reader = reader
@@ -158,14 +158,14 @@ class _Search:
         self._enabled: dict[str, bool] = {}
 
     def found(self) -> list[Problem]:
-        """Return the problems of the store, in no order."""
+        """Return the problems in the store, unordered."""
         found = (self._of(operation) for operation in self._operations())
         return [each for each in found if each is not None]
 
     def _operations(self) -> Iterator[Operation]:
-        """Yield the operations that may be problems, each once."""
+        """Yield the operations that can be problems, each once."""
         if self._is_tenant:
-            # A tenant's reader finds what is open by scope, and nothing by state.
+            # A tenant's reader finds open operations by scope, not by state.
             yield from islice(every(self._reader, kinds.OPEN_OPERATIONS), ROWS_MAX)
             return
         for state in (OperationState.IMPACTING, OperationState.READY):
@@ -225,7 +225,7 @@ class _Search:
         )
 
     def _held(self, operation: Operation) -> Problem | None:
-        # What the guard found last is stored, and need not be looked for again.
+        # The last result of the guard is stored, so it is not computed again.
         blockers: Iterable[AnyBlocker] = operation.held_by
         if self._is_tenant:
             blockers = tenant_reader.blockers(self._reader, operation, now=self._now)
@@ -300,7 +300,7 @@ class _Search:
 
 
 def _around(around: Surroundings) -> list[Problem]:
-    """Return the problems of the service itself, and of its receivers."""
+    """Return the problems of the service and its receivers."""
     found = [
         Problem(kind=ProblemKind.NOT_READY, name=str(number), text=text)
         for number, text in enumerate(around.problems, start=1)

@@ -1,4 +1,4 @@
-"""How much room there is: free places by zone, and what the next hosts need."""
+"""Free capacity by zone, and the needs of the next hosts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ HOSTS_MAX = 50_000
 """Maximum hosts that are summed up: half a second's work."""
 
 PLANNED_MAX = 5_000
-"""Maximum hosts that wait for their turn and are read to find the next of each rollout."""
+"""Maximum waiting hosts that are read to find the next host of each rollout."""
 
 ROLLOUTS_MAX = 20
-"""Maximum rollouts whose next host is looked at: each look takes some milliseconds."""
+"""Maximum rollouts whose next host is evaluated: each takes some milliseconds."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Zone:
-    """The places of the hosts of one zone."""
+    """The capacity of the hosts of one zone."""
 
     zone: str
     hosts: int = 0
@@ -37,9 +37,9 @@ class Zone:
     places: int = 0
     used: int = 0
     free: int = 0
-    """Places of hosts that can take a VM now."""
+    """Free places on hosts that can take a VM now."""
     unlimited: int = 0
-    """Hosts without a capacity, which are in no sum of places."""
+    """Hosts without a capacity, which no sum includes."""
 
     def take(self, room: Capacity) -> None:
         """Count one more host."""
@@ -68,7 +68,7 @@ class Zone:
 
 
 def zones(rooms: Iterable[Capacity]) -> list[Zone]:
-    """Return the places of each zone, by name."""
+    """Return the capacity of each zone, by name."""
     found: dict[str, Zone] = {}
     for room in rooms:
         found.setdefault(room.zone, Zone(zone=room.zone)).take(room)
@@ -76,13 +76,13 @@ def zones(rooms: Iterable[Capacity]) -> list[Zone]:
 
 
 def rooms(reader: Reader) -> tuple[list[Capacity], bool]:
-    """Return the rooms of the hosts, and whether these are all of them."""
+    """Return the capacity records of hosts, and whether they are complete."""
     found = list(islice(every(reader, kinds.ALL_ROOMS), HOSTS_MAX + 1))
     return found[:HOSTS_MAX], len(found) <= HOSTS_MAX
 
 
 def next_hosts(reader: Reader, *, now: Micros) -> list[Json]:
-    """Return what the next host of each rollout needs, as JSON."""
+    """Return the needs of the next host of each rollout, as JSON."""
     planned = every(reader, kinds.OPERATIONS_IN_STATE, OperationState.PLANNED.value)
     first: dict[str, Operation] = {}
     for operation in islice(planned, PLANNED_MAX):

@@ -1,7 +1,7 @@
-"""What control tells a VM of its own events (protocol.own_events).
+"""The details of its events that a VM can read (protocol.own_events).
 
-The reasons are those of `explain`, each told as far as the VM may know: whom it
-concerns, never by name unless the VM's document names it too.
+The reasons are those of `explain`, limited to what the VM may know. Other VMs and
+tenants are named only if the VM's document names them.
 """
 
 from collections.abc import Iterator
@@ -44,23 +44,25 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
 ENDED_MAX = 20
-"""Ended events that a VM is told: what an agent has missed, not a history."""
+"""Maximum ended events in an answer: enough for an agent that missed some, not a
+history."""
 
 ENDED_AGE_MAX: Micros = DAY
-"""How old an end that a VM is told may be: as long as a silent view stays enabled."""
+"""Maximum age of an ended event in an answer: the time for which a silent view stays
+enabled."""
 
 OUTAGE_AGE_MAX: Micros = 7 * DAY
-"""How long ago an interruption may have begun whose end is told: those of a VM are
-found by their begin."""
+"""Maximum time since the begin of an interruption whose end is reported: a VM's
+interruptions are found by their begin."""
 
 
 def own_events(reader: Reader, name: str, *, now: Micros) -> OwnEvents | None:
-    """Return what the VM may know of its events; None: there is no such VM."""
+    """Return the details of a VM's events; None if the VM does not exist."""
     vm = reader.get(Vm, name)
     if vm is None or vm.state is VmState.DELETED:
         return None
     view = reader.get(View, vm.view)
-    assert view is not None, f"vm {name} is served a view that is not there"
+    assert view is not None, f"VM {name} has a view that does not exist"
     return OwnEvents(
         live=tuple(
             _live(reader, vm, view, event, now=now)
@@ -78,7 +80,7 @@ def _live(reader: Reader, vm: Vm, view: View, event: Event, *, now: Micros) -> O
         event_type=event.event_type,
         status=event.status,
         is_affected=event.names(vm.name),
-        # A failure counts as approved from the start, but nobody was asked.
+        # A failure counts as approved from the start, without an approver.
         is_approved=event.is_approved and event.approver != NO_NOTICE,
         waiting=tuple(_waiting(reader, vm, view, event, operation, now=now)),
     )
@@ -118,7 +120,7 @@ def _waiting(
 def _approvals(
     vm: Vm, view: View, event: Event, counting: list[Event]
 ) -> Iterator[Waiting]:
-    """Yield the approvals that are missing; strangers count once, however many."""
+    """Yield the missing approvals; those of other tenants count as one."""
     missing = [each for each in counting if not each.is_approved]
     if any(each.event_id == event.event_id for each in missing):
         yield Waiting(
@@ -142,7 +144,7 @@ def _approvals(
 
 
 def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
-    """Return a reason as the VM may know it; None: it is told as an approval."""
+    """Return a reason as the VM may know it; None for a missing approval."""
     match reason:
         case NotDue() | NoticeRuns():
             return Waiting(
@@ -171,7 +173,7 @@ def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
 
 
 def _ended(reader: Reader, vm: Vm, *, now: Micros) -> list[EndedEvent]:
-    """Return what named the VM and ended lately, the latest first."""
+    """Return the events of the VM that ended lately, the latest first."""
     outages: dict[str, list[Span]] = {}
     begin = f"{vm.name}/{max(0, now - OUTAGE_AGE_MAX):017d}"
     for span in every(reader, kinds.SPANS_OF_VM, vm.name):
@@ -191,7 +193,7 @@ def _ended(reader: Reader, vm: Vm, *, now: Micros) -> list[EndedEvent]:
             if event.status is EventStatus.REMOVED
             and event.removed_at >= now - ENDED_AGE_MAX
             and _is_whose(event, vm)
-            # Who has left an event was named by it, if it was down for it.
+            # A VM that left an event was named by it, if it was down for it.
             and (event.names(vm.name) or spans)
         )
     found.sort(key=lambda each: (-each.ended_at, each.event_id))
@@ -199,7 +201,7 @@ def _ended(reader: Reader, vm: Vm, *, now: Micros) -> list[EndedEvent]:
 
 
 def _is_whose(part: Span | Event, vm: Vm) -> bool:
-    """Tell whether what was belongs to the VM's scope, and its owner of today."""
+    """Return whether an event belongs to the VM's scope and its present tenant."""
     return (part.scope, part.tenant) == (vm.scope, vm.tenant)
 
 
@@ -216,9 +218,9 @@ def _ended_event(event: Event, spans: list[Span], *, now: Micros) -> EndedEvent:
 
 
 def _whole_seconds(span: Span, *, now: Micros) -> Micros:
-    """Return the length of a span between the whole seconds in which it has its ends.
+    """Return the length of a period between the whole seconds of its ends.
 
-    VMs of two tenants on one host are down for the same microseconds; by comparing
-    them they could prove that they share the host.
+    VMs of two tenants on one host are down for the same microseconds. By comparing
+    them, the tenants could prove that they share the host.
     """
     return cut_to_second(span.ended or now) - cut_to_second(span.began)

@@ -1,7 +1,7 @@
-"""Why something waits, for any id: what it is, where it stands, who can go on.
+"""Explanations for any ID: its state, the reasons why it waits, and remedies.
 
 A host, a VM, an event and a rollout are explained by their open operations. Every
-reason is a value of the guard's own code, with its sentence beside it.
+reason is a value from the guard's code, with its sentence.
 """
 
 from collections import Counter
@@ -32,18 +32,18 @@ from forewarn.wording import explained, operators
 Json: TypeAlias = dict[str, Any]
 
 EXPLAINED_MAX = 20
-"""Maximum operations that are explained with what they belong to. The reasons of a
-Planned host take some milliseconds to find."""
+"""Maximum operations in the explanation of a rollout, event, host or VM. The reasons of
+a Planned host take some milliseconds to find."""
 
 NEAR_ROWS = 100
-"""Names that are read behind each beginning of a name that does not exist."""
+"""Maximum names that are read for each prefix of an unknown name."""
 
 
 def explain(reader: Reader, name: str, *, now: Micros, kind: str = "") -> Json:
-    """Return where the thing of this id stands, and every reason why it waits.
+    """Return the state of an object, and every reason why it waits.
 
-    `kind` is `host` or `vm`, where a host and a VM have the same name. Raises
-    NotFoundError, which names what is nearest, and RefusedError for such a name.
+    `kind` is `host` or `vm`, if a host and a VM have this name. Raises NotFoundError
+    with the nearest names, and RefusedError for an ambiguous name.
     """
     named = tenant_reader.real_id(reader, name)
     operation = reader.get(Operation, named)
@@ -68,7 +68,7 @@ def explain(reader: Reader, name: str, *, now: Micros, kind: str = "") -> Json:
 
 
 def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
-    """Return where an operation stands, and why."""
+    """Return the state of an operation, and the reasons why it waits."""
     blockers = tenant_reader.blockers(reader, operation, now=now)
     return _explanation(
         "operation",
@@ -89,7 +89,7 @@ def blocker_reports(
     *,
     now: Micros,
 ) -> list[Json]:
-    """Return reasons as values, each with its sentence and what it is about."""
+    """Return reasons as values, each with its sentence and subjects."""
     missing = [each for each in blockers if isinstance(each, NotApproved)]
     events = (
         {
@@ -161,7 +161,8 @@ def _explanation(
 def _of_operations(
     reader: Reader, operations: Iterable[Operation], *, now: Micros
 ) -> tuple[list[Json], list[Json]]:
-    """Return explanations of some operations, and all their reasons, each once."""
+    """Return the explanations of some operations, and their reasons without
+    duplicates."""
     found: list[Json] = []
     reasons: dict[AnyBlocker, Json] = {}
     for operation in islice(operations, EXPLAINED_MAX):
@@ -213,7 +214,7 @@ def _of_event(reader: Reader, event: Event, *, now: Micros) -> Json:
         what=explained.event_title(event),
         state=event.status.value,
         standing=explained.event_standing(event, now=now),
-        # An event that has ended waits for nothing.
+        # An ended event has no reasons.
         blockers=reasons if event.is_live else (),
         operations=found,
     )
@@ -268,7 +269,7 @@ def _of_place(
     )
 
 
-# Names that do not exist
+# Unknown names
 
 
 _NAMED: tuple[Query[Any], ...] = (
@@ -276,17 +277,17 @@ _NAMED: tuple[Query[Any], ...] = (
     kinds.ALL_VMS,
     kinds.OPEN_OPERATIONS,
 )
-"""Questions that find names near to one that does not exist."""
+"""Queries that find names similar to an unknown one."""
 
 
 def _unknown(reader: Reader, name: str) -> NotFoundError:
-    """Return the error for a name of nothing, with the names that are nearest."""
+    """Return the error for an unknown name, with the nearest names."""
     near = nearest(name, _candidates(reader, name))
     hint = (
         f"Did you mean {' or '.join(map(quoted, near))}?"
         if near
         else "`forewarn operations`, `forewarn events` and `forewarn fleet show` "
-        "list what there is."
+        "list all names."
     )
     return NotFoundError(
         f"there is no operation, rollout, event, host or VM {name!r}", hint=hint
@@ -294,7 +295,7 @@ def _unknown(reader: Reader, name: str) -> NotFoundError:
 
 
 def _candidates(reader: Reader, name: str) -> list[str]:
-    """Return names that may be meant: those behind each beginning of the name."""
+    """Return candidates: the names after each prefix of the unknown name."""
     lengths = {max(0, len(name) - 1), len(name) // 2, 0}
     return list(
         dict.fromkeys(

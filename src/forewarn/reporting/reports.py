@@ -1,7 +1,7 @@
-"""What operators are shown: operations, events, the fleet and the trail as JSON.
+"""Operations, events, the fleet and the history as JSON.
 
-Wire members keep their wire names (`EventId`); what is ours is in lower case.
-Instants are RFC 3339 with `Z`. Reading only; nothing here decides.
+Members of the protocol have their wire names (`EventId`); members of forewarn are in
+lower case. Instants are RFC 3339 with `Z`. This module only reads.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 def operation_report(reader: Reader, operation: Operation, *, now: Micros) -> Json:
-    """Return an operation with its events and every reason that holds it."""
+    """Return an operation with its events and every reason why it waits."""
     blockers = tenant_reader.blockers(reader, operation, now=now)
     return operation_body(reader, operation, blockers)
 
@@ -75,7 +75,8 @@ def operation_body(
 
 
 def _vm_count(reader: Reader, operation: Operation) -> int:
-    """Return how many VMs an operation is for; of one whose turn has not come: now."""
+    """Return the number of VMs of an operation; for a Planned one, those on its host
+    now."""
     if operation.state is OperationState.PLANNED and not operation.moves:
         return sum(1 for _ in every(reader, kinds.VMS_ON_HOST, operation.host))
     return len(operation.moves)
@@ -112,7 +113,7 @@ def request_report(reader: Reader, request: Request, *, now: Micros) -> Json:
 
 
 def rollout_report(reader: Reader, request: Request) -> Json:
-    """Return a rollout, with how many of its operations are in each state."""
+    """Return a rollout with the number of its operations in each state."""
     found = list(every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id))
     states = Counter(each.state for each in found)
     states[OperationState.PLANNED] += len(request.unplanned)
@@ -134,7 +135,7 @@ def tenant_report(tenant: Tenant) -> Json:
 
 
 def scope_report(reader: Reader, scope: Scope) -> Json:
-    """Return a scope, with who listens."""
+    """Return a scope with its views."""
     views = list(every(reader, kinds.VIEWS_OF_SCOPE, scope.name))
     return {
         "name": scope.name,
@@ -159,7 +160,7 @@ def scope_report(reader: Reader, scope: Scope) -> Json:
 
 
 def host_report(reader: Reader, host: Host) -> Json:
-    """Return a host, with the VMs on it and the places it keeps."""
+    """Return a host with its VMs and the VMs for which it reserves places."""
     return {
         "name": host.name,
         "zone": host.zone,
@@ -199,7 +200,7 @@ def vm_report(vm: Vm) -> Json:
 
 
 def instance_facts(reader: Reader, name: str) -> InstanceFacts | None:
-    """Return what the instance endpoint tells a VM of itself; None: no such VM."""
+    """Return the VM's part of the instance endpoint; None if the VM does not exist."""
     vm = reader.get(Vm, name)
     if vm is None or vm.state is VmState.DELETED:
         return None
@@ -209,7 +210,7 @@ def instance_facts(reader: Reader, name: str) -> InstanceFacts | None:
 
 
 def audit_report(entry: AuditEntry) -> Json:
-    """Return a line of the trail."""
+    """Return an entry of the history."""
     return {
         "id": entry.entry_id,
         "at": format_instant(entry.at),

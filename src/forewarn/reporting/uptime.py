@@ -1,7 +1,7 @@
-"""How long VMs were down, as JSON: a page of VMs, and what they come to together.
+"""Downtime of VMs as JSON: a page of VMs, and their total.
 
-Durations are seconds, exact to the microsecond. What a page came to can be added to
-what the next one came to; how it is reckoned is in `fleet.availability`.
+Durations are seconds, exact to the microsecond. The totals of pages add up. The rules
+are in `fleet.availability`.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ from forewarn.store.port import PAGE_ROWS, Reader, every
 Json: TypeAlias = dict[str, Any]
 
 PAGE_ROWS_MAX = 20 * PAGE_ROWS
-"""Times of VMs that one page looks through, so that a long history of many VMs does
-not hold up others; one VM's are never torn apart."""
+"""Maximum records that one page reads, so that a long history of many VMs does not
+delay other requests; the records of one VM are never split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Whose availability is asked for, and of when; an empty name asks for nothing."""
+    """VMs and period of a question; an empty name selects everything."""
 
     period: Period
     vm: str = ""
@@ -35,7 +35,7 @@ class Asked:
     tenant: str = ""
 
     def matches(self, span: Span) -> bool:
-        """Tell whether the time counts."""
+        """Return whether a record is in the period."""
         return (
             self.vm in {"", span.vm}
             and self.scope in {"", span.scope}
@@ -44,7 +44,7 @@ class Asked:
 
     @property
     def narrowest(self) -> tuple[Query[Span], str]:
-        """Return the question that finds the least of what must be looked at."""
+        """Return the query that reads the fewest records."""
         if self.vm:
             return kinds.SPANS_OF_VM, self.vm
         if self.scope:
@@ -55,9 +55,9 @@ class Asked:
 
 
 def page(reader: Reader, asked: Asked, *, after: str, limit: int) -> Json:
-    """Return up to `limit` VMs behind the key `after`, and where the next page begins.
+    """Return up to `limit` VMs after the key `after`, and where the next page begins.
 
-    Raises NotFoundError for a name that neither the fleet nor its history knows.
+    Raises NotFoundError for a name that is neither in the fleet nor in its history.
     """
     found: list[VmAvailability] = []
     following = last = ""
@@ -96,7 +96,7 @@ def page(reader: Reader, asked: Asked, *, after: str, limit: int) -> Json:
 
 
 def report(total: Availability) -> Json:
-    """Return what a period came to."""
+    """Return the totals of a period."""
     return {
         "percent": total.percent,
         "existed_seconds": seconds(total.existed),
@@ -117,7 +117,7 @@ def report(total: Availability) -> Json:
 
 
 def seconds(duration: Micros) -> float:
-    """Return a duration in seconds; JSON writes it with its microseconds."""
+    """Return a duration in seconds, with microseconds in JSON."""
     return duration / SECOND
 
 
@@ -142,8 +142,7 @@ def _by_vm(
 def _several_domains(reader: Reader, asked: Asked) -> float | None:
     """Return how long several fault domains of the scope were down at once.
 
-    None where no scope was asked for: domains of different scopes have nothing to
-    do with each other.
+    None without a scope: domains of different scopes are independent.
     """
     if not asked.scope or asked.vm:
         return None
@@ -153,7 +152,7 @@ def _several_domains(reader: Reader, asked: Asked) -> float | None:
 
 
 def _check_names(reader: Reader, asked: Asked) -> None:
-    """Tell of a name that nothing has and nothing had."""
+    """Raise NotFoundError for a name that does not exist and never existed."""
     for kind, query, name in (
         (Vm, kinds.SPANS_OF_VM, asked.vm),
         (Scope, kinds.SPANS_OF_SCOPE, asked.scope),

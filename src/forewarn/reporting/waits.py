@@ -1,4 +1,4 @@
-"""Who has not approved yet: the events that wait, summed up by tenant."""
+"""Events without approval, summed up by tenant."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,13 +15,13 @@ from forewarn.store.port import Reader, every
 Json: TypeAlias = dict[str, Any]
 
 EVENTS_MAX = 20_000
-"""Maximum live events that are read: half a second's work. A fleet that announces
-more at once is told that the sums are not whole."""
+"""Maximum live events that are read: half a second's work. With more, the sums are
+marked as incomplete."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Wait:
-    """What waits for one tenant's approval."""
+    """The events of one tenant that wait for its approval."""
 
     tenant: str
     events: int = 0
@@ -29,13 +29,13 @@ class Wait:
     hosts: set[str] = field(default_factory=set[str])
     scopes: set[str] = field(default_factory=set[str])
     since: Micros = 0
-    """When the first of them was announced."""
+    """The time when the first of them was announced."""
     not_before: Micros = 0
-    """When the first of them starts without approval."""
+    """NotBefore of the first of them."""
 
     @property
     def key(self) -> str:
-        """Return what it is sorted by: the longest wait first."""
+        """Return the sort key: the longest wait first."""
         return f"{self.since:017d}.{self.tenant}"
 
     def take(self, event: Event, host: str) -> None:
@@ -49,7 +49,7 @@ class Wait:
 
 
 def waits(reader: Reader, events: Iterable[Event]) -> list[Wait]:
-    """Return what waits for approval among these events, the longest wait first."""
+    """Return the waits in these events by tenant, the longest first."""
     found: dict[str, Wait] = {}
     hosts: dict[str, str] = {}
     for event in events:
@@ -64,15 +64,15 @@ def waits(reader: Reader, events: Iterable[Event]) -> list[Wait]:
 
 
 def live_events(reader: Reader) -> tuple[list[Event], bool]:
-    """Return the events that documents show, and whether these are all of them."""
+    """Return the live events, and whether they are complete."""
     found = list(islice(every(reader, kinds.LIVE_EVENTS), EVENTS_MAX + 1))
     return found[:EVENTS_MAX], len(found) <= EVENTS_MAX
 
 
 def report(reader: Reader, wait: Wait) -> Json:
-    """Return what waits for a tenant, with how its agents are, as JSON.
+    """Return a tenant's wait with the state of its agents, as JSON.
 
-    `last_poll` is as old as the service's last note of it: up to some minutes.
+    `last_poll` can be some minutes old, since the service stores it rarely.
     """
     views: list[View] = [
         view
@@ -97,7 +97,7 @@ def report(reader: Reader, wait: Wait) -> Json:
 
 
 def sums(found: Iterable[Wait]) -> Json:
-    """Return how much waits altogether."""
+    """Return the sums of all waits."""
     every_one = list(found)
     return {
         "tenants": len(every_one),

@@ -1,1 +1,1 @@
-"""What can be ordered: one table, from which every way to give an order is made."""
+"""The table of verbs, from which every interface for requests is made."""

@@ -1,7 +1,7 @@
-"""What the table of verbs says of each verb, and one order of a verb as a value.
+"""The structure of the table of verbs, and one request as a value.
 
 An entry is data. The command line, the operator API, scenario steps and the test kit
-make their own forms of it, and each turns what its caller wrote into a `Given`.
+make their interfaces from it, and convert the caller's input to a `Given`.
 """
 
 import enum
@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 TARGETS_MAX = 1000
-"""Maximum number of hosts or VMs of one order: one transaction must stay short."""
+"""Maximum targets of one request: one transaction must be short."""
 
 
 class Form(enum.Enum):
-    """What an argument's value looks like."""
+    """The form of an argument's value."""
 
     TEXT = "TEXT"
-    """A text that people read; it may be empty."""
+    """A text for people; can be empty."""
     NAME = "NAME"
     NAMES = "NAMES"
     WORD = "WORD"
-    """One of the argument's words."""
+    """One of the argument's keywords."""
     SWITCH = "SWITCH"
     COUNT = "N"
     """A whole number from 1 to `TARGETS_MAX`."""
@@ -29,23 +29,23 @@ class Form(enum.Enum):
     SECONDS = "SECONDS"
     """DurationInSeconds: whole seconds, a duration, or -1, which is unknown."""
     MOMENT = "TIME|+DURATION"
-    """An instant, or a duration from the order on."""
+    """An instant, or a duration after the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """One thing that an order may say besides its targets."""
+    """One argument of a request, besides its targets."""
 
     key: str
     """Its name in requests, scenario steps and the test kit."""
     form: Form
     about: str
-    """What it means, for the help of the command line and of the API."""
+    """Its meaning, for the help of the command line and the API."""
     typed: str = ""
-    """What only the command line adds to that."""
+    """An addition to it for the command line."""
     option: str = ""
-    """How the command line calls it, if not `--` and its key; without hyphens it stands
-    in its place."""
+    """Its name on the command line, if it is not `--` and its key; a positional
+    argument has no hyphens."""
     metavar: str = ""
     words: tuple[str, ...] = ()
     is_needed: bool = False
@@ -59,7 +59,7 @@ class Argument:
 
 
 class Kind(enum.Enum):
-    """What the targets of a verb are."""
+    """The kind of a verb's targets."""
 
     HOST = "host"
     VM = "vm"
@@ -71,7 +71,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """What an order of a verb is about."""
+    """The targets of a verb."""
 
     kind: Kind
     key: str
@@ -79,32 +79,32 @@ class Targets:
     metavar: str
     about: str
     is_list: bool = True
-    """One or more; else exactly one."""
+    """One or more targets; otherwise exactly one."""
 
     @property
     def in_fleet(self) -> bool:
-        """Tell whether they are hosts or VMs, which the fleet names."""
+        """Return whether the targets are hosts or VMs."""
         return self.kind in {Kind.HOST, Kind.VM, Kind.EITHER}
 
 
 class Answer(enum.Enum):
-    """What an order returns."""
+    """The result of a request."""
 
     REQUEST = enum.auto()
-    """The ID of the request that it made."""
+    """The ID of the new request."""
     RESTORED = enum.auto()
-    """What runs again."""
+    """The hosts and VMs that are up again."""
     CANCELLED = enum.auto()
-    """The IDs of the operations that it cancelled."""
+    """The IDs of the cancelled operations."""
     APPROVED = enum.auto()
-    """The IDs of the events that it approved."""
+    """The IDs of the approved events."""
     OPERATION = enum.auto()
-    """The ID of the operation whose outcome it set."""
+    """The ID of the operation with the new outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A reason why an order is refused."""
+    """A reason to refuse a request."""
 
     when: str
     sentences: tuple[str, ...]
@@ -113,25 +113,25 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """All that is said of one verb, except how it is decided."""
+    """The description of one verb, without its decision."""
 
     name: str
     summary: str
-    """A few words for lists of commands."""
+    """Its line in lists of commands."""
     text: str
-    """What it does."""
+    """Its effect."""
     targets: Targets
     arguments: tuple[Argument, ...] = ()
     answer: Answer = Answer.REQUEST
     for_tenants: bool = False
-    """Tenants may give it, about their own VMs; else operators only."""
+    """Tenants can use it for their own VMs; otherwise operators only."""
     refusals: tuple[Refusal, ...] = ()
     examples: tuple[str, ...]
-    """Commands."""
+    """Example commands."""
     body: Mapping[str, object]
     """An example of a request."""
     without_notice: str = ""
-    """Why its operations may have no event, and which verb gives notice instead."""
+    """Why its operations can have no event, and the verb that gives notice instead."""
 
     def argument(self, key: str) -> Argument:
         """Return the argument with this key; raises StopIteration without one."""
@@ -139,28 +139,28 @@ class Entry:
 
 
 Value: TypeAlias = str | int | bool | tuple[str, ...]
-"""A MOMENT is an instant; a DURATION is in microseconds, SECONDS are seconds."""
+"""A MOMENT is an instant, a DURATION is in microseconds, and SECONDS are seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """One order of a verb: its targets, and the arguments that its caller gave."""
+    """One request of a verb: its targets, and the arguments that were given."""
 
     targets: tuple[str, ...]
     values: Mapping[str, Value] = field(default_factory=dict[str, Value])
     """By their keys; an argument that was not given is absent."""
 
     def text(self, key: str) -> str:
-        """Return a text, a name or a word; empty without one."""
+        """Return a text, a name or a keyword; empty if absent."""
         found = self.values.get(key)
         return found if isinstance(found, str) else ""
 
     def number(self, key: str) -> int | None:
-        """Return a number, an instant or a duration; None without one."""
+        """Return a number, an instant or a duration; None if absent."""
         found = self.values.get(key)
         return found if isinstance(found, int) else None
 
     def names(self, key: str) -> tuple[str, ...]:
-        """Return names; none without any."""
+        """Return names; empty if absent."""
         found = self.values.get(key)
         return found if isinstance(found, tuple) else ()

@@ -1,5 +1,5 @@
-"""Sentences for people, rendered from values where they are shown; none is read back.
+"""Sentences for people, made from values for output only; no code parses them.
 
-Each audience has a module: `operators` (command line, API and log), `tenants` and `vms`.
-The agent has its own, `agent.sinks.wording`. Pure.
+Each audience has a module: `operators` (command line, API and log), `tenants` and
+`vms`. The agent has `agent.sinks.wording`. Pure.
 """

@@ -1,4 +1,4 @@
-"""What needs somebody, in sentences, for operators and of redacted values for tenants."""
+"""Sentences about problems, for operators, and with redacted values for tenants."""
 
 from collections.abc import Collection
 
@@ -10,7 +10,7 @@ from forewarn.wording import operators
 
 
 def down(operation: Operation) -> str:
-    """Return what a failure keeps down."""
+    """Return the VMs or the host that a failure keeps down."""
     if operation.target_kind is TargetKind.VM or not operation.target:
         return f"VM {listed(operation.vms)} is down"
     count = len(operation.vms)
@@ -21,15 +21,15 @@ def down(operation: Operation) -> str:
 
 
 def outcome_unknown(operation: Operation) -> str:
-    """Return that nobody knows what became of an operation's call."""
+    """Return that the outcome of an operation's call is unknown."""
     why = operators.note(operation.note)
-    return f"the outcome of {operators.task(operation)} is not known" + (
+    return f"the outcome of {operators.task(operation)} is unknown" + (
         f": {why}" if why else ""
     )
 
 
 def driver_failing(operation: Operation, *, now: Micros) -> str:
-    """Return that the driver failed and is called again."""
+    """Return that the driver failed and will be called again."""
     left = describe_duration(max(0, operation.due_at - now))
     why = operators.note(operation.note) or "a VM has no destination"
     return (
@@ -41,7 +41,7 @@ def driver_failing(operation: Operation, *, now: Micros) -> str:
 def approval_late(
     operation: Operation, tenants: Collection[str], *, now: Micros
 ) -> str:
-    """Return whose approval is missing shortly before an operation starts without."""
+    """Return the tenants whose approval is missing shortly before NotBefore."""
     left = describe_duration(max(0, operation.not_before - now))
     have = "has" if len(tenants) == 1 else "have"
     return (
@@ -51,11 +51,11 @@ def approval_late(
 
 
 def held(operation: Operation, why: str) -> str:
-    """Return what holds an operation that is ready."""
+    """Return the reason that holds a ready operation."""
     return f"{operators.task(operation)} is ready and held: {why}"
 
 
 def webhook_late(name: str, pending: int, error: str) -> str:
-    """Return that a receiver does not take its messages."""
+    """Return that a receiver does not accept its messages."""
     why = f" (last error: {error})" if error else ""
-    return f"webhook {name} has {pending} messages waiting{why}"
+    return f"webhook {name} has {pending} pending messages{why}"

@@ -1,4 +1,4 @@
-"""What `explain` says of whatever has open operations. Pure."""
+"""Sentences of `explain` about objects with open operations. Pure."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ _ENDED = frozenset(state.value for state in ENDED_STATES)
 
 
 def progress(counts: Mapping[str, int], unplanned: int) -> str:
-    """Return how far a request is; `unplanned` hosts have no operation yet."""
+    """Return the progress of a request; `unplanned` hosts have no operation yet."""
     ended = sum(count for state, count in counts.items() if state in _ENDED)
     total = sum(counts.values()) + unplanned
     parts = [f"{count} {state.lower()}" for state, count in counts.items() if count] + (
@@ -21,13 +21,13 @@ def progress(counts: Mapping[str, int], unplanned: int) -> str:
 
 
 def event_title(event: Event) -> str:
-    """Return what an event announces: `Reboot of VMs web_0, web_1`."""
+    """Return the content of an event: `Reboot of VMs web_0, web_1`."""
     names = ", ".join(resource.vm for resource in event.resources)
     return f"{event.event_type.value} of {names} (scope {event.scope})"
 
 
 def event_standing(event: Event, *, now: Micros) -> str:
-    """Return in one sentence where an event is."""
+    """Return the state of an event in one sentence."""
     match event.status:
         case EventStatus.NEW:
             return "it is not published yet"
@@ -44,13 +44,14 @@ def event_standing(event: Event, *, now: Micros) -> str:
 
 
 def host_standing(host: Host, vms: int) -> str:
-    """Return in one sentence how a host is."""
+    """Return the state of a host in one sentence."""
     how = "up" if host.state is HostState.UP else "down"
     return f"it is {how}, with {vms} VM{'' if vms == 1 else 's'}"
 
 
 def vm_standing(vm: Vm) -> str:
-    """Return in one sentence how a VM is; a tenant's reader names no host."""
+    """Return the state of a VM in one sentence; without a host for a tenant's
+    reader."""
     if vm.state is VmState.DELETED:
         return "it was deleted"
     how = "runs" if vm.state is VmState.RUNNING else "is down"
@@ -60,7 +61,7 @@ def vm_standing(vm: Vm) -> str:
 
 
 def with_operations(standing: str, count: int) -> str:
-    """Return where something is, with the number of operations that concern it."""
+    """Return a state with the number of open operations."""
     if not count:
         return f"{standing}; no open operation concerns it"
     which = (

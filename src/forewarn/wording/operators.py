@@ -1,6 +1,6 @@
-"""What operators are told: on the command line, in the API, the log and transcripts.
+"""Texts for operators: on the command line, in the API, the log and transcripts.
 
-Tenants are shown the same, of values that were redacted before.
+Tenants get the same texts of values that were redacted before.
 """
 
 from collections.abc import Iterable, Iterator
@@ -65,21 +65,21 @@ from forewarn.store.audit import AuditEntry, AuditKind, Facts, Task, VmMove
 from forewarn.wording.tenants import redacted
 
 JOINT = "; "
-"""Stands between two reasons in one line."""
+"""Separates two reasons in one line."""
 
 
 # Why an operation waits
 
 
 def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
-    """Return why an operation has not started, or does not go on."""
+    """Return the reason why an operation has not started, or does not continue."""
     match blocker:
         case NotApproved() if blocker.listens:
             return f"tenant {blocker.tenant} has not approved (scope {blocker.scope})"
         case NotApproved():
             return (
-                f"tenant {blocker.tenant} does not listen (scope {blocker.scope} has "
-                "not asked for events), so its event waits for NotBefore"
+                f"tenant {blocker.tenant} has not enabled Scheduled Events for scope "
+                f"{blocker.scope}, so its event waits for NotBefore"
             )
         case NotDue():
             return f"NotBefore is in {describe_duration(blocker.remaining)}"
@@ -89,7 +89,7 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
         case BatchWaits():
             return (
                 f"tenant {blocker.tenant} has not approved the deletion of vm "
-                f"{blocker.target} (scope {blocker.scope}), which was ordered together "
+                f"{blocker.target} (scope {blocker.scope}), which was requested together "
                 "with this one"
             )
         case FaultDomainDown():
@@ -105,11 +105,11 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
                 f"({blocker.operation}), and only one at a time is allowed"
             )
         case VmBusy():
-            return f"vm {blocker.vm} is in the hands of operation {blocker.operation}"
+            return f"VM {blocker.vm} is busy: operation {blocker.operation} is running on it"
         case VmDown():
             return f"vm {blocker.vm} is down, and its host with it"
         case NoCapacity():
-            return f"there is no place for {blocker.vm}: " + JOINT.join(
+            return f"there is no host with capacity for {blocker.vm}: " + JOINT.join(
                 _searched(blocker.why)
             )
         case DriverRetry() | DriverAsked() | OutcomeUnknown() | StillDown():
@@ -136,18 +136,18 @@ def _under_way(
         case DriverRetry():
             pause = describe_duration(blocker.remaining)
             if blocker.end is None:
-                return f"places are looked for again in {pause}"
+                return f"the next search for a host is in {pause}"
             end = call_end(blocker.end)
             return f"the driver failed ({end}) and is called again in {pause}"
         case DriverAsked():
             return (
-                f"the driver was asked what became of call {blocker.generation}, and "
+                f"the driver was asked for the outcome of call {blocker.generation}, and "
                 "has not answered yet"
             )
         case OutcomeUnknown():
             return (
-                f"nobody knows whether the driver did it ({call_end(blocker.end)}): "
-                "look at the VMs, then say "
+                f"the driver cannot tell whether the call completed ({call_end(blocker.end)}): "
+                "check the VMs, then run "
                 f"`forewarn resolve {blocker.operation} done` or `failed`"
             )
         case StillDown():
@@ -196,10 +196,10 @@ def _cause(cause: Cause) -> str:
 
 _UNFIT = {
     Unfit.DOWN: "down",
-    Unfit.BUSY: "under maintenance, or soon to be",
+    Unfit.BUSY: "in maintenance, or announced",
     Unfit.FULL: "full",
-    Unfit.DOMAIN: "holding another fault domain of its scope",
-    Unfit.ZONE: "in another zone than its scale set's VMs there",
+    Unfit.DOMAIN: "used by another fault domain of its scope",
+    Unfit.ZONE: "in another zone than the VMs of its scale set",
 }
 
 
@@ -212,18 +212,18 @@ def _searched(found: NoPlace) -> Iterator[str]:
     if not found.unfit:
         yield "there are no other hosts"
     if found.others_are_full:
-        yield "full, down or under maintenance: all others"
+        yield "full, down or in maintenance: all others"
     elif found.looked_at_most:
-        yield f"not looked at: hosts with less room than these {found.looked_at_most}"
+        yield f"not checked: hosts with less capacity than these {found.looked_at_most}"
 
 
 def refusal(error: ForewarnError) -> str:
-    """Return what an error says, with the reasons that it has as values."""
+    """Return the message of an error, with the reasons in its values."""
     because = error.because if isinstance(error, HinderedError) else ()
     return JOINT.join([error.message, *reasons(because)])
 
 
-# What became of an operation
+# The end of an operation
 
 
 def task(work: Operation | Task | Cause) -> str:
@@ -231,21 +231,19 @@ def task(work: Operation | Task | Cause) -> str:
     text = work.verb.value
     if work.action.value not in {text, "none", "delete"}:
         text = f"{text} ({work.action.value})"
-    # A tenant is not told the host's name.
+    # A tenant's report has no name of a host.
     return f"{text} of {work.target_kind.value} {work.target}".rstrip()
 
 
 def note(found: AnyNote | None) -> str:  # noqa: C901 - one for each class
-    """Return why an operation ended, or what it met; may be empty."""
+    """Return why an operation ended, or what happened to it; can be empty."""
     match found:
         case None:
             return ""
         case Said():
             return found.text
         case NothingToDo():
-            return (
-                "the driver was not called, because there are no VMs: nothing was done"
-            )
+            return "the driver was not called, because there are no VMs"
         case Cancelled():
             why = f": {found.reason}" if found.reason else ""
             return f"cancelled by {found.by.text}{why}"
@@ -270,7 +268,7 @@ def note(found: AnyNote | None) -> str:  # noqa: C901 - one for each class
             often = "once" if found.attempts == 1 else f"{found.attempts} times"
             return f"the driver failed {often}: {call_end(found.end)}"
         case OperatorSaysFailed():
-            return "an operator says that it failed"
+            return "an operator reported that it failed"
         case _:
             assert_never(found)
 
@@ -288,12 +286,12 @@ _REFUTED = "the driver reported success, but "
 
 
 def call_end(end: CallEnd) -> str:
-    """Return why a driver's call has not succeeded as a whole."""
+    """Return why a driver's call has not completely succeeded."""
     if end.trouble is not None:
         text = _trouble(end, end.trouble)
     elif end.failed_vms:
         names = listed(end.failed_vms)
-        text = f"it failed for {names}; an operator says that the rest is done"
+        text = f"it failed for {names}; an operator reported that the rest is done"
     elif end.vms:
         text = f"{end.done} of {end.of} VMs are done; " if end.of else ""
         text += JOINT.join(
@@ -309,14 +307,14 @@ def call_end(end: CallEnd) -> str:
 def _trouble(end: CallEnd, trouble: Trouble) -> str:
     match trouble:
         case Trouble.UNSTARTED:
-            return "the call timed out unstarted"
+            return "the call timed out before it started"
         case Trouble.STOPPED:
             return "the call timed out"
         case Trouble.NOT_STOPPED:
             left = f"; {end.said}" if end.said else " and goes on"
             return f"the call timed out{left}"
         case Trouble.NOT_KNOWN:
-            return "the driver does not know"
+            return "the driver does not know the outcome"
         case Trouble.OTHER_DRIVER:
             return (
                 f"the call was given to the {end.given_to} driver, and the service "
@@ -342,29 +340,27 @@ def _contradiction(wrong: Contradiction) -> str:
 def standing(
     operation: Operation, blockers: Iterable[AnyBlocker], *, now: Micros
 ) -> str:
-    """Return in one sentence where the operation stands."""
+    """Return the state of an operation in one sentence."""
     state = operation.state
     if state is OperationState.PLANNED:
-        return "nobody has been told of it, and it waits for its turn"
+        return "it is not announced, and it waits for its turn"
     if state is OperationState.ANNOUNCED:
-        return "its events are published and it waits to be let go"
+        return "its events are published, and it waits for approval or NotBefore"
     if state is OperationState.READY:
-        return "it has been let go and " + (
-            "is held" if tuple(blockers) else "starts at once"
-        )
+        return "it is ready and " + ("is held" if tuple(blockers) else "starts at once")
     if state is OperationState.IMPACTING:
         if operation.action is Action.NONE:
             return "the failure lasts"
         if operation.call_state in ASKED_STATES:
-            return "its impact was under way, and the driver is asked what became of it"
+            return "its impact had started, and the driver is asked for the outcome"
         if operation.call_state is CallState.UNKNOWN:
             return "its impact has an unknown outcome"
         attempt = operation.attempts
-        return f"its impact is under way (attempt {attempt} of the driver's call)"
+        return f"its impact is running (attempt {attempt} of the driver's call)"
     if state is OperationState.RECOVERING:
         left = describe_duration(max(0, operation.due_at - now))
         why = f" ({note(operation.note)})" if operation.called_no_driver else ""
-        return f"its impact is over and its events go in {left}{why}"
+        return f"its impact is over, and its events are removed in {left}{why}"
     return f"it has ended: {state.value.lower()}" + (
         f" ({note(operation.note)})" if operation.note else ""
     )
@@ -374,7 +370,7 @@ def standing(
 
 
 def detail_of(entry: AuditEntry) -> str:
-    """Return what an audit entry says beyond its kind; may be empty."""
+    """Return the details of an audit entry beyond its kind; can be empty."""
     facts = entry.facts
     if facts.text:
         return facts.text
@@ -407,17 +403,17 @@ def _of_kind(kind: AuditKind, facts: Facts) -> str:
         case AuditKind.SCOPE_DISABLED if facts.enabling:
             return f"{facts.enabling}, after {facts.count} silent view(s)"
         case AuditKind.EVENT_SHRUNK if facts.vm:
-            return f"vm {facts.vm} is no longer concerned"
+            return f"VM {facts.vm} is no longer affected"
         case AuditKind.OPERATION_RESOLVED:
-            return f"the operator says {'done' if facts.is_done else 'failed'}"
+            return f"the operator reported {'done' if facts.is_done else 'failed'}"
         case AuditKind.WEBHOOK_GAVE_UP if facts.count:
             what = "change was" if facts.count == 1 else "changes were"
-            return f"{facts.count} {what} not told: {facts.cause}"
+            return f"{facts.count} {what} not delivered: {facts.cause}"
         case AuditKind.HOSTS_PLANNED if facts.count:
             return f"{facts.count} hosts, at most {facts.at_once} at once"
         case AuditKind.TOKEN_CREATED if facts.token is not None:
             made = facts.token
-            rights = "may only read" if made.read_only else "may order"
+            rights = "read-only" if made.read_only else "read and write"
             span = (
                 "does not expire"
                 if made.lifetime is None

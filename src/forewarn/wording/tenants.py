@@ -1,14 +1,14 @@
-"""What tenants are told of reasons that name others."""
+"""Texts for tenants about reasons that involve others."""
 
 from forewarn.protocol.blockers import ByPlatform, Redacted
 
 _SAID = {
     Redacted.OWN_DOMAIN: "another fault domain of scope {} is down",
-    Redacted.NO_CAPACITY: "the platform has no place for vm {} at present",
+    Redacted.NO_CAPACITY: "the platform has no capacity for VM {} now",
     Redacted.ELSEWHERE: "another tenant has not approved",
-    Redacted.HELD: "the platform holds it back for now",
-    Redacted.RETRIES: "the platform did not succeed and tries again",
-    Redacted.UNKNOWN: "the platform does not know yet whether it was done",
+    Redacted.HELD: "the platform holds it for now",
+    Redacted.RETRIES: "the platform failed and will try again",
+    Redacted.UNKNOWN: "the platform does not know the outcome yet",
     Redacted.DOWN: "what it runs on is down",
 }
 

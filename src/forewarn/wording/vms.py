@@ -1,4 +1,4 @@
-"""What a VM is told of its own events: an extension of the protocol (`own_events`)."""
+"""Texts for a VM about its events: an extension of the protocol (`own_events`)."""
 
 import json
 
@@ -12,21 +12,20 @@ from forewarn.protocol.own_events import (
 )
 
 _SENTENCES = {
-    Wait.OWN_APPROVAL: "Nobody who sees it has approved it: POST its EventId.",
-    Wait.OTHER_VM: "It goes together with other events of this document, which are not "
+    Wait.OWN_APPROVAL: "No VM that sees it has approved it: POST its EventId.",
+    Wait.OTHER_VM: "It starts together with other events of this document, which are not "
     "approved.",
-    Wait.OTHER_SCOPE: "Other VMs of your tenant, which see events of their own, have "
-    "not approved.",
+    Wait.OTHER_SCOPE: "Other VMs of your tenant have not approved their events.",
     Wait.OTHER_TENANT: "Another tenant has not approved.",
-    Wait.NOT_BEFORE: "It starts at NotBefore, if not everybody approves sooner.",
+    Wait.NOT_BEFORE: "It starts at NotBefore, or earlier if all approve.",
     Wait.OWN_GUARD: "It is held while another part of your scope is down or being "
     "moved.",
-    Wait.GUARD: "It is held to keep others available who are concerned too.",
-    Wait.ROOM: "There is no other place for it yet.",
-    Wait.DRIVER_BUSY: "The platform is still at something before it.",
-    Wait.DRIVER_AT_WORK: "The platform is carrying it out.",
+    Wait.GUARD: "It is held to keep other affected VMs available.",
+    Wait.ROOM: "No host has capacity for it yet.",
+    Wait.DRIVER_BUSY: "The platform has not finished an earlier action.",
+    Wait.DRIVER_AT_WORK: "The platform is executing it.",
     Wait.OPERATOR: "The platform's operators must act first.",
-    Wait.RECOVERY: "Its impact is over; it is shown for a while longer.",
+    Wait.RECOVERY: "Its impact is over; it will be removed soon.",
 }
 
 

@@ -1,4 +1,4 @@
-"""The operator API over a small fleet, asked as a client asks it."""
+"""The operator API over a small fleet, with a test client."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from tests.unit.admin.gateway import LocalGateway
 
 @pytest.fixture(scope="session")
 def served() -> Iterator[tuple[FastAPI, TestClient]]:
-    """Return one application for all tests: it takes long to make."""
+    """Return one application for all tests, since its creation takes long."""
     app = create_app(LocalGateway(), tokens=None, version="1.2.3")
     with TestClient(app, base_url="http://127.0.0.1:8200") as client:
         yield app, client

@@ -1,4 +1,4 @@
-"""A desk over a small fleet in memory, on a clock that the test turns."""
+"""A gateway over a small fleet in memory, with a virtual clock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -92,7 +92,7 @@ tenant = "bank"
 
 
 class ObedientDriver:
-    """Does at once what it is told, or what `verdict` says."""
+    """A driver that completes each call at once."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -148,7 +148,7 @@ class ObedientDriver:
 
 
 class LocalGateway:
-    """The operator's door to a plane in the same thread."""
+    """An operator gateway to a plane in the same thread."""
 
     def __init__(self, fleet: str = FLEET) -> None:
         self.clock = VirtualClock(START)
@@ -156,7 +156,7 @@ class LocalGateway:
         self.store = MemoryStore()
         self.state = Health(alive=True, ready=True)
         self.broken: Exception | None = None
-        """Raised by the next orders and reads."""
+        """The error of the next requests and reads."""
         self.watchers: list[asyncio.Queue[tuple[str, ...]]] = []
         self.plane = Plane(
             store=self.store,
@@ -224,10 +224,10 @@ class LocalGateway:
     async def health(self) -> Health:
         return self.state
 
-    # What the test does
+    # Actions of the test
 
     def advance(self, duration: str) -> None:
-        """Let time pass; whatever falls due happens at its instant."""
+        """Advance the clock, and execute each timer at its time."""
         target = self.now() + parse_duration(duration)
         while True:
             while self.plane.advance(now=self.now()):
@@ -239,5 +239,5 @@ class LocalGateway:
         self.clock.advance_to(target)
 
     def enable(self, vm: str) -> None:
-        """Have a VM ask for its document."""
+        """Read the document of a VM."""
         self.plane.enable(vm, now=self.now())

@@ -1,4 +1,4 @@
-"""A fleet of two tenants on shared hosts, and what one of them must never read."""
+"""A fleet of two tenants on shared hosts, with names that one of them must never read."""
 
 import re
 from collections import Counter
@@ -65,11 +65,11 @@ fault_domain = 1
 """
 
 SECRETS = ("hidden", "203.0.113.9", "HIDDEN")
-"""In every name and address that is not the tenant's, and in what operators wrote."""
+"""Part of every name and address of others, and of texts by operators."""
 
 
 class Shared:
-    """A service whose two tenants share hosts, and whose operator acts."""
+    """A service with two tenants on shared hosts."""
 
     def __init__(self) -> None:
         self.gateway = LocalGateway(FLEET)
@@ -84,14 +84,14 @@ class Shared:
         self.client = TestClient(self.app, base_url="http://127.0.0.1:8200")
 
     def order(self, path: str, **body: Any) -> Any:
-        """Order something as the operator, who says why."""
+        """Send a request as the operator, with a reason."""
         given = {"reason": "hidden reason", **body}
         answer = self.client.post(f"/v1/{path}", json=given)
         assert answer.is_success, answer.text
         return answer.json()
 
     def token(self, tenant: str = "shop", **more: Any) -> str:
-        """Make a token; return its text."""
+        """Create a token, and return its text."""
         self._tokens[tenant] += 1
         number = self._tokens[tenant]
         name = "ci" if number == 1 else f"ci-{number}"
@@ -103,7 +103,7 @@ class Shared:
         return self.client.request(method, path, headers=headers, **more)
 
     def live(self) -> None:
-        """Let things happen: shared maintenance under way, failures, what ended."""
+        """Create shared maintenance, failures and ended operations."""
         for vm in ("web_0", "web_1", "hidden-db-0", "hidden-db-1"):
             self.gateway.enable(vm)
         self.gateway.advance("20m")
@@ -112,7 +112,7 @@ class Shared:
         made = self.order("maintain", hosts=["hidden-h1"], impact="live-migrate")
         events = {each["tenant"]: each["EventId"] for each in _events(made)}
         self.order("approve", event_ids=[events["shop"]])
-        # The last approval lets the operation go, so the trail names who gave it.
+        # The last approval starts the operation, so the history names its actor.
         approval = Approval(vm="hidden-db-0", event_ids=(events["hidden-bank"],))
         assert self.gateway.plane.approve([approval], now=self.gateway.now()) == (None,)
         self.gateway.advance("30m")
@@ -124,7 +124,7 @@ class Shared:
         self.order("reboot", vms=["hidden-db-0"])
 
     def foreign(self) -> dict[str, str]:
-        """Return a name of each kind that is another's, and not shared."""
+        """Return a name of each kind that belongs to the other tenant only."""
 
         def ask(reader: Reader) -> dict[str, str]:
             strangers = [
@@ -148,7 +148,7 @@ class Shared:
         return self.gateway.store.read(ask)
 
     def secrets(self) -> Iterator[str]:
-        """Yield what the shop must never read."""
+        """Yield texts that the tenant shop must never read."""
 
         def ask(reader: Reader) -> list[str]:
             found: list[str] = [*SECRETS]
@@ -176,7 +176,7 @@ UNKNOWN = {
     "request": "rq-0000000000",
     "event": "00000000-0000-4000-8000-000000000000",
 }
-"""Names that nothing has."""
+"""Names that do not exist."""
 
 
 def _events(made: Any) -> list[Any]:
@@ -198,12 +198,12 @@ async def no_readings() -> list[Any]:
 
 
 def paths(description: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yield each method and path of the API, and what is said of it."""
+    """Yield each method and path of the API with its description."""
     for path, verbs in description["paths"].items():
         for verb, each in verbs.items():
             yield verb.upper(), path, each
 
 
 def without(text: str, name: str) -> str:
-    """Return an answer with what was asked left out."""
+    """Return an answer without the names in the question."""
     return re.sub(re.escape(name), "ASKED", text, flags=re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""What needs somebody: problems, missing approvals, free places and explanations."""
+"""Problems, missing approvals, capacity and explanations."""
 
 from typing import Any
 

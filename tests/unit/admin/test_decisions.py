@@ -1,4 +1,4 @@
-"""Orders as values: they mean the same after they were sent, and nothing else passes."""
+"""Requests as values: they survive serialization, and invalid messages are refused."""
 
 import json
 from typing import Any
@@ -29,7 +29,7 @@ BODIES: dict[str, dict[str, Any]] = {
 
 
 def order(name: str, **more: Any) -> Decision:
-    """Return an order with a body that fits."""
+    """Return a request with a valid body."""
     rule = DECISIONS[name]
     body = rule.body.model_validate(BODIES.get(name, {"vms": ["web_0"]}))
     given: dict[str, Any] = {
@@ -110,7 +110,7 @@ def test_the_rights_are_judged_again_in_the_transaction() -> None:
     made = shared.order("tokens", tenant="shop", name="ci")
     caller = Caller(name="shop/ci", tenant="shop", token_id=made["id"])
     judged(shared, caller)
-    # As what it is not, with rights that it has not, and without a token.
+    # With another name, with other rights, and without a token.
     for wrong in (
         Caller(name="alice", token_id=made["id"]),
         Caller(name="shop/ci", tenant="hidden-bank", token_id=made["id"]),

@@ -38,7 +38,7 @@ SEED = 20300101
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
-"""Without a good token every answer would be 401."""
+"""Without a valid token, every answer would be 401."""
 
 BASE = "http://127.0.0.1:8200"
 
@@ -62,7 +62,7 @@ def app() -> FastAPI:
 
 @pytest.fixture(scope="module")
 def operations(app: FastAPI) -> list[Any]:
-    """Return what the description lets ask, but streams."""
+    """Return all described routes, except streams."""
     described = TestClient(app, base_url=BASE).get("/openapi.json").json()
     schema = schemathesis.openapi.from_dict(described)
     schema.app = app

@@ -1,4 +1,4 @@
-"""/openapi.json teaches, and says what is."""
+"""/openapi.json describes the API correctly."""
 
 import json
 import re
@@ -72,7 +72,7 @@ def test_the_examples_are_good(client: TestClient, description: Any) -> None:
 
 
 def check(value: Any, model: type[BaseModel]) -> None:
-    """Check that an answer has exactly the members that are described."""
+    """Check that an answer has exactly the described members."""
     assert set(value) == set(model.model_fields)
     model.model_validate(value)
 
@@ -110,7 +110,7 @@ def test_answers_are_as_described(client: TestClient, gateway: LocalGateway) -> 
 
 
 class Links(HTMLParser):
-    """Collects what a page would load."""
+    """Collects the URLs that a page loads."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What `fleet export` writes, `fleet apply` takes as what is already there."""
+"""`fleet apply` of an export changes nothing."""
 
 from typing import Any
 
@@ -22,14 +22,14 @@ LIVES = st.lists(
 
 
 class Api:
-    """The operator API over a gateway of its own."""
+    """The operator API over a separate gateway."""
 
     def __init__(self, served: tuple[FastAPI, TestClient]) -> None:
         self._app, self._client = served
         self.gateway = self._app.state.gateway = LocalGateway("")
 
     def begin_with(self, gateway: LocalGateway) -> None:
-        """Have another fleet."""
+        """Use another fleet."""
         self.gateway = self._app.state.gateway = gateway
 
     def post(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
@@ -46,7 +46,7 @@ class Api:
         return self._client.get("/v1/fleet").json()
 
     def live(self, plan: FleetPlan, what: str, number: int) -> None:
-        """Have something happen to a VM, or not, if it is not allowed."""
+        """Send a request about a VM, which can be refused."""
         vm = plan.vms[number % len(plan.vms)].name
         if what == "wait":
             self.gateway.advance("1h")
@@ -73,7 +73,7 @@ def test_export_then_apply_changes_nothing(
     assert status == 200
     for what, one, two, three in edits:
         after = changed(plan, what, one, two, three)
-        # What is refused changes nothing, and that is another test's.
+        # Other tests check that refused requests change nothing.
         if after.vms and api.apply(after.text())[0] == 200:
             plan = after
     for what, number in lives:

@@ -1,4 +1,4 @@
-"""A flat JSON object, read in pieces of any size, means what Python's reader says."""
+"""The parser of flat JSON objects agrees with Python's parser, for pieces of any size."""
 
 import json
 from typing import Any

@@ -135,7 +135,7 @@ def test_half_a_character_is_no_text_of_a_fleet(client: TestClient, path: str) -
     )
     assert answer.status_code == 400
     assert answer.json()["problems"] == [
-        {"place": "text", "message": "is not what is expected here"}
+        {"place": "text", "message": "is not valid here"}
     ]
 
 

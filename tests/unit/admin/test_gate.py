@@ -1,4 +1,4 @@
-"""Who may come in, and what a stranger learns."""
+"""Authentication, and the answers to unknown callers."""
 
 import logging
 import re
@@ -76,7 +76,7 @@ def test_health_and_the_description_are_open(guarded: TestClient) -> None:
 def test_the_guides_way_to_what_is_wrong_leads_there_with_tokens(
     guarded: TestClient, gateway: LocalGateway
 ) -> None:
-    """Its own settings name a token file; a stranger learns only that it is not well."""
+    """With a token file, an unknown caller gets only the state of the service."""
     guide = GUIDE.read_text(encoding="utf-8")
     (header,) = re.findall(r'^curl -H "([^"]+)" http\S+/readyz$', guide, re.MULTILINE)
     name, _, value = header.replace(
@@ -88,7 +88,7 @@ def test_the_guides_way_to_what_is_wrong_leads_there_with_tokens(
     told = guarded.get("/readyz")
     assert (told.status_code, told.json()["problems"]) == (
         503,
-        ["an operator's token is needed to read what is wrong"],
+        ["the reason is visible with an operator token only"],
     )
 
 
@@ -101,11 +101,11 @@ def test_tokens_are_not_shown() -> None:
     [
         ("", "file: there is no token in this file"),
         ("# only words\n", "file: there is no token in this file"),
-        (f"{GOOD}\ntwo words\n", "file:2: this is neither TOKEN nor NAME:TOKEN"),
+        (f"{GOOD}\ntwo words\n", "file:2: the line is neither TOKEN nor NAME:TOKEN"),
         (
             f"two words\n{GOOD}\nPolicy:words\n",
             (
-                "file:1: this is neither TOKEN nor NAME:TOKEN\n"
+                "file:1: the line is neither TOKEN nor NAME:TOKEN\n"
                 "file:3: 'Policy' is a reserved name: the history uses it for another "
                 "actor"
             ),
@@ -239,7 +239,7 @@ def test_what_is_not_there(client: TestClient) -> None:
     answer = client.get("/v2/x")
     assert answer.status_code == 404
     assert answer.json()["error"] == "there is nothing at GET /v2/x"
-    # Nor is anybody sent elsewhere for a slash too many.
+    # An additional slash is not redirected either.
     answer = client.get("/v1/operations/", follow_redirects=False)
     assert answer.status_code == 404
     answer = client.get("/v1/reboot")
@@ -249,7 +249,7 @@ def test_what_is_not_there(client: TestClient) -> None:
 
 
 class BusyError(ForewarnError):
-    """As the service's own, which this package cannot know."""
+    """Like the routes of the service, which this package does not import."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is decided from a request's head, before a byte of its body is read."""
+"""Checks of a request's head, before its body is read."""
 
 import threading
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def shared() -> Shared:
 
 
 class Asked:
-    """One request, given to the application by hand, with what came of it."""
+    """One request to the application, with its response."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Asked:
         }
 
     def run(self, pieces: Iterator[bytes]) -> "Asked":
-        """Send it, and give the body in pieces as it is asked for."""
+        """Send it, with the body in pieces."""
 
         async def receive() -> Message:
             self.read += 1

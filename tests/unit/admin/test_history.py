@@ -1,4 +1,4 @@
-"""What was, over the API: the trail's filters, accounts of operations, availability."""
+"""The history over the API: filters, accounts of operations, and availability."""
 
 from typing import Any
 
@@ -117,7 +117,7 @@ def test_what_became_of_an_operation(client: TestClient, gateway: LocalGateway) 
         "scheduled",
         "approved",
         "approved",
-        "let go",
+        "ready",
         "started",
         "driver done",
         "impact over",

@@ -1,4 +1,4 @@
-"""Orders under an Idempotency-Key are carried out once."""
+"""Requests with an Idempotency-Key are executed once."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ REPEATED = "Idempotent-Replayed"
 
 
 def requests(gateway: LocalGateway) -> int:
-    """Count the requests that orders made."""
+    """Return the number of requests in the store."""
     found = gateway.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
     return len({each.request for each in found})
 

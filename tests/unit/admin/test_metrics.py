@@ -1,4 +1,4 @@
-"""`/metrics`: the text that Prometheus reads, and who may read it."""
+"""`/metrics`: the text for Prometheus, and the right to read it."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Orders: what each makes, who is said to have made it, and what is refused."""
+"""Requests: their results, their actors and their refusals."""
 
 from typing import Any
 
@@ -198,7 +198,7 @@ def test_resolving_what_nobody_knows(client: TestClient, gateway: LocalGateway) 
         ("reboot", {}, "vms: is needed"),
         ("reboot", {"vms": []}, "vms: name at least 1 thing"),
         ("reboot", {"vms": ["a" * 257]}, "vms.0: must have at most 256 characters"),
-        ("reboot", {"vms": ["a"], "why": "x"}, "why: there is no such field here"),
+        ("reboot", {"vms": ["a"], "why": "x"}, "why: this field does not exist here"),
         (
             "maintain",
             {"hosts": ["h1"], "impact": "burn"},
@@ -225,7 +225,7 @@ def test_resolving_what_nobody_knows(client: TestClient, gateway: LocalGateway) 
         (
             "maintain",
             {"hosts": ["h1"], "impact": "freeze", "duration": True},
-            "duration: true and false are no durations",
+            "duration: true and false are not durations",
         ),
         (
             "maintain",

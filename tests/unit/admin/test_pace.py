@@ -1,4 +1,4 @@
-"""How often a tenant may order, by a clock that the test turns."""
+"""The rate limits of tenants, with a virtual clock."""
 
 import math
 
@@ -33,7 +33,7 @@ def pace(seconds: Seconds) -> Pace:
 
 
 def use_up(pace: Pace, tenant: str) -> int:
-    """Order until it is refused; return how often it was not."""
+    """Send orders until one is refused; return the number of accepted ones."""
     taken = 0
     while True:
         try:
@@ -108,7 +108,7 @@ def test_who_is_idle_is_forgotten_and_who_is_not_is_not(
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> Shared:
-    """Return a service whose tenants may order twice."""
+    """Return a service with a burst of two orders for tenants."""
     monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 2)
     monkeypatch.setattr(limits, "TENANT_ORDERS_PER_SECOND", 0.01)
     return Shared()
@@ -150,7 +150,7 @@ def test_a_tenants_texts_are_shorter(text: str) -> None:
     answer = shared.ask(shop, "POST", "/v1/reboot", json=body)
     assert answer.status_code == 400
     assert answer.json()["error"] == (
-        f"{text}: a tenant's may have 200 characters, not 201"
+        f"{text}: a tenant's text has at most 200 characters, not 201"
     )
     body[text] = fits
     assert shared.ask(shop, "POST", "/v1/reboot", json=body).status_code == 201
@@ -174,7 +174,7 @@ def test_every_order_of_a_tenant_counts_its_texts() -> None:
             shop, "POST", f"/v1/{path}", json={**body, "reason": "x" * 201}
         )
         assert answer.status_code == 400, path
-        assert "a tenant's may have 200" in answer.json()["error"]
+        assert "a tenant's text has at most 200" in answer.json()["error"]
 
 
 def _trail(reader: Reader) -> list[AuditEntry]:

@@ -1,4 +1,4 @@
-"""A scope goes to another tenant: the past stays with who had it then."""
+"""A scope moves to another tenant, and its past stays with the former tenant."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ AFTER = BEFORE.replace("hidden-bank", "shop")
 
 
 class Moved(Shared):
-    """A restart of the bank's VM has ended; then the shop takes over its scope."""
+    """A restart of the bank's VM has ended, and its scope moves to the shop."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Two tenants of one host compare all that they are told, and find nothing equal.
+"""Two tenants of one host compare all answers, and find nothing equal.
 
 What both may see anyway (which states and verbs there are, whole seconds) proves
 nothing. An id, a fraction of a second, or the digest of an entry would.
@@ -39,7 +39,7 @@ TELLING = re.compile(
     r"|\d\d:\d\d\.\d+Z?"  # fractions of a second in an instant
     r"|(?<=\d)\.\d*[1-9]\d*(?=[,}])"  # or in a duration
 )
-"""What two tenants would compare."""
+"""Values that two tenants could compare."""
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def lived() -> Shared:
 
 
 def questions(shared: Shared, tenant: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield every question that a tenant can ask about what it sees."""
+    """Yield every question that a tenant can ask about its objects."""
     token = shared.token(tenant)
     listed = shared.ask(token, "GET", "/v1/operations?all=true").json()["operations"]
     assert len(listed) == 2
@@ -126,7 +126,7 @@ def answers(shared: Shared, tenant: str) -> str:
             if not after:
                 break
     assert len(texts) > 20
-    # Since when a period is asked for is the question's.
+    # The period is that of the question.
     return re.sub(r'"(?:since|until)": ?"[^"]*"', "", "\n".join(texts))
 
 
@@ -174,7 +174,7 @@ def posted(shared: Shared, tenant: str) -> str:
 
 
 def compare(shared: Shared, tell: Any) -> None:
-    """Check that two tenants are told something, and nothing that is equal."""
+    """Check that both tenants have values, and that none are equal."""
     told = {tenant: set(TELLING.findall(text)) for tenant, text in tell(shared).items()}
     shop, bank = told["shop"], told["hidden-bank"]
     assert shop
@@ -217,7 +217,7 @@ def test_what_is_equal_would_be_found(
         monkeypatch.setattr(Aliases, "_permuted", lambda _self, name, _rounds: name)
     elif part == "entries":
         if tell is not told_by_lists:
-            pytest.skip("it tells of no entries")
+            pytest.skip("it has no entries")
         # As different as the entries, and the same for all tenants.
         monkeypatch.setattr(
             Aliases, "of_entry", lambda _self, name: name.replace(".", "")[-16:]

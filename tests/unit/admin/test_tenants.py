@@ -46,7 +46,7 @@ def shared() -> Shared:
 
 @pytest.fixture(autouse=True)
 def no_limit_of_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the tests ask as much as they want; the limit has tests of its own."""
+    """Remove the rate limit, which has separate tests."""
     monkeypatch.setattr(limits, "TENANT_READS_AT_ONCE", 100_000)
 
 
@@ -62,7 +62,7 @@ def test_every_route_says_what_it_demands(lived: Shared) -> None:
 
 
 def requests(lived: Shared, names: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
-    """Yield each way to ask every route about the things of these names."""
+    """Yield requests to every route about objects with these names."""
     described = lived.app.openapi()
     schemas = described["components"]["schemas"]
     for method, path, each in paths(described):
@@ -90,7 +90,7 @@ def requests(lived: Shared, names: dict[str, str]) -> Iterator[tuple[str, str, A
 
 
 def bodies(example: dict[str, Any], names: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield an order's example, about things of these names."""
+    """Yield the example of a body, about objects with these names."""
     slots = {
         "vms": [[names["vm"]], [names["vm"], f"{names['vm']}x"]],
         "hosts": [[names["host"]]],
@@ -145,7 +145,7 @@ def test_another_tenants_vm_is_left_out_like_one_that_does_not_exist() -> None:
 
 
 def own_requests(lived: Shared, token: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield every question about what the tenant may see, as far as it ends."""
+    """Yield every question about the tenant's objects, except streams."""
     operations = lived.ask(token, "GET", "/v1/operations?all=true").json()["operations"]
     assert operations
     names: dict[str, list[str]] = {
@@ -176,7 +176,7 @@ def own_requests(lived: Shared, token: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def look_everywhere(lived: Shared, token: str) -> int:
-    """Ask everything, page by page; return how much was answered well."""
+    """Ask everything, page by page; return the number of successful answers."""
     secrets = list(lived.secrets())
     good = 0
     for method, path, more in own_requests(lived, token):
@@ -259,7 +259,7 @@ def test_a_shared_operation_waits_for_another_tenant_without_a_name(
         "NotBefore is in 15 m",
     ]
     name = operation["request"]
-    # The real id is nothing to a tenant.
+    # A tenant cannot use the real ID.
     real = shared.ask(token, "GET", f"/v1/requests/{made['request']}")
     assert real.status_code == 404
     request = shared.ask(token, "GET", f"/v1/requests/{name}").json()
@@ -304,7 +304,7 @@ def test_a_refusal_does_not_name_the_host(shared: Shared) -> None:
 def test_rights(
     lived: Shared, token: str, route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What is refused counts, and this asks for much that is.
+    # Refused requests count, and this test sends many.
     monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 1_000)
     demand = DEMANDS[route]
     method, _, path = route.partition(" ")

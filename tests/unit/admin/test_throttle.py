@@ -1,4 +1,4 @@
-"""Failed authentication: slowed down, logged, and nobody else's loss."""
+"""Failed authentication is slowed down and logged, and does not affect other callers."""
 
 import logging
 

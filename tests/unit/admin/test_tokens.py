@@ -1,4 +1,4 @@
-"""Tokens of the store: their end, their last use, their names, and their makers."""
+"""Tokens of the store: expiry, last use, names and creators."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The routes of receivers, over a gateway that knows two."""
+"""The routes of receivers, with two receivers."""
 
 import re
 from collections.abc import Iterator

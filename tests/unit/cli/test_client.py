@@ -15,7 +15,7 @@ Run = Callable[..., Ended]
 
 @contextlib.contextmanager
 def answering(answer: bytes) -> Generator[str]:
-    """Serve this answer to whoever asks, whatever it is."""
+    """Serve this answer to every request."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -108,8 +108,8 @@ def test_who_asks_too_much_is_told_when_to_try_again(
     forewarn: Run, command: str
 ) -> None:
     body = (
-        '{"error": "tenant shop orders too often", "hint": "one order may name many'
-        ' VMs", "kind": "too-many"}'
+        '{"error": "too many orders from tenant shop", "hint": "One request can name many'
+        ' VMs.", "kind": "too-many"}'
     )
     answer = http("429 Too Many Requests\r\nRetry-After: 7", body, "application/json")
     with answering(answer) as url:
@@ -117,6 +117,6 @@ def test_who_asks_too_much_is_told_when_to_try_again(
     # As with everything that cannot be done now.
     assert ended.status == 3
     assert ended.err.splitlines() == [
-        "forewarn: tenant shop orders too often",
-        "  hint: one order may name many VMs; try again in 7 s",
+        "forewarn: too many orders from tenant shop",
+        "  hint: One request can name many VMs. Try again in 7 s.",
     ]

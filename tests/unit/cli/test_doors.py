@@ -71,7 +71,7 @@ def test_command_warns_before_a_token_goes_over_http(
     with Client("http://forewarn.example", "secret"):
         told = capsys.readouterr().err
     assert told == (
-        "forewarn: warning: the token goes to http://forewarn.example without "
+        "forewarn: warning: the token is sent to http://forewarn.example without "
         "encryption; use https\n"
     )
 

@@ -257,7 +257,7 @@ def test_a_token_reaches_the_service(
     assert forewarn("operations").status == 0
     refused = forewarn("maintain", "h1", "--impact", "freeze")
     assert refused.status == 4
-    assert "this token is tenant shop's" in refused.err
+    assert "this token belongs to tenant" in refused.err
     monkeypatch.delenv("FOREWARN_TOKEN")
     (listed,) = json.loads(forewarn("token", "list", "--json").out)
     assert listed["id"] in forewarn("token", "list", "--tenant", "shop").out

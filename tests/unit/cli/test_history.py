@@ -32,7 +32,7 @@ def test_lines_of_the_trail_are_filtered(service: Served, forewarn: Run) -> None
     forewarn("fail", "web_0")
     ended = forewarn("history", "--what", "event started", "--json")
     assert [each["what"] for each in json.loads(ended.out)] == ["event started"]
-    assert forewarn("history", "--actor", "nobody").out == "nothing has happened\n"
+    assert forewarn("history", "--actor", "nobody").out == "no entries\n"
 
 
 def test_a_summary_of_operations(service: Served, forewarn: Run) -> None:
@@ -42,7 +42,7 @@ def test_a_summary_of_operations(service: Served, forewarn: Run) -> None:
     head, *rows = forewarn("history", "--summary").out.splitlines()
     assert head.split()[:3] == ["OPERATION", "STATE", "WHAT"]
     (row,) = rows
-    # Two VMs; nobody was asked whether they may fail.
+    # Two VMs; a failure needs no approval.
     assert "fail of host h1  2    -         2030-01-01T00:00:00Z" in row
     assert len(forewarn("history", "--summary", "--all").out.splitlines()) == 3
     (row,) = forewarn("history", "--summary", "--vm", "web_0").out.splitlines()[1:]

@@ -229,9 +229,7 @@ def test_history(service: Served, forewarn: Run) -> None:
     assert "a ticket" in ended.out
     entries = json.loads(forewarn("history", "--json").out)
     assert [each["id"] for each in entries] == sorted(each["id"] for each in entries)
-    assert forewarn("history", "--vm", "web_1", "--host", "h1").out == (
-        "nothing has happened\n"
-    )
+    assert forewarn("history", "--vm", "web_1", "--host", "h1").out == ("no entries\n")
 
 
 def test_long_details_are_shortened() -> None:

@@ -140,7 +140,7 @@ def test_each_order(
 
 def test_an_order_that_nobody_is_told_of(service: Served, forewarn: Run) -> None:
     ended = forewarn("terminate", "web_0")
-    assert "no event: nobody is told" in ended.out
+    assert "no event, so no VM gets notice" in ended.out
 
 
 def test_a_failure_and_its_end(service: Served, forewarn: Run) -> None:
@@ -189,7 +189,7 @@ def test_an_approval_that_comes_too_late_says_that_it_changes_nothing(
     service.do(lambda: service.gateway.advance("16m"))
     ended = forewarn("approve", name)
     assert ended.out.startswith(
-        f"event {name} has started unapproved: the approval changes nothing\n"
+        f"event {name} has started without approval: the approval changes nothing\n"
     )
 
     service.gateway.driver.forgets = True
@@ -198,7 +198,7 @@ def test_an_approval_that_comes_too_late_says_that_it_changes_nothing(
     service.do(lambda: service.gateway.advance("31m"))
     ended = forewarn("approve", name)
     assert ended.out.startswith(
-        f"event {name} is over (completed), and nobody approved it: "
+        f"event {name} ended without approval (completed): "
         "the approval changes nothing\n"
     )
 
@@ -206,7 +206,7 @@ def test_an_approval_that_comes_too_late_says_that_it_changes_nothing(
     (event,) = made(forewarn, "events", "--vm", "web_1")
     ended = forewarn("approve", event["EventId"])
     assert ended.out.startswith(
-        f"event {event['EventId']} tells of a failure: nobody is asked, "
+        f"event {event['EventId']} reports a failure, which needs no approval: "
         "the approval changes nothing\n"
     )
 
@@ -277,7 +277,7 @@ def test_a_variable_that_nobody_set_is_not_everything(
 ) -> None:
     ended = forewarn(*words)
     assert (ended.status, ended.out) == (2, "")
-    assert ended.err.endswith(": it is empty: is a variable not set?\n")
+    assert ended.err.endswith(": the value is empty; check for an unset variable\n")
 
 
 def test_a_reason_may_be_empty(service: Served, forewarn: Run) -> None:
@@ -308,7 +308,7 @@ def test_an_order_without_any_name_is_wrong_usage(
     for words in (["reboot"], ["fail", "--file", str(file)]):
         ended = forewarn(*words)
         assert ended.status == 2
-        assert "without a name" in ended.err
+        assert "needs a name or a selector" in ended.err
         assert "--file" in ended.err
 
 

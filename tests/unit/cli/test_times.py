@@ -94,5 +94,5 @@ def test_deletion_of_spot_vm_says_that_nobody_was_told(
 ) -> None:
     ended = forewarn("terminate", "db_0")
     assert (ended.status, ended.err) == (0, "")
-    assert "no event: nobody is told" in ended.out
+    assert "no event, so no VM gets notice" in ended.out
     assert "`forewarn evict VM` gives a Spot VM the notice of a Preempt" in ended.out

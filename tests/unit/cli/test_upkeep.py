@@ -63,7 +63,7 @@ def test_a_backup_is_made_of_the_store_of_the_settings(
 ) -> None:
     ended = forewarn("store", "backup", "copy.db")
     assert ended.status == 0
-    assert ended.out.startswith("copy.db is a copy of forewarn.db, ")
+    assert ended.out.startswith("copy.db is a complete copy of forewarn.db, ")
     again = forewarn("store", "backup", "copy.db")
     assert again.status == 1
     assert "copy.db exists already" in again.err
@@ -80,7 +80,7 @@ def test_what_is_no_file_is_wrong_usage(
     assert (ended.status, ended.err) == (2, "forewarn: there is no file missing.db\n")
     ended = forewarn("store", "check", str(tmp_path))
     assert ended.status == 2
-    assert f"{tmp_path} is a folder: name a file in it" in ended.err
+    assert f"{tmp_path} is a directory; name a file in it" in ended.err
     (tmp_path / "nothing.db").touch()
     ended = forewarn("store", "check", "nothing.db")
     assert ended.status == 1

@@ -192,7 +192,7 @@ def test_a_terminal_gets_its_own_screen_back_with_the_last_picture(
     def interrupted(seen: Seen, name: str, data: Any, *, now: int) -> bool:
         taken = take(seen, name, data, now=now)
         if name == "ready":
-            # As a closed session sends it to whoever it has started.
+            # A closed session sends it to its programs.
             os.kill(os.getpid(), signal.SIGTERM)
         return taken
 

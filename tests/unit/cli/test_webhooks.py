@@ -22,7 +22,7 @@ def test_a_receiver_is_tried(service: Served, forewarn: Run) -> None:
     assert (ended.status, ended.out) == (0, "ops took it: 204 in 0.01 s\n")
     ended = forewarn("webhook", "test", "dead")
     assert ended.status == 1
-    assert ended.out == "dead did not take it: no answer in 10 s\n"
+    assert ended.out == "dead did not accept it: no answer in 10 s\n"
     assert json.loads(forewarn("webhook", "test", "dead", "--json").out)["error"]
     ended = forewarn("webhook", "test", "nobody")
     assert (ended.status, ended.out) == (4, "")

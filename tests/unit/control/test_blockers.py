@@ -75,12 +75,12 @@ SENTENCES = [
     ),
     (
         blockers.VmBusy(vm="a", operation="op-1"),
-        "vm a is in the hands of operation op-1",
+        "VM a is busy: operation op-1 is running on it",
     ),
     (blockers.VmDown(vm="a"), "vm a is down, and its host with it"),
     (
         blockers.NoCapacity(vm="a", why=NoPlace()),
-        "there is no place for a: there are no other hosts",
+        "there is no host with capacity for a: there are no other hosts",
     ),
     (
         blockers.DriverRetry(remaining=10 * SECOND, end=CallEnd(said="timed out")),
@@ -88,12 +88,12 @@ SENTENCES = [
     ),
     (
         blockers.DriverAsked(generation=2),
-        "the driver was asked what became of call 2, and has not answered yet",
+        "the driver was asked for the outcome of call 2, and has not answered yet",
     ),
     (
         blockers.OutcomeUnknown(operation="op-1", end=CallEnd(said="timed out")),
         (
-            "nobody knows whether the driver did it (timed out): look at the VMs, then "
+            "the driver cannot tell whether the call completed (timed out): look at the VMs, then "
             "say `forewarn resolve op-1 done` or `failed`"
         ),
     ),
@@ -140,7 +140,7 @@ SENTENCES = [
     (blockers.More(of="vm busy", count=2), "2 more of this kind (vm busy)"),
     (
         blockers.ByPlatform(what=Redacted.NO_CAPACITY, name="a"),
-        "the platform has no place for vm a at present",
+        "the platform has no capacity for VM a now",
     ),
 ]
 

@@ -106,8 +106,8 @@ def test_two_hosts_and_one_scale_set_are_migrated() -> None:
             2,
             (
                 "h0000 needs 1 place, and other hosts have 2 free (h0001 2)",
-                "there is no place for web_0_0: it is on h0000",
-                "holding another fault domain of its scope: h0001",
+                "there is no host with capacity for web_0_0: it is on h0000",
+                "used by another fault domain of its scope: h0001",
             ),
         ),
     ],

@@ -36,7 +36,7 @@ DB = "scope db has fault domain 0 down because vm db_0 failed"
 SHOP = "another fault domain of scope web is down"
 HOST = "scope {} has fault domain 0 down because host h1 failed"
 BANK = "another fault domain of scope db is down"
-PLATFORM = "the platform holds it back for now"
+PLATFORM = "the platform holds it for now"
 
 
 def gateway_of_both() -> LocalGateway:

@@ -51,47 +51,47 @@ SAID: list[tuple[AnyBlocker, str]] = [
     ),
     (
         blockers.FaultDomainDown(scope="db", fault_domain=1, causes=(CAUSE,)),
-        "the platform holds it back for now",
+        "the platform holds it for now",
     ),
     (
         blockers.MigrationUnderWay(scope="db", operation="op-9"),
-        "the platform holds it back for now",
+        "the platform holds it for now",
     ),
     (
         blockers.VmBusy(vm="web_0", operation="op-1"),
-        "vm web_0 is in the hands of operation op-1",
+        "VM web_0 is busy: operation op-1 is running on it",
     ),
     (
         blockers.VmBusy(vm="db_0", operation="op-9"),
-        "the platform holds it back for now",
+        "the platform holds it for now",
     ),
     (blockers.VmDown(vm="db_0"), "what it runs on is down"),
     (
         blockers.NoCapacity(vm="web_0", why=FULL),
-        "the platform has no place for vm web_0 at present",
+        "the platform has no capacity for VM web_0 now",
     ),
     (
         blockers.NoCapacity(vm="db_0", why=FULL),
-        "the platform holds it back for now",
+        "the platform holds it for now",
     ),
     (
         blockers.DriverRetry(remaining=MINUTE, end=CallEnd(said="h9: no")),
-        "the platform did not succeed and tries again",
+        "the platform failed and will try again",
     ),
     (
         blockers.DriverAsked(generation=2),
-        "the platform does not know yet whether it was done",
+        "the platform does not know the outcome yet",
     ),
     (
         blockers.OutcomeUnknown(operation="op-1", end=CallEnd(said="h9: what?")),
-        "the platform does not know yet whether it was done",
+        "the platform does not know the outcome yet",
     ),
     (
         blockers.StillDown(target_kind="host", target="h9"),
         "what it runs on is down",
     ),
     *(
-        (waits, "the platform holds it back for now")
+        (waits, "the platform holds it for now")
         for waits in (
             blockers.NotItsTurn(
                 request="ro-9", position=2, hosts=9, in_flight=1, at_once=1
@@ -104,9 +104,7 @@ SAID: list[tuple[AnyBlocker, str]] = [
 ]
 
 
-SAID.append(
-    (blockers.More(of="vm busy", count=3), "the platform holds it back for now")
-)
+SAID.append((blockers.More(of="vm busy", count=3), "the platform holds it for now"))
 
 
 @pytest.mark.parametrize(("blocker", "sentence"), SAID)

@@ -89,9 +89,9 @@ def test_what_the_former_driver_was_told_is_not_done_by_this_one(
     )
     assert told["blocked_by"] == [
         (
-            "nobody knows whether the driver did it (the call was given to the "
+            "the driver cannot tell whether the call completed (the call was given to the "
             "simulated driver, and the service was started with the obedient one): "
-            f"look at the VMs, then say `forewarn resolve {lost.operation_id} done` or "
+            f"check the VMs, then run `forewarn resolve {lost.operation_id} done` or "
             "`failed`"
         )
     ]

@@ -140,8 +140,8 @@ def test_call_without_a_place_waits_and_goes_on_when_there_is_one() -> None:
     assert world.stored_vm("a").moving_to == ""
     why = world.explain(operation.operation_id)
     assert [reason.partition(":")[0] for reason in why[-2:]] == [
-        "there is no place for a",
-        "places are looked for again in 10 s",
+        "there is no host with capacity for a",
+        "the next search for a host is in 10 s",
     ]
     world.order(lambda work: failures.restore_host(work, "h2"))
     assert destinations(called_again(world, operation)) == {"a": "h2"}
@@ -157,7 +157,7 @@ def test_call_that_never_finds_a_place_ends_as_one_that_failed() -> None:
     world.advance("5m")
     ended = world.operation(operation.operation_id)
     assert ended.state is OperationState.FAILED
-    assert note(ended.note).startswith("there is no place for a:")
+    assert note(ended.note).startswith("there is no host with capacity for a:")
     vm = world.stored_vm("a")
     assert (vm.host, vm.state, vm.moving_to) == ("h1", VmState.DOWN, "")
     [failure] = [

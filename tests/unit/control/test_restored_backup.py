@@ -153,8 +153,8 @@ def test_what_the_driver_cannot_tell_is_asked_of_an_operator(service: Service) -
     )
     assert told["blocked_by"] == [
         (
-            "nobody knows whether the driver did it (the driver has recorded call 5 of "
-            "this operation, but not the end of call 1): look at the VMs, then say "
+            "the driver cannot tell whether the call completed (the driver has recorded call 5 of "
+            "this operation, but not the end of call 1): check the VMs, then run "
             f"`forewarn resolve {lost.operation_id} done` or `failed`"
         )
     ]

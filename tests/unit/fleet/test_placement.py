@@ -96,18 +96,21 @@ def test_why_there_is_no_place_is_said() -> None:
         in found.unfit
     )
     assert reason(NoCapacity(vm="v", why=found)) == (
-        "there is no place for v: it is on here; down: a;"
-        " under maintenance, or soon to be: b, f0, f1, f2, f3 and 2 more;"
-        " full: c; holding another fault domain of its scope: d;"
-        " in another zone than its scale set's VMs there: e"
+        "there is no host with capacity for v: it is on here; down: a;"
+        " in maintenance, or announced: b, f0, f1, f2, f3 and 2 more;"
+        " full: c; used by another fault domain of its scope: d;"
+        " in another zone than the VMs of its scale set: e"
     )
 
 
 @pytest.mark.parametrize(
     ("candidates", "expected"),
     [
-        ([], "there is no place for v: there are no other hosts"),
-        ([HERE], "there is no place for v: it is on here; there are no other hosts"),
+        ([], "there is no host with capacity for v: there are no other hosts"),
+        (
+            [HERE],
+            "there is no host with capacity for v: it is on here; there are no other hosts",
+        ),
     ],
 )
 def test_few_hosts_need_few_words(candidates: list[Candidate], expected: str) -> None:
@@ -124,10 +127,10 @@ def test_where_there_is_a_place_no_reason_is_given() -> None:
 @pytest.mark.parametrize(
     ("others", "end"),
     [
-        (NoPlace(others_are_full=True), "full, down or under maintenance: all others"),
+        (NoPlace(others_are_full=True), "full, down or in maintenance: all others"),
         (
             NoPlace(looked_at_most=64),
-            "not looked at: hosts with less room than these 64",
+            "not checked: hosts with less capacity than these 64",
         ),
     ],
 )

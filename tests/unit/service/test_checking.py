@@ -127,7 +127,7 @@ def test_each_missing_file_is_reported_with_its_line(
             "s3cret" * 700,
             "metadata.signed_secret_file: proxy cannot be read: it has more than 4 KiB",
         ),
-        ("tokens", "two words\n", "tokens:1: this is neither TOKEN nor NAME:TOKEN"),
+        ("tokens", "two words\n", "tokens:1: the line is neither TOKEN nor NAME:TOKEN"),
         ("a.key", "", "webhook.secret_file: a.key must have a key on one line"),
         ("a.key", "s3cret\n", "webhook.secret_file: a.key must have whsec_"),
         (
@@ -196,7 +196,7 @@ def test_world_readable_secrets_cause_warnings(
     # This is only a warning, so the service starts.
     assert cli.main(["config", "check"]) == 0
     said = capsys.readouterr()
-    assert said.out == "the settings are sound, and so are the files that they name\n"
+    assert said.out == "the settings and the files that they name are valid\n"
     assert (
         said.err.count("set its mode to 600, or to 640 with the service's group") == 3
     )

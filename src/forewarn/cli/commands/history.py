@@ -1,22 +1,22 @@
-"""The commands that show what was: the trail, and how long VMs were down."""
+"""The commands for the history and the availability."""
 
 from forewarn.cli.command_table import CLIENT, NAMES_FILE, SELECTORS, Command, Option
 
 _SINCE = (
-    "2026-11-21T10:00:00Z, with any offset; 2026-11-21T10:00 in the local time of this "
-    "machine; or 24h for a day ago."
+    "2026-11-21T10:00:00Z with any offset, 2026-11-21T10:00 in the local time of this "
+    "machine, or 24h for a day ago."
 )
 
 HISTORY = (
     Command(
         path=("history",),
-        summary="show who did what, when and why",
-        text="Show the trail of every change, the oldest first. Several conditions must "
-        "all hold. With --summary, tell what became of each operation instead: who "
-        "approved, what was planned, and how long VMs were really down.",
+        summary="show all changes with actor, time and reason",
+        text="Show the history of all changes, the oldest first. All filters must "
+        "match. With --summary, show the account of each operation instead: "
+        "approvals, planned times, and the actual downtime of VMs.",
         run="forewarn.cli.history:history",
         options=(
-            Option(name="--vm", metavar="VM", help="Only what concerns this VM."),
+            Option(name="--vm", metavar="VM", help="Only entries about this VM."),
             Option(
                 name="--operation",
                 metavar="OPERATION",
@@ -33,29 +33,29 @@ HISTORY = (
             Option(
                 name="--actor",
                 metavar="WHO",
-                help="Only what was done by somebody: operator, clock, driver, a "
-                "token's name.",
+                help="Only actions of this actor: operator, clock, driver, or the "
+                "name of a token.",
             ),
             Option(
                 name="--what",
                 metavar="TEXT",
-                help="Only lines that say this, or begin with it, such as 'event "
+                help="Only entries with this text, or this beginning, such as 'event "
                 "approved'.",
             ),
             Option(
                 name="--since",
                 metavar="TIME|DURATION",
-                help=f"Only from here on: {_SINCE}",
+                help=f"Only from this time: {_SINCE}",
             ),
             Option(
                 name="--until",
                 metavar="TIME|DURATION",
-                help="Only before: likewise.",
+                help="Only before this time, in the same form.",
             ),
             Option(
                 name="--summary",
                 is_flag=True,
-                help="Not the trail, but what became of each operation.",
+                help="Show the account of each operation instead of the history.",
             ),
             Option(
                 name="--all",
@@ -73,11 +73,11 @@ HISTORY = (
     ),
     Command(
         path=("availability",),
-        summary="show how long VMs were down, planned or not",
-        text="Show how long VMs were down in a period, by why, how often and how long at "
-        "most; of a scope also how long several fault domains were down at once. The "
-        "percentage is of the time in which a VM was there and records were kept: "
-        "time before them is shown as unknown.",
+        summary="show the planned and unplanned downtime of VMs",
+        text="Show the downtime of VMs in a period: by cause, the number of "
+        "interruptions, and the longest one. For a scope, also show how long several "
+        "fault domains were down at once. The percentage is of the time in which a VM "
+        "existed and records were kept. Time before the records is shown as unknown.",
         run="forewarn.cli.history:availability",
         options=(
             Option(name="--vm", metavar="VM", help="Only this VM."),
@@ -86,12 +86,12 @@ HISTORY = (
             Option(
                 name="--since",
                 metavar="TIME|DURATION",
-                help=f"The period's begin; a week ago, unless it is given: {_SINCE}",
+                help=f"Start of the period. Default: a week ago. {_SINCE}",
             ),
             Option(
                 name="--until",
                 metavar="TIME|DURATION",
-                help="The period's end; now, unless it is given.",
+                help="End of the period. Default: now.",
             ),
             *CLIENT,
         ),

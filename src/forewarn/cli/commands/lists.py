@@ -1,4 +1,4 @@
-"""The commands that show what is, and why something waits."""
+"""The commands that list and explain the present state."""
 
 from forewarn.cli.command_table import CLIENT, NAMES_FILE, SELECTORS, Command, Option
 
@@ -11,17 +11,17 @@ _FILTERS = (
 _WATCH = Option(
     name="--watch",
     is_flag=True,
-    help="Go on until Ctrl-C. A terminal shows each row with the time of its last "
-    "change; a pipe gets a line for each change, with --json a document. If the service "
-    "goes away, the command waits for it.",
+    help="Continue until Ctrl-C. A terminal shows each row with the time of its last "
+    "change. A pipe gets a line for each change, or a JSON document with --json. If "
+    "the service stops, the command waits until it runs again.",
 )
 
 LISTS = (
     Command(
         path=("operations",),
-        summary="list what is planned and under way",
-        text="List operations: what is planned, what is under way, and what each waits "
-        "for.",
+        summary="list planned and running maintenance",
+        text="List operations: planned and running maintenance, and the reasons why "
+        "each waits.",
         run="forewarn.cli.lists:operations",
         options=(
             *_FILTERS,
@@ -37,9 +37,9 @@ LISTS = (
                     "cancelled",
                     "failed",
                 ),
-                help="Only what stands there.",
+                help="Only operations in this state.",
             ),
-            Option(name="--all", is_flag=True, help="Also what has ended."),
+            Option(name="--all", is_flag=True, help="Include ended operations."),
             _WATCH,
             *CLIENT,
         ),
@@ -50,13 +50,13 @@ LISTS = (
     ),
     Command(
         path=("rollout", "list"),
-        summary="list orders of several operations",
-        text="List the rollouts that are under way: how many of their operations are "
-        "done, and where the others are.",
+        summary="list requests for several hosts or VMs",
+        text="List the open rollouts, with the number of their operations in each "
+        "state.",
         run="forewarn.cli.lists:rollouts",
         options=(
             *_FILTERS[:-1],
-            Option(name="--all", is_flag=True, help="Also what has ended."),
+            Option(name="--all", is_flag=True, help="Include ended rollouts."),
             *CLIENT,
         ),
         examples=("forewarn rollout list", "forewarn rollout list --all --json"),
@@ -64,12 +64,14 @@ LISTS = (
     Command(
         path=("rollout", "show"),
         summary="show a rollout with its operations",
-        text="Show a rollout: who ordered it and why, and a row for each operation, "
-        "also of those that have ended.",
+        text="Show a rollout: its actor and reason, and a row for each operation, "
+        "including ended ones.",
         run="forewarn.cli.lists:rollout",
         options=(
             Option(
-                name="rollout", metavar="ROLLOUT", help="Such as ro-w2147h2k9m4x3qa8."
+                name="rollout",
+                metavar="ROLLOUT",
+                help="ID of the rollout, such as ro-w2147h2k9m4x3qa8.",
             ),
             *CLIENT,
         ),
@@ -77,7 +79,7 @@ LISTS = (
     ),
     Command(
         path=("events",),
-        summary="list what VMs are told",
+        summary="list the events that VMs see",
         text="List events, as the VMs of each scope see them.",
         run="forewarn.cli.lists:events",
         options=(
@@ -85,9 +87,9 @@ LISTS = (
             Option(
                 name="--state",
                 choices=("scheduled", "started", "removed"),
-                help="Only what stands there.",
+                help="Only events in this state.",
             ),
-            Option(name="--all", is_flag=True, help="Also those that are gone."),
+            Option(name="--all", is_flag=True, help="Include removed events."),
             _WATCH,
             *CLIENT,
         ),
@@ -98,9 +100,9 @@ LISTS = (
     ),
     Command(
         path=("explain",),
-        summary="show why something waits, and who can continue it",
-        text="Show where an operation, rollout, event, host or VM is, and every reason "
-        "why it waits. The reasons that somebody can end come first.",
+        summary="show why an object waits, and who can continue it",
+        text="Show the state of an operation, rollout, event, host or VM, and every "
+        "reason why it waits. Reasons with a remedy come first.",
         run="forewarn.cli.explain:explain",
         options=(
             Option(
@@ -119,11 +121,11 @@ LISTS = (
     ),
     Command(
         path=("problems",),
-        summary="list what needs somebody, the worst first",
-        text="List what needs somebody, the worst first: VMs that are down, calls with "
-        "an unknown outcome, a driver that fails, late approvals, held operations, late "
-        "webhooks, and a service that is not ready. The exit status is 1 if there is a "
-        "problem.",
+        summary="list problems that need attention, the worst first",
+        text="List problems that need attention, the worst first: VMs that are down, "
+        "calls with an unknown outcome, a driver that fails, late approvals, held "
+        "operations, late webhooks, and a service that is not ready. The exit status "
+        "is 1 if there is a problem.",
         run="forewarn.cli.attention:problems",
         options=(
             *_FILTERS,
@@ -158,9 +160,9 @@ LISTS = (
     ),
     Command(
         path=("capacity",),
-        summary="list free places by zone, and what the next hosts need",
-        text="List the free places of each zone, and the places that the next host of "
-        "each rollout needs.",
+        summary="list free capacity by zone, and the needs of the next hosts",
+        text="List the free capacity of each zone, and the capacity that the next "
+        "host of each rollout needs.",
         run="forewarn.cli.attention:capacity",
         options=(
             Option(name="--zone", metavar="ZONE", help="Only this zone."),
@@ -170,5 +172,5 @@ LISTS = (
     ),
 )
 
-GROUPS = {"rollout": "look at orders of several operations"}
+GROUPS = {"rollout": "list and show rollouts"}
 """Words that begin several commands."""

@@ -1,4 +1,4 @@
-"""The commands that order something: one for each verb of the table."""
+"""The commands for requests: one for each verb of the table."""
 
 from forewarn.cli.command_table import (
     CLIENT,
@@ -29,7 +29,7 @@ def _option(argument: Argument) -> Option:
 _ALL = Option(
     name="--all",
     is_flag=True,
-    help="Print a row for each VM too, with the event that it is told of.",
+    help="Also print a row for each VM with its event.",
 )
 
 

@@ -1,4 +1,4 @@
-"""The commands about the service itself and its fleet."""
+"""The commands for the service and its fleet."""
 
 from forewarn.cli.command_table import (
     CLIENT,
@@ -13,14 +13,14 @@ from forewarn.cli.command_table import (
 _CONFIG = Option(
     name="--config",
     metavar="FILE",
-    help="The settings; else forewarn.toml where there is one.",
+    help="Settings file. Default: forewarn.toml, if it exists.",
 )
 _FILE = Option(
     name="file",
     metavar="FILE",
     is_optional=True,
     default="fleet.toml",
-    help="The fleet file; fleet.toml if it is not named, - for standard input.",
+    help="Fleet file; - for standard input. Default: fleet.toml.",
 )
 _SETTINGS = "forewarn.cli.settings:options"
 
@@ -28,16 +28,16 @@ SERVICE = (
     Command(
         path=("serve",),
         summary="run the service",
-        text="Run the service: the endpoint that VMs ask, the operator API, and what "
-        "decides. Every setting of forewarn.toml is a flag and a variable too: a flag "
-        "beats a variable, and that beats the file.",
+        text="Run the service: the endpoint for VMs, the operator API, and the "
+        "control plane. Every setting of forewarn.toml is also a flag and a variable. "
+        "A flag overrides a variable, and a variable overrides the file.",
         run="forewarn.cli.serve:serve",
         options=(
             _CONFIG,
             Option(
                 name="--fleet",
                 metavar="FILE",
-                help="Apply this fleet file before anything is served.",
+                help="Fleet file to apply at the start.",
             ),
         ),
         more=_SETTINGS,
@@ -49,9 +49,9 @@ SERVICE = (
     Command(
         path=("config", "show"),
         summary="print the settings in force",
-        text="Print every setting in force with where it came from, as `serve` with "
-        "the same flags would read it. The files that settings name are not looked "
-        "at: `config check` does that.",
+        text="Print every setting in force and the source of its value, as `serve` "
+        "with the same flags would read it. The files that settings name are not "
+        "read; use `config check` for that.",
         run="forewarn.cli.settings:show",
         options=(_CONFIG, JSON),
         more=_SETTINGS,
@@ -59,11 +59,12 @@ SERVICE = (
     ),
     Command(
         path=("config", "check"),
-        summary="say whether serve would start with the settings",
-        text="Check the settings and what they name, as `serve` with the same flags "
-        "would before it opens anything: tokens, secrets, certificates, the driver's "
-        "programs, the store's folder. Every fault is told, and then the status is 2. "
-        "Run it as the user that the service runs as, from its folder.",
+        summary="check whether serve would start with the settings",
+        text="Check the settings and the files that they name, as `serve` with the "
+        "same flags would at its start: tokens, secrets, certificates, the driver's "
+        "programs, and the directory of the store. All errors are printed, and the "
+        "status is 2 if there are any. Run it as the user of the service, in its "
+        "directory.",
         run="forewarn.cli.settings:check",
         options=(_CONFIG,),
         more=_SETTINGS,
@@ -72,7 +73,7 @@ SERVICE = (
     Command(
         path=("fleet", "validate"),
         summary="check a fleet file, without a service",
-        text="Check a fleet file by itself and tell of every problem. No service is "
+        text="Check a fleet file by itself and print every problem. No service is "
         "asked.",
         run="forewarn.cli.validate:validate",
         options=(_FILE, JSON),
@@ -80,21 +81,21 @@ SERVICE = (
     ),
     Command(
         path=("fleet", "apply"),
-        summary="make the fleet what a file says",
-        text="Apply a fleet file: all of it or nothing. What its author changed is "
-        "changed; a VM that a migration moved stays where it is.",
+        summary="apply a fleet file",
+        text="Apply a fleet file completely, or not at all. Fields that the author "
+        "changed are changed. A VM that a migration moved stays where it is.",
         run="forewarn.cli.fleet:apply",
         options=(
             _FILE,
             Option(
                 name="--dry-run",
                 is_flag=True,
-                help="Print what would change, and change nothing.",
+                help="Print the changes without making them.",
             ),
             Option(
                 name="--allow-empty",
                 is_flag=True,
-                help="Apply a file without anything in it, too: it removes everything.",
+                help="Accept an empty file, which removes everything.",
             ),
             REASON,
             *CLIENT,
@@ -107,14 +108,16 @@ SERVICE = (
     Command(
         path=("fleet", "show"),
         summary="show hosts, scopes and VMs",
-        text="Show the fleet as it is: a row for each host, with how many VMs it has and "
-        "how many of them are down. With --all also scopes with who listens, and VMs. A "
-        "VM's state is down from a failure until it is restored; what has started on it "
-        "stands beside it.",
+        text="Show a row for each host, with the number of its VMs and of those that "
+        "are down. With --all, also show scopes with their enabled views, and VMs. A "
+        "VM is down from a failure until it is restored. Its row has the operations "
+        "that have started on it.",
         run="forewarn.cli.fleet:show",
         options=(
             Option(
-                name="--all", is_flag=True, help="Also a row for each scope and VM."
+                name="--all",
+                is_flag=True,
+                help="Also print a row for each scope and VM.",
             ),
             *SELECTORS,
             NAMES_FILE,
@@ -125,14 +128,14 @@ SERVICE = (
     Command(
         path=("fleet", "export"),
         summary="write the fleet as a fleet file",
-        text="Write the fleet as it is as a fleet file, to standard output or a file.",
+        text="Write the present fleet as a fleet file, to standard output or a file.",
         run="forewarn.cli.fleet:export",
         options=(
             Option(
                 name="file",
                 metavar="FILE",
                 is_optional=True,
-                help="Where to write it; standard output if it is not named.",
+                help="The file to write. Default: standard output.",
             ),
             *CLIENT,
         ),
@@ -142,6 +145,6 @@ SERVICE = (
 
 GROUPS = {
     "fleet": "check, apply, show and export the fleet",
-    "config": "look at the settings, and check them",
+    "config": "show and check the settings",
 }
 """Words that begin several commands."""

@@ -1,34 +1,38 @@
-"""The commands that make, list and revoke tokens of the operator API."""
+"""The commands that create, list and revoke tokens of the operator API."""
 
 from forewarn.cli.command_table import CLIENT, REASON, Command, Option
 
 _TENANT = Option(
     name="--tenant",
     metavar="TENANT",
-    help="The tenant whose VMs it is for; else it is an operator's.",
+    help="The tenant of the token. Default: an operator token.",
 )
 
 TOKENS = (
     Command(
         path=("token", "create"),
-        summary="make a token for a tenant or an operator",
-        text="Make a token and print it, alone, on standard output: it is told this "
-        "once, and the service keeps only a digest. With --tenant it is good for that "
-        "tenant's VMs and shows nothing of others; its holder sets FOREWARN_TOKEN.",
+        summary="create a token for a tenant or an operator",
+        text="Create a token and print only it on standard output. It is shown once: "
+        "the service stores a digest. With --tenant, it is for that tenant's VMs and "
+        "shows nothing of others. Its holder sets FOREWARN_TOKEN.",
         run="forewarn.cli.tokens:create",
         options=(
             _TENANT,
             Option(
                 name="--name",
                 metavar="NAME",
-                help="Who holds it, as the history shows it: a name that no other token has. "
-                "Default: a name made of its ID.",
+                help="Name of the holder in the history; no other token can have it. "
+                "Default: a name made from its ID.",
             ),
-            Option(name="--read-only", is_flag=True, help="It may order nothing."),
+            Option(
+                name="--read-only",
+                is_flag=True,
+                help="The token cannot change anything.",
+            ),
             Option(
                 name="--expires-in",
                 metavar="DURATION",
-                help="When it ends: 30d, or never. Default: 90d.",
+                help="Lifetime, such as 30d, or never. Default: 90d.",
             ),
             REASON,
             *CLIENT,
@@ -40,24 +44,25 @@ TOKENS = (
     ),
     Command(
         path=("token", "list"),
-        summary="list tokens, never their secrets",
-        text="List the tokens that the service keeps, expired ones too, with their last "
-        "use to the hour. Those of [admin] token_file are not among them.",
+        summary="list tokens, without their secrets",
+        text="List the tokens in the store, expired ones too, with their last use "
+        "rounded to the hour. Tokens in [admin] token_file are not listed.",
         run="forewarn.cli.tokens:list_tokens",
         options=(
-            Option(name="--tenant", metavar="TENANT", help="Only this tenant's."),
+            Option(
+                name="--tenant", metavar="TENANT", help="Only tokens of this tenant."
+            ),
             *CLIENT,
         ),
         examples=("forewarn token list", "forewarn token list --tenant shop --json"),
     ),
     Command(
         path=("token", "revoke"),
-        summary="make a token good for nothing, at once",
-        text="Revoke a token. From then on it is refused everywhere, and streams that "
-        "were opened with it end.",
+        summary="revoke a token",
+        text="Revoke a token. From then on it is refused, and streams that use it end.",
         run="forewarn.cli.tokens:revoke",
         options=(
-            Option(name="token_id", metavar="ID", help="The token's id, as listed."),
+            Option(name="token_id", metavar="ID", help="ID of the token in the list."),
             REASON,
             *CLIENT,
         ),
@@ -65,5 +70,5 @@ TOKENS = (
     ),
 )
 
-GROUP = {"token": "make, list and revoke tokens of the operator API"}
+GROUP = {"token": "create, list and revoke tokens of the operator API"}
 """The word that begins these commands."""

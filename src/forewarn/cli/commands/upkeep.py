@@ -1,27 +1,27 @@
-"""The commands that look after the service's file, and after the command line."""
+"""The commands for the file of the store, and for shell completion."""
 
 from forewarn.cli.command_table import JSON, Command, Option
 
 _CONFIG = Option(
     name="--config",
     metavar="FILE",
-    help="The settings whose [store] is meant; else forewarn.toml where there is one.",
+    help="Settings file with [store]. Default: forewarn.toml, if it exists.",
 )
 
 UPKEEP = (
     Command(
         path=("store", "check"),
-        summary="check a store's file for everything that must hold",
-        text="Check a store's file: its pages, each row, and what must hold between "
-        "the rows. Each violation is a sentence. The file is only read: it may be a "
-        "backup, or the one that a service is using.",
+        summary="check the consistency of a store's file",
+        text="Check the file of a store: its pages, each row, and the relations "
+        "between the rows. Each violation is printed as a sentence. The file is only "
+        "read: it can be a backup, or the file of a running service.",
         run="forewarn.cli.store:check",
         options=(
             Option(
                 name="file",
                 metavar="FILE",
                 is_optional=True,
-                help="The file; the one of [store] url if it is not named.",
+                help="The file. Default: the file in [store] url.",
             ),
             _CONFIG,
             JSON,
@@ -30,12 +30,13 @@ UPKEEP = (
     ),
     Command(
         path=("store", "backup"),
-        summary="copy the store's file, also while the service runs",
-        text="Copy the store's file as it is at one moment, while the service goes on. "
-        "The copy is checked before it gets its name, and overwrites nothing.",
+        summary="copy the file of the store, even while the service runs",
+        text="Copy the file of the store as it is at one moment, while the service "
+        "continues to run. The copy is checked before it gets its name. No file is "
+        "overwritten.",
         run="forewarn.cli.store:backup",
         options=(
-            Option(name="file", metavar="FILE", help="Where the copy goes."),
+            Option(name="file", metavar="FILE", help="The file to write."),
             _CONFIG,
             JSON,
         ),
@@ -43,21 +44,22 @@ UPKEEP = (
     ),
     Command(
         path=("completion",),
-        summary="print what completes these commands in a shell",
-        text="Print a script that completes the commands, their options and the words "
-        "that these take. Bash and fish read it from their folders of completions; zsh "
-        "is told to in .zshrc, behind compinit: source <(forewarn completion zsh).",
+        summary="print a shell completion script",
+        text="Print a script that completes the commands, their options and the "
+        "values of options. Bash and fish read it from their directories of "
+        "completions. For zsh, add this line to .zshrc after compinit: source "
+        "<(forewarn completion zsh).",
         run="forewarn.cli.completion:completion",
         options=(
             Option(
                 name="shell",
                 choices=("bash", "zsh", "fish"),
-                help="The shell that will read it.",
+                help="The shell that reads the script.",
             ),
         ),
         examples=("forewarn completion bash", "forewarn completion zsh"),
     ),
 )
 
-GROUPS = {"store": "check and back up the store's file"}
+GROUPS = {"store": "check and back up the file of the store"}
 """Words that begin several commands."""

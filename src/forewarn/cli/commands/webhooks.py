@@ -1,13 +1,13 @@
-"""The commands about receivers of webhooks."""
+"""The commands for receivers of webhooks."""
 
 from forewarn.cli.command_table import CLIENT, Command, Option
 
 WEBHOOKS = (
     Command(
         path=("webhook", "list"),
-        summary="list receivers, and how each does",
-        text="List the receivers of [[webhook]]: whose events each hears of, what waits "
-        "for it, what went wrong last, and when it is tried next.",
+        summary="list receivers and their state",
+        text="List the receivers of [[webhook]]: the tenant of each, its pending "
+        "messages, its last error, and the next attempt.",
         run="forewarn.cli.webhooks:list_",
         options=CLIENT,
         examples=("forewarn webhook list", "forewarn webhook list --json"),
@@ -15,9 +15,9 @@ WEBHOOKS = (
     Command(
         path=("webhook", "test"),
         summary="send a receiver a signed ping",
-        text="Send a receiver a signed ping at once and print what it answered. Where "
-        "that is good, a receiver that was not tried for a while, or wanted nothing "
-        "any more, is told again what waits. Exit status 1 where it is not.",
+        text="Send a receiver a signed ping at once, and print its response. If it "
+        "succeeds, a receiver with paused or refused deliveries gets its pending "
+        "messages again. The exit status is 1 if it fails.",
         run="forewarn.cli.webhooks:test",
         options=(
             Option(name="name", metavar="NAME", help="The receiver's name."),
@@ -27,5 +27,5 @@ WEBHOOKS = (
     ),
 )
 
-GROUPS = {"webhook": "look at receivers of changes of events, and try them"}
+GROUPS = {"webhook": "list and test receivers of webhooks"}
 """Words that begin several commands."""

@@ -97,7 +97,7 @@ def test_the_order_of_a_fleet_does_not_matter(order: list[int]) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("live-migration", "there is no place for solo"),
+        ("live-migration", "there is no host with capacity for solo"),
         ("spot-preemption", "no VM can be spot_0, which must be a Spot VM"),
         (
             "terminate-one",
@@ -178,7 +178,7 @@ def test_of_a_large_fleet_a_part_is_tried_and_the_whole_where_that_is_not_enough
     full = text.replace('[[host]]\nname = "spare"\n', "")
     full = re.sub(r'(name = "h\d+"\n)', r"\1capacity = 1\n", full)
     monkeypatch.setattr(rehearsal, "CASTS_MAX", 1)
-    with pytest.raises(RefusedError, match="there is no place for web_0"):
+    with pytest.raises(RefusedError, match="there is no host with capacity for web_0"):
         rehearsal.playable(builtin.find("live-migration"), full)
 
 
