@@ -63,7 +63,7 @@ def test_an_order_without_an_answer_may_have_been_done(forewarn: Run) -> None:
     with answering(b"") as url:
         ended = forewarn("reboot", "web_0", "--url", url)
         assert ended.status == 3
-        assert "it may have been done" in ended.err
+        assert "it may have taken effect" in ended.err
         assert "Repeat the command with FOREWARN_IDEMPOTENCY_KEY=" in ended.err
         ended = forewarn("operations", "--url", url)
         assert ended.status == 3

@@ -25,7 +25,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_sound_file_needs_no_service(here: Path, forewarn: Run) -> None:
     (here / "fleet.toml").write_text(FLEET)
     ended = forewarn("fleet", "validate")
-    assert ended.out == "fleet.toml is sound: 2 tenants, 3 scopes, 3 hosts, 5 vms\n"
+    assert ended.out == "fleet.toml is valid: 2 tenants, 3 scopes, 3 hosts, 5 vms\n"
     assert json.loads(forewarn("fleet", "validate", "--json").out)["vms"] == 5
 
 
@@ -98,7 +98,7 @@ def test_files_that_cannot_be_read(here: Path, forewarn: Run) -> None:
 def test_one_of_a_kind_is_no_plural(here: Path, forewarn: Run) -> None:
     (here / "fleet.toml").write_text('[[host]]\nname = "h"\n')
     ended = forewarn("fleet", "validate")
-    assert ended.out == "fleet.toml is sound: 0 tenants, 0 scopes, 1 host, 0 vms\n"
+    assert ended.out == "fleet.toml is valid: 0 tenants, 0 scopes, 1 host, 0 vms\n"
 
 
 def test_exporting(here: Path, service: Served, forewarn: Run) -> None:

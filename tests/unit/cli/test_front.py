@@ -101,7 +101,7 @@ def test_the_bare_package_has_help_and_checks_fleet_files_and_endpoints(
 
     assert run("--help").returncode == 0
     assert run("serve", "--help").returncode == 0
-    assert "is sound" in run("fleet", "validate", str(file)).stdout
+    assert "is valid" in run("fleet", "validate", str(file)).stdout
     nobody = run("conform", "http://127.0.0.1:9")
     assert (nobody.returncode, "cannot reach" in nobody.stderr) == (3, True)
     for words in (["serve"], ["operations"], ["reboot", "web_0"]):

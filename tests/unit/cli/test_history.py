@@ -85,7 +85,7 @@ def test_one_who_has_left_its_event_keeps_who_approved_it(
 def test_a_summary_has_no_lines_to_filter(service: Served, forewarn: Run) -> None:
     ended = forewarn("history", "--summary", "--what", "event")
     assert ended.status == 2
-    assert "--what is for lines of the trail" in ended.err
+    assert "--what cannot be combined with --summary" in ended.err
 
 
 def test_availability_is_a_table(service: Served, forewarn: Run) -> None:

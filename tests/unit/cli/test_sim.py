@@ -68,7 +68,7 @@ def test_where_no_simulator_is_one_is_told_how_to_begin_it(forewarn: Run) -> Non
     ended = forewarn("sim", "clock", "--url", "http://127.0.0.1:9")
     assert ended.status == 3
     assert "the simulator at http://127.0.0.1:9 cannot be reached" in ended.err
-    assert "is it running (`forewarn simulate`)" in ended.err
+    assert "Check that it runs (`forewarn simulate`)" in ended.err
 
 
 def test_approvals_are_kept_back_and_let_go(sim: Run) -> None:

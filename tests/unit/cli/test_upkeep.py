@@ -89,7 +89,7 @@ def test_what_is_no_file_is_wrong_usage(
     monkeypatch.setenv("FOREWARN_STORE_URL", "memory://")
     ended = forewarn("store", "backup", "copy.db")
     assert ended.status == 2
-    assert "is no file (environment FOREWARN_STORE_URL)" in ended.err
+    assert "is not a file (environment FOREWARN_STORE_URL)" in ended.err
     (tmp_path / "text").write_text("this is no database at all, and long enough" * 9)
     ended = forewarn("store", "check", "text")
     assert ended.status == 1

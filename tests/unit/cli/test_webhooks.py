@@ -19,7 +19,7 @@ def test_receivers_are_a_table_and_an_array(service: Served, forewarn: Run) -> N
 
 def test_a_receiver_is_tried(service: Served, forewarn: Run) -> None:
     ended = forewarn("webhook", "test", "ops")
-    assert (ended.status, ended.out) == (0, "ops took it: 204 in 0.01 s\n")
+    assert (ended.status, ended.out) == (0, "ops accepted it: 204 in 0.01 s\n")
     ended = forewarn("webhook", "test", "dead")
     assert ended.status == 1
     assert ended.out == "dead did not accept it: no answer in 10 s\n"
