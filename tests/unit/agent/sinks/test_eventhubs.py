@@ -225,7 +225,7 @@ class TestOverASocket:
         key_file.chmod(0o640)
         scene.sink._ca_file = ""
         first, second = scene.sink.check()
-        assert "can be read by other users" in first
+        assert "other users can read" in first
         assert "no trusted connection" in second
         assert not scene.there.came
 
