@@ -92,12 +92,14 @@ def _inet(plan: Plan) -> Iterator[str]:
     yield from _hook(
         *("prerouting", _RAW),
         plan.routed and f"iifname vmap {_verdicts('jump', 'from', plan.routed)}",
-        bridges and "# The bridge table has let it through, and chosen the listener.",
+        bridges
+        and "# The bridge table has accepted the packet and chosen the listener.",
         bridges
         and f"iifname {bridges} {_HANDED_UP} ip daddr {SERVICE} "
         f"tcp dport {listeners} notrack accept",
         f"ip daddr {SERVICE} {strange}",
-        wild and "# The listener is at every address: here is no other way to it.",
+        wild
+        and "# The listener listens at every address. Guests reach it only through the rules above.",
         wild and f"tcp dport {wild} fib daddr type local {strange}",
     )
     for port in plan.routed:
@@ -130,7 +132,7 @@ def _bridge(plan: Plan) -> Iterator[str]:
     yield from _hook(
         *("prerouting", _BRIDGE_FIRST),
         f"iifname vmap {_verdicts('jump', 'from', plan.bridged)}",
-        "# From here on: ports that are in no plan, such as the uplink.",
+        "# The rules below are for ports that are in no plan, such as the uplink.",
         f"arp saddr ip {SERVICE} drop",
         f"arp daddr ip {SERVICE} drop",
         f'ip daddr {SERVICE} counter name "{STRANGERS}" drop',
@@ -139,7 +141,7 @@ def _bridge(plan: Plan) -> Iterator[str]:
         yield from _from(port)
     yield from _hook(
         *("forward", _BRIDGE_FILTER),
-        "# What is for the service is for this host alone.",
+        "# Packets to the service are for this host only.",
         f"ip daddr {SERVICE} drop",
         f"arp daddr ip {SERVICE} drop",
         *_no_forwarding(interfaces),

@@ -27,12 +27,11 @@ from forewarn.protocol.notices import Reading
 logger = logging.getLogger("forewarn.agent.watcher")
 
 ALIVE_GRACE: Micros = 30 * SECOND
-"""Added to the maximum duration of an iteration before the thread counts as stopped,
-for a machine that was suspended or is busy."""
+"""Time after the maximum duration of an iteration until the thread counts as stopped.
+The machine may be busy, or may have been suspended."""
 
 NAMES_KNOWN_MAX = 10_000
-"""Maximum number of other VMs' names that are remembered; then the list starts
-again."""
+"""Maximum number of names of other VMs in the list. A full list is cleared."""
 
 _GOOD = frozenset({Result.OK, Result.UNCHANGED, Result.EMPTY})
 

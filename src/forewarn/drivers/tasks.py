@@ -22,16 +22,16 @@ class Task:
     """A call as the hypervisor stores it, with a result that is decided at its start."""
 
     call: Call
-    """The call. A journal does not keep the duration that it asked for."""
+    """The call. A journal does not store the requested duration."""
     begun: Micros
     ends: Micros | None
-    """None: it never ends."""
+    """When the call ends; None: it never ends."""
     verdict: Verdict = Verdict.DONE
     reason: str = ""
     down: tuple[str, ...] = ()
-    """VMs that do not run afterwards, with any verdict."""
+    """VMs that do not run after the call, whatever its verdict."""
     spared: tuple[str, ...] = ()
-    """The VMs for which a failed call succeeds."""
+    """The VMs for which the call succeeds, if it fails for others."""
     elsewhere: str = ""
     is_lie: bool = False
     abortable: bool = True

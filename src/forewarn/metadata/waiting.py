@@ -122,7 +122,7 @@ class Waits:
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
-        """Remove a waiter that has its response or has left."""
+        """Remove a waiter that has got its response or was disconnected."""
         if waiter.is_gone:
             return
         waiter.is_gone = True
@@ -137,7 +137,8 @@ class Waits:
         if waiter.is_over:
             return False
         if (waiter.vm, waiter.view_id) != (wait.vm, wait.view_id):
-            # Its address now belongs to another VM, or its VM has another view.
+            # The caller's address now belongs to another VM, or the VM has another
+            # view.
             self._take_out(waiter)
             waiter.vm, waiter.view_id = wait.vm, wait.view_id
             self._file(waiter)

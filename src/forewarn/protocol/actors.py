@@ -25,9 +25,10 @@ class ActorKind(enum.Enum):
     DRIVER = "driver"
     """A report of the driver."""
     SERVICE = "service"
-    """Another part of the service, such as `fleet file` or `webhooks`."""
+    """Another component of the service, such as `fleet file` or `webhooks`."""
     POLICY = "policy"
-    """A rule that approved an event when it was created; the name is that of the rule."""
+    """A rule that approved an event when it was created; `name` is the name of the
+    rule."""
     PLATFORM = "platform"
     """An actor that is redacted for a tenant. It is never stored."""
 
@@ -38,7 +39,7 @@ class Actor:
 
     kind: ActorKind
     name: str = ""
-    """Name of the token holder, the VM, the part of the service or the rule."""
+    """Name of the token holder, the VM, the component of the service or the rule."""
     tenant: str = ""
     """Tenant that owns the token; empty: not a tenant token."""
     token: str = ""
@@ -83,7 +84,7 @@ def vm_actor(name: str) -> Actor:
 
 
 def service_part(name: str) -> Actor:
-    """Return a part of the service."""
+    """Return a component of the service as an actor."""
     return Actor(kind=ActorKind.SERVICE, name=name)
 
 
@@ -94,10 +95,11 @@ VMS = Actor(kind=ActorKind.VM)
 PLATFORM = Actor(kind=ActorKind.PLATFORM)
 
 POLICY = Actor(kind=ActorKind.POLICY, name="policy")
-"""Approves because of the policy of the scope (clause 5.3)."""
+"""The scope's policy, which approves events automatically (clause 5.3)."""
 NOBODY_LISTENS = Actor(kind=ActorKind.POLICY, name="nobody listens")
-"""Approves a user's request because the scope is disabled (clause 7.4)."""
+"""The rule that approves a user's request if the scope is disabled (clause 7.4)."""
 DOWN_ALREADY = Actor(kind=ActorKind.POLICY, name="down already")
-"""Approves because the VM does not run and cannot prepare."""
+"""The rule that approves an event of a VM that is down and cannot prepare."""
 NO_NOTICE = Actor(kind=ActorKind.POLICY, name="failure")
-"""Approves because a failure needs no approval (clause 5.5)."""
+"""The rule that approves the event of a failure, which needs no approval (clause
+5.5)."""

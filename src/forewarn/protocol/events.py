@@ -145,7 +145,8 @@ class Event:
 
     @property
     def excluding_domains(self) -> frozenset[int]:
-        """Return the fault domains whose work keeps rollouts out of the scope's others."""
+        """Return fault domains: rollouts announce no other one while this event is
+        live."""
         if not (self.is_planned_work and self.is_live):
             return frozenset()
         return frozenset(resource.fault_domain for resource in self.resources)

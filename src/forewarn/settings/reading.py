@@ -139,7 +139,8 @@ class Reader(Tables):
         }
 
     def blame(self, name: str, message: str) -> None:
-        """Report a problem of a key at the place where it is set."""
+        """Report a problem with a key, and the file line, flag or variable that set
+        it."""
         origin = self.origins.get(name, "")
         if origin.startswith(("flag", "environment")):
             self.tell(origin, 0, "", message)

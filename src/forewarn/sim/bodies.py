@@ -115,7 +115,7 @@ class Move(Order):
 
 
 class Approvals(Order):
-    """VMs whose approvals are withheld or released."""
+    """Body of a request to withhold or release the approvals of VMs."""
 
     model_config = _example(do="withhold", vms=["web_0"])
 

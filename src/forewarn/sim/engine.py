@@ -39,7 +39,7 @@ START = parse_instant("2030-01-01T00:00:00Z")
 """The default start of a world: a Tuesday at midnight."""
 
 TURNS_MAX = 100_000
-"""Maximum number of timers in one `advance`. More than this is an endless loop."""
+"""Maximum number of timers in one `advance`. More timers mean an endless loop."""
 
 
 class Engine:
@@ -315,5 +315,5 @@ class EngineOperatorGateway:
         return self._watchers.watch()
 
     async def health(self) -> Health:
-        """Return that it works: no component can fail separately."""
+        """Report that the service works: no component can fail separately."""
         return Health(alive=True, ready=True)

@@ -22,8 +22,9 @@ from forewarn.sim.journal import Journal, Repeated, Seen, kept
 from forewarn.sim.positions import is_vacant
 
 POLLER_SECONDS = 1.0
-"""How long times of a poller are computed from one reading of the clock. If the clock is
-set, the journal uses the old one for this time, plus the life of a cached answer."""
+"""How long the times of a poller's requests are computed from one reading of the clock.
+If the clock is set, the journal uses the old time for this long, plus the life of a
+cached answer."""
 
 VACANT = answers.error(
     404, "Not found. This world has no VM at this address", close=True
@@ -40,7 +41,7 @@ NOT_YET = answers.error(
 bound one after the other."""
 
 _NOTHING = Request(method="", path="")
-"""Stands for a request that was not read, or not sent."""
+"""Placeholder for a request that was not read, or not sent."""
 
 
 class _Poller(NamedTuple):
@@ -50,7 +51,7 @@ class _Poller(NamedTuple):
     address: str
     status: int
     until: float
-    """The I/O time when it is renewed, because clocks drift apart."""
+    """The I/O time at which this state is renewed, because clocks drift apart."""
     again: Again
 
 

@@ -56,7 +56,7 @@ class Seen(NamedTuple):
     """The VM, or a deleted VM whose address still answers. Empty: an unknown caller."""
     address: str
     request: Request
-    """The stored part. A refused connection has the method ""."""
+    """The stored part of the request. A refused connection has the method ""."""
     status: int
     """Status of the answer that the VM received; 0: none, or a reset."""
     genuine: int
@@ -141,7 +141,7 @@ class Seen(NamedTuple):
 
 
 class Repeated:
-    """A request that is repeated, with only its time changing."""
+    """A request that is repeated: only its time changes."""
 
     __slots__ = ("_monotonic", "_now", "seen")
 
@@ -194,7 +194,8 @@ class Evidence:
 
 
 class Journal:
-    """The requests, the oldest first. Used on the event loop of the server."""
+    """The requests, oldest first. Only the event loop of the server uses this
+    object."""
 
     def __init__(self, *, most: int = SEEN_MAX) -> None:
         """Keep up to `most` requests."""

@@ -53,7 +53,7 @@ SLOW: Micros = SECOND
 _VIEW = "recording"
 
 _BLANK = Answer(status=HTTPStatus.OK, headers=(), body=b"")
-"""Stands for the document before the first one; no VM sees it."""
+"""Placeholder for a document before the first recorded one. No VM sees it."""
 
 
 def load(file: Path) -> Recording:
@@ -145,7 +145,8 @@ class Replay:
             interceptor=self.front,
         )
         self.ticker: asyncio.Task[None] | None = None
-        """The timer task. It ends with the recording; the last answer stays."""
+        """The timer task. It ends with the recording. After that, the server repeats
+        the last answer."""
         self._alarm = asyncio.Event()
         self.on_moment: Callable[[Moment], None] = lambda _moment: None
         """Called with each moment when it is served."""
@@ -216,7 +217,7 @@ class Replay:
     def asked(self) -> Collection[str]:
         """Return the VMs that were answered with their events since the start."""
         for vm in self.vms:
-            # Only the journal has a poll that repeats the previous one.
+            # A repeated poll triggers no callback, so find it in the journal.
             latest = self.journal.latest(vm)
             if latest is not None and latest.at >= self._began_at:
                 self._note(latest)

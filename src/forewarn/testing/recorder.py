@@ -20,7 +20,7 @@ HEARTBEAT: Micros = MINUTE
 recorder did not run."""
 
 TIMEOUT: Micros = 10 * SECOND
-"""Default timeout of an answer: that of usual clients."""
+"""Default timeout of an answer: the usual timeout of clients."""
 
 FIRST_TIMEOUT: Micros = 130 * SECOND
 """Minimum timeout until the first answer, which may take two minutes (clause 7.1)."""
@@ -138,7 +138,7 @@ class Recorder:
         self._write_same()
         self._last = outcome
         if not isinstance(outcome, Answer) or outcome.status != HTTPStatus.OK:
-            # The next answer is wanted in full, even if the document did not change.
+            # Request the full document next time, even if it has not changed.
             self._etag = None
         shown = outcome if self._hide is None else self._hide(outcome)
         moment = Moment(at=at, outcome=shown, took=took)

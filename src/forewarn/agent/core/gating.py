@@ -41,8 +41,8 @@ UNKNOWN_AFTER = 3
 the settings allow that. One lost answer must not open the gate."""
 
 ANSWER_GRACE: Micros = 30 * SECOND
-"""Added to the timeout of a request until its answer counts as lost, since its thread
-may have to wait on a busy machine."""
+"""Time after the timeout of a request until its answer counts as lost. On a busy
+machine, the thread of the request may have to wait."""
 
 
 class GateState(enum.Enum):

@@ -56,8 +56,8 @@ SPREAD = 5
 number of the request, so that VMs which start together do not ask together."""
 
 ANSWER_GRACE: Micros = 30 * SECOND
-"""Added to the timeout of a request until its answer counts as lost, since its thread
-may have to wait on a busy machine."""
+"""Time after the timeout of a request until its answer counts as lost. On a busy
+machine, the thread of the request may have to wait."""
 
 LATE_FOR: Micros = MINUTE
 """How long a server may still carry out an unanswered request. After an unanswered

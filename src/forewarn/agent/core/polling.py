@@ -35,10 +35,12 @@ TIMEOUT_LEAST: Micros = 2 * SECOND
 """Minimum timeout for an answer if the last answer was fast."""
 
 TIMEOUT_STEP: Micros = SECOND
-"""Added to the timeout for each failure in a row, so that a slow endpoint succeeds."""
+"""Increase of the timeout after each failure in a row, so that a slow endpoint
+succeeds."""
 
 WAIT_MARGIN: Micros = 3 * SECOND
-"""Added to a wait that the endpoint offered (see "Extensions of the protocol")."""
+"""Time by which the timeout exceeds the wait that the endpoint offered (see "Extensions
+of the protocol")."""
 
 WAIT: Micros = MINUTE
 """The longest wait for a change that the agent asks for."""

@@ -35,7 +35,7 @@ PREFIX = "forewarn/locks/"
 
 
 class KeyRegister:
-    """A key of Consul as a text that several agents share."""
+    """A key of Consul whose value is the text that the agents share."""
 
     def __init__(self, settings: LockSettings, *, clock: Clock) -> None:
         """Send nothing yet."""

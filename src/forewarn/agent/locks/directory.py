@@ -49,7 +49,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 
 class DirectoryRegister:
-    """A directory as a text that several agents share."""
+    """A shared directory, in which files hold the text that the agents share."""
 
     def __init__(self, settings: LockSettings) -> None:
         """Read nothing yet."""

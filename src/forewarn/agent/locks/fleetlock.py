@@ -36,11 +36,11 @@ REACH_TIMEOUT: Micros = 3 * SECOND
 _DONE = 200
 _REDIRECTS = range(300, 400)
 _HELD_STATUSES = frozenset({409, 423})
-"""Statuses of some servers for a lock that others hold."""
+"""HTTP statuses with which some servers say that other clients hold the lock."""
 
 _HELD_KIND = "lock_held"
 _FULL_KINDS = "failed_lock"
-"""The prefix of the kinds that the other servers use for it."""
+"""The prefix of the error kinds with which other servers say so."""
 
 
 class FleetLock:

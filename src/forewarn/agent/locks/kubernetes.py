@@ -41,7 +41,7 @@ NAMESPACE_BYTES_MAX = 253
 
 
 class LeaseRegister:
-    """A Lease as a text that several agents share."""
+    """A Lease with an annotation that holds the text that the agents share."""
 
     def __init__(
         self,

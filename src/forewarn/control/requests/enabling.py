@@ -91,9 +91,9 @@ def end_delays(work: Work, view_id: str, *, until: Micros) -> None:
 def end_all_delays(work: Work) -> int:
     """End the delays of a page of views; return the number of these views.
 
-    A delay is a duration, but its end is stored as a time. After a clock step, or a time in
-    which the service was down, it is unknown how much of the delay has passed. Clause 7.1
-    has only a maximum for a delay, so it ends at once.
+    A delay is a duration, but the store has the time of its end. After a clock step, or
+    if the service was down, the service cannot tell how much of a delay has passed.
+    Clause 7.1 sets only a maximum, so the service ends every delay at once.
     """
     late = work.tx.due(kinds.VIEWS_DUE, END_OF_TIME, limit=PAGE_ROWS)
     for view in late:

@@ -87,14 +87,14 @@ Answer: TypeAlias = ProbeAnswer | LookAnswer | StopAnswer
 
 
 class Inquirer(Protocol):
-    """Asks a driver on behalf of the plane."""
+    """Interface through which the plane asks a driver."""
 
     def ask(self, question: Question, *, now: Micros) -> None:
         """Take a question and return at once; the answer follows."""
         ...
 
     def answers(self) -> Sequence[Answer]:
-        """Return the answers since the last call."""
+        """Return the answers that arrived since the last call of this method."""
         ...
 
 
@@ -111,7 +111,7 @@ class DirectInquirer:
         self._answers.append(answer_of(self._driver, question, now=now))
 
     def answers(self) -> Sequence[Answer]:
-        """Return the answers since the last call."""
+        """Return the answers that arrived since the last call of this method."""
         taken = tuple(self._answers)
         self._answers.clear()
         return taken

@@ -54,7 +54,8 @@ class Fault:
     kind: str
     """A name in `FAULTS`."""
     times: int | None = None
-    """Number of requests that it hits; None: all, until it is cleared or over."""
+    """Number of requests that the fault hits; None: all, until it is cleared or
+    ends."""
     methods: frozenset[str] = frozenset()
     """Methods of requests; empty: the default of the kind."""
     where: Where = Where.EVENTS
@@ -63,9 +64,10 @@ class Fault:
     flapping: bool = False
     """Hit every other request, starting with the first."""
     after: Micros = 0
-    """Model time from setting it, or from its turn in a playbook, until it starts."""
+    """Model time until the fault starts, from the moment it is set or its step
+    begins."""
     lasts: Micros | None = None
-    """Model time until it ends by itself."""
+    """Model time after which the fault ends automatically."""
     delay: Micros = 0
     """Delay of `delay`, in real time like everything that a client waits for."""
     size: int | None = None
@@ -96,11 +98,12 @@ class Fault:
 
     @property
     def needs_document(self) -> bool:
-        """Return whether it needs the full genuine answer."""
+        """Return whether the fault needs the full genuine answer."""
         return self.what.group in {Group.BODY, Group.DOCUMENT}
 
     def fits(self, request: Request | None) -> bool:
-        """Return whether it may hit this request; None is a new connection."""
+        """Return whether the fault may hit this request; None means a new
+        connection."""
         if request is None:
             return self.kind == "refuse"
         methods = self.methods or self.what.methods
@@ -115,7 +118,7 @@ class Playbook:
     vms: tuple[str, ...] = ()
     """Empty: every VM."""
     loops: bool = False
-    """Start again after the last fault; if False, there are no more faults then."""
+    """Whether to start again after the last fault. If False, no faults follow it."""
     file: str = field(default="", compare=False)
     """The file that names its VMs, for messages; empty: no file."""
     line: int = field(default=0, compare=False)

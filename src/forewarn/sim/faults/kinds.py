@@ -28,9 +28,9 @@ class Approval(enum.Enum):
     """The effect of a fault on an approval."""
 
     LOST = "lost"
-    """It never arrives: nothing is approved."""
+    """The approval never arrives, so nothing is approved."""
     TAKEN = "taken"
-    """It counts, and only its answer is faulty."""
+    """The approval counts; only the answer to it is faulty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +53,16 @@ class Kind:
     """The effect that the VM sees."""
     argument: Argument | None = None
     methods: frozenset[str] = ANY
-    """The methods of requests that it hits by default."""
+    """HTTP methods of the requests that the fault hits by default."""
     approvals: tuple[Approval, ...] = ()
-    """Possible effects on an approval, the default first; empty: it hits no approval."""
+    """Possible effects on an approval, the default first; empty: the fault cannot hit
+    an approval."""
     retry_after: int | None = None
     """Default seconds of Retry-After; -1: no header by default."""
 
     @property
     def reads_only(self) -> bool:
-        """Return whether it cannot hit an approval."""
+        """Return whether the fault cannot hit an approval."""
         return not self.approvals
 
 

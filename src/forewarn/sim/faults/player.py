@@ -22,7 +22,7 @@ RULES_MAX = 1_000
 """Maximum number of playbooks, because each request checks them in order."""
 
 OVER_KEPT = 20
-"""Number of playbooks from which ended ones are removed; fewer stay in the list."""
+"""Number of playbooks from which the player removes ended ones from the list."""
 
 SERVED_MAX = 1_000
 """Maximum number of request kinds (VM and query) with stored documents. A program has one
@@ -38,7 +38,7 @@ class FaultPlan(Plan):
 
     fault: Fault
     is_new: bool = False
-    """Whether this is the first hit in this turn of the fault."""
+    """Whether this is the first hit of the fault in this step."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,8 @@ class _Position:
     played: int = 0
     """Number of hits of the current step."""
     skips: bool = False
-    """Flapping: the next request is not hit."""
+    """Whether the next request is not hit, for a fault that hits every other
+    request."""
 
 
 @dataclass(slots=True)

@@ -80,8 +80,8 @@ METHODS: Mapping[str, frozenset[str]] = {
 def parse_fault(text: str, *, once: bool = False) -> Fault:
     """Parse one fault; raises FaultError.
 
-    With `once`, for a step of a playbook, it hits one request unless it has a count or a
-    duration.
+    With `once`, a fault without a count or a duration hits one request, as a step of a
+    playbook does.
     """
     given = _read(text)
     if given["kind"] == "replace":

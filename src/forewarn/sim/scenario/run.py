@@ -168,7 +168,7 @@ class Runner:
     def cut_short(self, scenarios: Sequence[Scenario], why: str) -> list[Result]:
         """Return the results of interrupted scenarios.
 
-        Earlier findings are kept, and the interruption is an error.
+        Each result keeps its earlier findings, and the interruption is one more error.
         """
         runs = {run.scenario.name: run for run in self._runs}
         results: list[Result] = []

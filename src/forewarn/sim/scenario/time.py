@@ -26,13 +26,14 @@ class Time(Protocol):
     """The time of a scenario."""
 
     def now(self) -> Micros:
-        """Return the current instant; jumps count, pauses do not."""
+        """Return the current instant. Jumps of the clock advance it; pauses do not."""
         ...
 
     async def pass_until(self, target: Micros, *, closely: bool = False) -> None:
         """Let time pass until `target`, or until something may have happened.
 
-        `closely`: the runner waits for clients, which need time to act.
+        If `closely` is set, the runner waits for clients, so the clock advances in
+        small steps and gives them time to act.
         """
         ...
 

@@ -145,7 +145,9 @@ class Inquiry:
 
     def _need_patience(self) -> None:
         if not self._is_patient:
-            raise UntriedError("an endpoint that takes so many requests: it said 429")
+            raise UntriedError(
+                "an endpoint that accepts this many requests (it answered 429)"
+            )
 
     def _ask(self, sent: Sent, *, patient: bool = True) -> Exchange:
         def send() -> tuple[bool, Answer]:

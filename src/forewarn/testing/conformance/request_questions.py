@@ -58,7 +58,7 @@ OTHER_VERSIONS = (
 )
 
 LEAVES = ("name", "vmId", "location", "resourceGroupName", "subscriptionId")
-"""Members of `compute` that are strings, so that each has a path of its own."""
+"""Members of `compute` that are strings. Each one has a separate path."""
 
 FORWARDED = ("X-Forwarded-For", "192.0.2.1")
 
