@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any, TypeVar, cast
 
 from forewarn import __version__, toml
-from forewarn.fleet import checks, plain, views
+from forewarn.fleet import checks, fast_toml, views
 from forewarn.fleet.errors import FilePlaces, FleetFileError, Kind, Place, nowhere
 from forewarn.fleet.fields import FIELDS, Field, Forms, derived_vm_id, wish_of
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
@@ -288,7 +288,7 @@ def read_fleet(
 
 def _parse(text: str, name: str) -> dict[str, object]:
     """Return the tables of a TOML text; a syntax error becomes a problem."""
-    found = plain.tables(text)
+    found = fast_toml.tables(text)
     if found is not None:
         return found
     try:

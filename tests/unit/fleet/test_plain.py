@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.fleet import plain
+from forewarn.fleet import fast_toml
 
 FILE = """\
 # A fleet.
@@ -38,10 +38,10 @@ LINES = (
 
 
 def test_the_usual_forms_are_read() -> None:
-    assert plain.tables(FILE) == tomllib.loads(FILE)
-    assert plain.tables(FILE.replace("\n", "\r\n")) == tomllib.loads(FILE)
-    assert plain.tables(FILE.rstrip()) == tomllib.loads(FILE)
-    assert plain.tables("") == {}
+    assert fast_toml.tables(FILE) == tomllib.loads(FILE)
+    assert fast_toml.tables(FILE.replace("\n", "\r\n")) == tomllib.loads(FILE)
+    assert fast_toml.tables(FILE.rstrip()) == tomllib.loads(FILE)
+    assert fast_toml.tables("") == {}
 
 
 @pytest.mark.parametrize(
@@ -62,17 +62,17 @@ def test_the_usual_forms_are_read() -> None:
     ],
 )
 def test_what_is_not_plain_is_left_to_others(text: str) -> None:
-    assert plain.tables(text) is None
+    assert fast_toml.tables(text) is None
 
 
 def test_a_large_file_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "PIECE_CHARACTERS", 10)
-    assert plain.tables(FILE) == tomllib.loads(FILE)
+    monkeypatch.setattr(fast_toml, "PIECE_CHARACTERS", 10)
+    assert fast_toml.tables(FILE) == tomllib.loads(FILE)
 
 
 def agrees(text: str) -> bool:
     """Tell whether the answer is that of `tomllib`, or none."""
-    found = plain.tables(text)
+    found = fast_toml.tables(text)
     return found is None or found == tomllib.loads(text)
 
 
