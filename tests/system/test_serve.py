@@ -120,11 +120,11 @@ def test_a_port_that_is_taken_stops_the_start(start: Start) -> None:
     [
         (
             "postgresql://u:s3cret@db/x",
-            "flag store.url: this version of forewarn cannot",
+            "flag store.url: this version of forewarn does not support PostgreSQL",
         ),
         (
             "sqlite:////nowhere/forewarn.db",
-            "flag store.url: there is no folder /nowhere",
+            "flag store.url: there is no directory /nowhere",
         ),
     ],
 )
