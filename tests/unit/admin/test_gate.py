@@ -238,7 +238,7 @@ def test_health(client: TestClient, gateway: LocalGateway) -> None:
 def test_what_is_not_there(client: TestClient) -> None:
     answer = client.get("/v2/x")
     assert answer.status_code == 404
-    assert answer.json()["error"] == "there is nothing at GET /v2/x"
+    assert answer.json()["error"] == "there is no route GET /v2/x"
     # An additional slash is not redirected either.
     answer = client.get("/v1/operations/", follow_redirects=False)
     assert answer.status_code == 404

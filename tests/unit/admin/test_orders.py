@@ -196,7 +196,7 @@ def test_resolving_what_nobody_knows(client: TestClient, gateway: LocalGateway) 
     ("path", "body", "sentence"),
     [
         ("reboot", {}, "vms: is needed"),
-        ("reboot", {"vms": []}, "vms: name at least 1 thing"),
+        ("reboot", {"vms": []}, "vms: must have at least 1 item"),
         ("reboot", {"vms": ["a" * 257]}, "vms.0: must have at most 256 characters"),
         ("reboot", {"vms": ["a"], "why": "x"}, "why: this field does not exist here"),
         (

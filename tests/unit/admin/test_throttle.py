@@ -108,7 +108,7 @@ def test_refused_requests_are_logged_within_limits(
             ask(client, "s3cret-and-wrong")
         (line,) = caplog.records
         assert line.getMessage() == (
-            "the operator API refused a request from 192.0.2.7: a good bearer token is "
+            "the operator API refused a request from 192.0.2.7: a valid bearer token is "
             "needed"
         )
         assert "s3cret-and-wrong" not in caplog.text
@@ -134,7 +134,10 @@ def test_forbidden_request_is_logged_with_its_holder(
         for _ in range(3):
             assert shared.ask(token, "GET", "/v1/tokens").status_code == 403
     (line,) = caplog.records
-    assert "a request of shop/ci from testclient: this token is" in line.getMessage()
+    assert (
+        "a request of shop/ci from testclient: this request needs an operator"
+        in line.getMessage()
+    )
 
 
 def test_reads_of_a_tenant_have_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:

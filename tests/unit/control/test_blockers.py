@@ -26,8 +26,8 @@ SENTENCES = [
     (
         blockers.NotApproved(tenant="shop", scope="web", listens=False),
         (
-            "tenant shop does not listen (scope web has not asked for events), so its "
-            "event waits for NotBefore"
+            "tenant shop has not enabled Scheduled Events for scope web, so its event "
+            "waits for NotBefore"
         ),
     ),
     (blockers.NotDue(remaining=7 * MINUTE + 12 * SECOND), "NotBefore is in 7 m 12 s"),
@@ -39,7 +39,7 @@ SENTENCES = [
         blockers.BatchWaits(tenant="shop", scope="web", target="b"),
         (
             "tenant shop has not approved the deletion of vm b (scope web), which was "
-            "ordered together with this one"
+            "requested together with this one"
         ),
     ),
     (
@@ -93,8 +93,8 @@ SENTENCES = [
     (
         blockers.OutcomeUnknown(operation="op-1", end=CallEnd(said="timed out")),
         (
-            "the driver cannot tell whether the call completed (timed out): look at the VMs, then "
-            "say `forewarn resolve op-1 done` or `failed`"
+            "the driver cannot tell whether the call completed (timed out): check the "
+            "VMs, then run `forewarn resolve op-1 done` or `failed`"
         ),
     ),
     (

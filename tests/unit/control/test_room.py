@@ -148,7 +148,7 @@ def test_the_number_of_unfit_hosts_that_are_looked_at_is_bounded(store: Store) -
     )
     places, read = look(store, 0)
     assert len(places.blockers) == VMS
-    assert f"hosts with less room than these {destinations.CANDIDATES_MAX}" in (
+    assert f"hosts with less capacity than these {destinations.CANDIDATES_MAX}" in (
         reason(places.blockers[0])
     )
     # Each host that is looked at has its VMs and operations read once; the order of

@@ -61,13 +61,12 @@ def test_a_live_event_says_what_it_waits_for() -> None:
                     {
                         "Reason": "NotBefore",
                         "At": "Sat, 21 Nov 2026 10:15:00 GMT",
-                        "Message": "It starts at NotBefore, if not everybody approves "
-                        "sooner.",
+                        "Message": "It starts at NotBefore, or earlier if all approve.",
                     },
                     {
                         "Reason": "OtherVm",
                         "Resources": ["web_1"],
-                        "Message": "It goes together with other events of this "
+                        "Message": "It starts together with other events of this "
                         "document, which are not approved.",
                     },
                 ],
