@@ -43,9 +43,10 @@ class _Form:
 
     text: str
     begin: re.Pattern[str]
-    """Finds possible beginnings."""
+    """Pattern that finds possible beginnings of the text."""
     least: int
-    """The number of its characters that must not be shown."""
+    """Minimum number of characters of the text that together reveal too much, so they
+    are masked."""
 
 
 _guard = threading.Lock()

@@ -15,10 +15,11 @@ from forewarn.testing.kit.world import ScheduledEvents
 from forewarn.testing.messages import LENGTH, TEXTS, Json, Message, MessageError
 
 WORLDS_MAX = 1_000
-"""Maximum number of open worlds in one channel: a program with more closes none."""
+"""Maximum number of open worlds in one channel. A program that exceeds it probably
+closes no world."""
 
-REPLACED = "This is about the world before. It is closed now; begin the new one again."
-"""Hint for an unmet expectation of the world that another one was to replace."""
+REPLACED = "This expectation belongs to the previous world, which is now closed. Begin the new world again."
+"""Hint for an unmet expectation of a world that a message tried to replace."""
 
 EVENT_OPTIONS = ("notice", "duration", "description")
 

@@ -43,8 +43,9 @@ TIMEOUT_SECONDS = 130.0
 (clause 7.1)."""
 
 LATER_SECONDS = 30.0
-"""The same after the first answer with status 200, in seconds: three times the timeout
-of usual clients. Only the first answer may take longer (clause 7.1)."""
+"""Maximum time until an answer begins after the first answer with status 200, in
+seconds: three times the timeout of usual clients. Only the first answer may take longer
+(clause 7.1)."""
 
 INVITED_SECONDS = 5.0
 """Maximum wait for a 100, in seconds. Then the client sends the body anyway."""

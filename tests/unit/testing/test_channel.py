@@ -463,7 +463,7 @@ def test_a_world_is_judged_when_another_replaces_it(talk: Talk) -> None:
     answer = talk.say("world", vms=1)
     assert answer["kind"] == "failed"
     assert "a client asks for its events" in answer["error"]
-    assert answer["hint"].startswith("This is about the world before.")
+    assert answer["hint"].startswith("This expectation belongs to the previous world,")
     assert talk.say("vms")["kind"] == "usage"
     talk.done("world", vms=1)
     talk.done("close")

@@ -19,7 +19,7 @@ Maker = Callable[[HandlerSettings, Ground], Worker]
 
 
 def shelf_beside(state: str | os.PathLike[str]) -> Shelf:
-    """Return where runs are recorded: in a directory next to the journal."""
+    """Return the directory of run records, which is next to the journal."""
     return Shelf(f"{os.path.realpath(state)}.runs")
 
 

@@ -67,7 +67,7 @@ def go_on(work: Work, request_id: str) -> bool:
     if not request.at_once or request.in_flight >= request.at_once:
         return False
     if request.unplanned:
-        # It continues when its list is complete.
+        # The rollout continues when its list of hosts is complete.
         return False
     found = work.tx.select(
         kinds.OPERATIONS_THAT_WAIT, waits.turn(request_id), limit=LOOKED_AT_MAX
@@ -94,7 +94,7 @@ def go_on(work: Work, request_id: str) -> bool:
                 operation,
                 waits_for=rolling.names_for(operation, waiting[operation_id], blocker),
                 held_by=(blocker,),
-                # Counts from the first time that it was skipped.
+                # The time counts from the first time that the host was skipped.
                 due_at=operation.due_at or work.now + work.policy.sped_up(PATIENCE),
             ),
         )
@@ -138,7 +138,8 @@ def call_up(work: Work, operation_id: str) -> bool:
             operation,
             waits_for=(waits.turn(operation.request), *kept),
             held_by=(),
-            # Without a slot it is not skipped, and needs no timer.
+            # If the rollout has no free slot, the host is not skipped and needs no
+            # timer.
             due_at=operation.due_at if has_slot else 0,
         ),
     )
@@ -146,7 +147,7 @@ def call_up(work: Work, operation_id: str) -> bool:
 
 
 def waited_long(work: Work, operation_id: str) -> None:
-    """Check a host again that was skipped for long.
+    """Check again a host that its rollout has skipped for a long time.
 
     The first host of a rollout reserves its scopes: no later host is announced there
     before it, in this or another rollout.
@@ -160,7 +161,7 @@ def waited_long(work: Work, operation_id: str) -> None:
             *(name for name in names if not waits.is_reservation(name)),
             *map(waits.reserved, scopes),
         )
-    # If it is skipped now, it waits for the same time again.
+    # If the rollout skips the host now, the host waits for the same time again.
     work.save_operation(operation, replace(operation, waits_for=names, due_at=0))
     call_up(work, operation_id)
 

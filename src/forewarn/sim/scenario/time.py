@@ -39,7 +39,8 @@ class Time(Protocol):
 
     @contextmanager
     def player(self) -> Generator[None]:
-        """Make time wait for one more scenario, if it waits for scenarios."""
+        """Register a scenario, so that a virtual clock advances only while this
+        scenario waits too."""
         yield
 
 
@@ -90,7 +91,8 @@ class VirtualTime(Time):
 
     @contextmanager
     def player(self) -> Generator[None]:
-        """Make time wait for one more user, until the context ends."""
+        """Register a user: until the context ends, time advances only while this user
+        waits too."""
         self._players += 1
         try:
             yield

@@ -175,7 +175,8 @@ class Inquiry:
             raise NoAnswerError(self._keep(self._exchange(sent, at, error))) from error
         exchange = self._exchange(sent, at, answer, goes_on=goes_on)
         if patient and answer.status == HTTPStatus.TOO_MANY_REQUESTS:
-            # It has waited long enough: waiting with each request would take hours.
+            # The client has waited once. If it waited before each request, the checks
+            # would take hours.
             self._is_patient = False
             self._keep(exchange)
             self._need_patience()
@@ -225,7 +226,8 @@ class Inquiry:
     def read(self, version: ApiVersion = NEWEST) -> Document:
         """Return the document of a version; raises as `ask`.
 
-        Raises UntriedError if the answer is not a document; a rule reports that.
+        Raises UntriedError if the answer is not a document; a separate rule reports
+        such an answer.
         """
         document = self.look(version)
         if document is None or document.fault:

@@ -46,7 +46,8 @@ class AnyCore(ABC):
     def __init__(
         self, loop: LoopThread, *, journal: Journal, faults: Player, ending: Ending
     ) -> None:
-        """Use `loop` until the end, and then return its lease. Call it on that loop."""
+        """Use `loop` until the end of the world, and then return its lease. Call it on
+        that loop."""
         self._loop = loop
         self.journal = journal
         """Every request of the VMs."""
@@ -123,7 +124,7 @@ class AnyCore(ABC):
     def end(self) -> None:
         """End the world: stop its listeners, waits and tasks.
 
-        In a forked process, only forget it: the world belongs to its parent.
+        In a forked process, end nothing: the world belongs to the parent process.
         """
         self._abandoned.detach()
         if self.ending.is_forked:

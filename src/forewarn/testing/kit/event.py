@@ -109,7 +109,8 @@ class Event:
     @property
     @checked
     def approved_by(self) -> str:
-        """Return who approved it, or "". A withheld approval does not count."""
+        """Return the approver of the event, or "". A withheld approval does not
+        count."""
         return self._stored().approved_by
 
     @property
@@ -142,7 +143,7 @@ class Event:
     # Next steps
     @checked
     def approve(self, vm: str = "") -> None:
-        """Approve it on behalf of `vm`, or as an operator if no VM is given.
+        """Approve the event on behalf of `vm`, or as an operator if no VM is given.
 
         Raises RefusedError if the VM cannot approve it, or if the event is removed:
         an approval would have no effect.
@@ -164,7 +165,8 @@ class Event:
 
     @checked
     def start(self) -> None:
-        """Start it now, with or without approval; raises RefusedError if it cannot."""
+        """Start the event now, with or without approval; raises RefusedError if it
+        cannot start."""
         self._move(Stop.STARTED)
 
     @checked
@@ -179,7 +181,7 @@ class Event:
 
     @checked
     def cancel(self) -> None:
-        """Remove it without impact; raises RefusedError if it is Started."""
+        """Remove the event without impact; raises RefusedError if it is Started."""
         self._move(Stop.CANCELLED)
 
     def _move(self, stop: Stop) -> None:
@@ -219,7 +221,7 @@ class Event:
 
     @checked
     def wait_until(self, status: Status, timeout: Length = STATUS_SECONDS) -> None:
-        """Wait until it has reached `status`; fail if it does not in time."""
+        """Wait until the event has reached `status`; fail if it does not in time."""
         __tracebackhide__ = True
         self._core.wait(
             judging.arrival(self._core, self._id, status, seconds_of(timeout))
@@ -227,13 +229,14 @@ class Event:
 
     @checked
     def assert_status(self, status: Status) -> None:
-        """Fail unless its status is `status` now."""
+        """Fail unless the status of the event is `status` now."""
         __tracebackhide__ = True
         self._core.call(lambda: judging.judge_status(self._core, self._id, status))
 
     @checked
     def assert_approved(self, by: str = "", *, within: Length | None = None) -> None:
-        """Fail unless it is approved: by `by`, and `within` a time after its creation.
+        """Fail unless the event is approved, by `by` and `within` a time after its
+        creation.
 
         `by` is a VM, or an operator or policy in parentheses. `within` is by the clock
         of the world and includes time that `advance` skipped. A withheld approval
@@ -246,7 +249,7 @@ class Event:
 
     @checked
     def assert_not_approved(self, during: Length = 0.0) -> None:
-        """Fail if it is approved now or `during` the given time from now."""
+        """Fail if the event is approved now, or within the time `during` from now."""
         __tracebackhide__ = True
         self._core.wait(judging.silence(self._core, self._id, seconds_of(during)))
 

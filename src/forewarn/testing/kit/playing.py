@@ -67,7 +67,8 @@ class Playing:
     """The scenario that a world began with, running or finished."""
 
     def __init__(self, core: Core, scenario: Scenario, expect: ExpectName) -> None:
-        """Begin it as soon as a client has polled; `expect`: see `ExpectName`.
+        """Begin the scenario as soon as a client has polled; `expect`: see
+        `ExpectName`.
 
         On a virtual clock it advances when the test advances the time.
         """
@@ -84,7 +85,8 @@ class Playing:
             self._begun = core.begin_running(play(self._runner, scenario))
 
     async def end(self, timeout: Length | None) -> Result:
-        """Wait for its end, on the loop; raises NotSeenError if it fails."""
+        """Wait for the end of the scenario, on the loop; raises NotSeenError if it
+        fails."""
         __tracebackhide__ = True
         stepped = self._stepped
         ending: asyncio.Future[Result] = (
@@ -103,7 +105,7 @@ class Playing:
         return result
 
     def judge(self) -> None:
-        """Raise NotSeenError if it has failed so far; call it on the loop.
+        """Raise NotSeenError if the scenario has failed so far; call it on the loop.
 
         Actions that a client has not done yet count as failures too. If only approvals
         are expected, later events do not count. Raises the exception that ended it, if
@@ -196,7 +198,7 @@ async def _over(
     seconds = SCENARIO_SECONDS if timeout is None else seconds_of(timeout)
     await asyncio.wait([playing], timeout=seconds)
     if not playing.done() and timeout is None:
-        # Only now, because the calculation takes longer than most scenarios.
+        # Calculate this only after a timeout: it takes longer than most scenarios.
         more = await _length(core, scenario)
         seconds += more
         await asyncio.wait([playing], timeout=more)

@@ -93,13 +93,13 @@ class Several:
 
     @checked
     def fail(self, name: str) -> list[Event]:
-        """Let a host or VM fail without notice (5.5)."""
+        """Make a host or VM fail without notice (5.5)."""
         self._roster.check_target(name)
         return self._made(orders.ordering("fail", [name], RequestOptions()))
 
     @checked
     def restore(self, name: str) -> None:
-        """Let a host or VM run again, and remove the events of its failure."""
+        """Make a host or VM run again, and remove the events of its failure."""
         self._roster.check_target(name)
         live(self._core).order(orders.ordering("restore", [name], RequestOptions()))
 

@@ -223,12 +223,12 @@ class Vm:
 
     @checked
     def fail(self) -> Event:
-        """Let it fail without notice (5.5)."""
+        """Make the VM fail without notice (5.5)."""
         return self._made(orders.ordering("fail", [self.name], RequestOptions()))
 
     @checked
     def restore(self) -> None:
-        """Let it run again, and remove the event of its failure."""
+        """Make the VM run again, and remove the event of its failure."""
         live(self._core).order(
             orders.ordering("restore", [self.name], RequestOptions())
         )

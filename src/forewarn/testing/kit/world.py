@@ -405,7 +405,7 @@ class ScheduledEvents(Several):
 
     @checked
     def clear_journal(self) -> None:
-        """Forget the requests so far; they are no longer judged."""
+        """Delete the recorded requests, so that they are no longer judged."""
         self._core.call(self._core.journal.clear)
 
     @checked
