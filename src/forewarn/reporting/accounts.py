@@ -27,7 +27,7 @@ Json: TypeAlias = dict[str, Any]
 _PHASES = {
     AuditKind.OPERATION_ANNOUNCED: "scheduled",
     AuditKind.EVENT_APPROVED: "approved",
-    AuditKind.OPERATION_READY: "let go",
+    AuditKind.OPERATION_READY: "ready",
     AuditKind.OPERATION_HELD: "held",
     AuditKind.OPERATION_IMPACTING: "started",
     AuditKind.OPERATION_RECOVERING: "impact over",
