@@ -118,7 +118,7 @@ def _all_at_once(operation: Operation) -> Any:
 
 def _called_before_commit(work: Work, call: Call) -> None:
     """Owe the call twice."""
-    work._calls.extend((call, call))
+    work._effects.calls.extend((call, call))
 
 
 _own_failure = failures._own_failure
