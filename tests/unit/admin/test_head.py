@@ -152,7 +152,7 @@ def test_json_of_very_many_values_is_refused_before_it_is_parsed(
         "/v1/maintain", content=body, headers={"Content-Type": "application/json"}
     )
     assert answer.status_code == 400
-    assert f"{limits.BODY_VALUES_MAX} values" in answer.json()["error"]
+    assert f"{limits.BODY_VALUES_MAX} JSON values" in answer.json()["error"]
 
 
 def test_a_nested_fleet_file_is_refused_at_its_first_bracket(shared: Shared) -> None:
