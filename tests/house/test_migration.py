@@ -28,7 +28,7 @@ PAGES = sorted((ROOT / "docs" / "how-to" / "migrate").glob("[!i]*.md"))
 INDEX = ROOT / "docs" / "how-to" / "migrate" / "index.md"
 COMPARISON = ROOT / "docs" / "explanation" / "comparison.md"
 
-EVENTS_HEAD = "| event | there | here | why |"
+EVENTS_HEAD = "| event | other program | agent | why |"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

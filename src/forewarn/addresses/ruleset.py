@@ -99,7 +99,8 @@ def _inet(plan: Plan) -> Iterator[str]:
         f"tcp dport {listeners} notrack accept",
         f"ip daddr {SERVICE} {strange}",
         wild
-        and "# The listener listens at every address. Guests reach it only through the rules above.",
+        and "# The listener listens at every address. "
+        "Guests reach it only through the rules above.",
         wild and f"tcp dport {wild} fib daddr type local {strange}",
     )
     for port in plan.routed:

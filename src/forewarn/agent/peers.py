@@ -117,7 +117,7 @@ class Peers:
             raise _unheard("its answer is not a JSON object")
         vm = members.get("vm")
         if vm and not is_same(str(vm), name):
-            # The answer is another VM's, or this VM's own, so it does not count.
+            # The answer comes from another VM, or from this VM, so it does not count.
             shown = told(str(vm), NAME_CHARACTERS)
             raise _unheard(f"at {url.base} is the agent of {shown!r}")
         return members.get("prepared") is True

@@ -83,7 +83,8 @@ class Watched:
     answered: Micros = 0
     """When the last good answer came; 0: never."""
     answered_seconds: float | None = None
-    """The same in seconds of the monotonic clock; None: never."""
+    """When the last good answer came, in seconds of the monotonic clock; None:
+    never."""
     incarnation: int | None = None
     events: int = 0
     """Events in the last good document, including those of other VMs."""

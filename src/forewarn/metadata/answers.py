@@ -57,7 +57,7 @@ def _last(status: int, sentence: str) -> Response:
 HEADER_MISSING = build(
     400, b'{ "error": "Bad request: . Required metadata header not specified" }'
 )
-"""With the same spaces and colon as Azure's response."""
+"""The text has the same spaces and colon as Azure's response."""
 
 FORWARDED = error(400, "Bad request. X-Forwarded-For is not accepted")
 EVENTS_VERSION = _version(versions.NEWEST_NAMES)
@@ -67,7 +67,8 @@ LEAF_FORMAT = error(400, "Bad request. A single value is given with format=text 
 INSTANCE_FORMAT = error(400, "Bad request. format must be json or text")
 NOT_FOUND = error(404, "Not found")
 UNKNOWN_CALLER = _last(404, "Not found")
-"""Closes the connection: an unknown caller gets one response on each."""
+"""This response closes the connection: an unknown caller gets one response per
+connection."""
 READ_ONLY = _verb("GET")
 READ_OR_APPROVE = _verb("GET, POST")
 WAIT = error(400, "Bad request. wait must be given once, in whole seconds")

@@ -117,7 +117,8 @@ class Connection(Flow):
             self._task = None
         if self._interception is not None:
             self._interception.leave()
-            self._interception = None  # It refers back to this connection.
+            # Break the reference cycle: the object refers to this connection.
+            self._interception = None
 
     def data_received(self, data: bytes) -> None:
         """Respond to the received requests, or read more."""
@@ -333,7 +334,7 @@ class Connection(Flow):
         try:
             verdict = self._task = self._hub.approve(question)
         except Exception:
-            # As in a task: a bug in forewarn must not leave the client waiting.
+            # A bug in forewarn must not leave the client waiting, here as in a task.
             logger.exception("a request could not be answered")
             self._send(received, answers.FAULT)
             return

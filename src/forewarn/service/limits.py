@@ -13,7 +13,7 @@ TURN_SECONDS = 0.02
 one. With the longest step added, an iteration stays below 50 ms."""
 
 SHARED_TURN_SECONDS = 0.004
-"""The same if a caller waits for the thread: at most one or two transactions of a
+"""`TURN_SECONDS` if a caller waits for the thread: at most one or two transactions of a
 rollout then delay the response to a request."""
 
 ENABLINGS_TOGETHER_MAX = 50

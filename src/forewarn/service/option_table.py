@@ -166,20 +166,20 @@ _TABLE: Mapping[str, Option] = {
     ),
     "timing.reboot_notice": Option(
         form=Forms.DURATION,
-        text="÷ The same for a Reboot.",
+        text="÷ Minimum time from the notice to NotBefore of a Reboot.",
     ),
     "timing.redeploy_notice": Option(
         form=Forms.DURATION,
-        text="÷ The same for a Redeploy.",
+        text="÷ Minimum time from the notice to NotBefore of a Redeploy.",
     ),
     "timing.preempt_notice": Option(
         form=Forms.DURATION,
-        text="÷ The same for a Preempt.",
+        text="÷ Minimum time from the notice to NotBefore of a Preempt.",
     ),
     "timing.terminate_notice": Option(
         form=Forms.DURATION,
         may_be_empty=True,
-        text="÷ The same for a Terminate. It overrides the value of each scope in the "
+        text="÷ Minimum time from the notice to NotBefore of a Terminate. It overrides the value of each scope in the "
         "fleet file. Empty: each scope's value applies. A scope without a value never "
         "has Terminate events.",
     ),
@@ -275,7 +275,8 @@ _TABLE: Mapping[str, Option] = {
             form=Forms.DURATION,
             least=SECOND,
             may_be_empty=True,
-            text=f"The same for `{name}`. Empty: `driver.command.timeout` applies.",
+            text=f"Maximum run time of the program for `{name}`. "
+            "Empty: `driver.command.timeout` applies.",
         )
         for name in WORKS
     },

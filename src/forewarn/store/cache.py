@@ -50,7 +50,8 @@ REMEMBERED: tuple[Query[Any], ...] = (
     kinds.VMS_UNSTEADY_IN_SCOPE,
     kinds.OPEN_SPANS_OF_VM,
 )
-"""The queries of a decision about one operation."""
+"""The queries that a decision about one operation needs. The cache keeps their
+results."""
 
 _REMEMBERED_NAMES = frozenset(query.name for query in REMEMBERED)
 _REMEMBERED_OF: Mapping[type, tuple[Query[Any], ...]] = {

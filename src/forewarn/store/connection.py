@@ -31,7 +31,7 @@ LOG_PAGES_MAX = JOURNAL_BYTES_KEPT // 4096
 """Number of log pages above which a commit itself does a checkpoint (`checkpoints`)."""
 
 HINTS = {
-    sqlite3.SQLITE_FULL: "Free some space on its disk.",
+    sqlite3.SQLITE_FULL: "Free some space on the disk of the store.",
     sqlite3.SQLITE_IOERR: "Check its disk and the system's log.",
     sqlite3.SQLITE_READONLY: (
         "Allow the service's user to write the file and its directory."

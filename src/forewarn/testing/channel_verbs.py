@@ -18,7 +18,10 @@ WORLDS_MAX = 1_000
 """Maximum number of open worlds in one channel. A program that exceeds it probably
 closes no world."""
 
-REPLACED = "This expectation belongs to the previous world, which is now closed. Begin the new world again."
+REPLACED = (
+    "This expectation belongs to the previous world, which is now closed. "
+    "Begin the new world again."
+)
 """Hint for an unmet expectation of a world that a message tried to replace."""
 
 EVENT_OPTIONS = ("notice", "duration", "description")

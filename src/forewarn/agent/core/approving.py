@@ -47,8 +47,8 @@ RETRY_PAUSES: tuple[Micros, ...] = (SECOND, 2 * SECOND, 3 * SECOND, 5 * SECOND)
 
 RETRY_PAUSE_MAX: Micros = MINUTE
 RETRY_SHARE = 20
-"""The last pause doubles up to a minute, but at most to one part in this many of the
-time until NotBefore, so that as many attempts remain."""
+"""Divisor of the time until NotBefore. The last pause doubles up to a minute, but at
+most to this part of that time, so that as many attempts remain."""
 
 RETRY_AFTER_MAX: Micros = MINUTE
 """Maximum pause that an endpoint can ask for: beyond it, NotBefore is likely first."""
@@ -261,7 +261,7 @@ def _own_obstacle(
 ) -> str:
     """Return why this VM does not approve the event now; empty: it can."""
     if not is_named(task.notice, name):
-        # It named this VM under an earlier name, which may be another VM's now.
+        # The event named this VM by an earlier name, which another VM may have now.
         named = ", ".join(task.notice.resources)
         return f"it names {named}, and this VM is called {name} now"
     if rule.approve is Approve.NEVER:

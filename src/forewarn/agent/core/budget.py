@@ -16,11 +16,12 @@ from forewarn.agent.core.policy import Handler, Policy, Rule
 from forewarn.instants import MILLISECOND, Micros
 
 GRACE_SHARE = 5
-"""One part in this many of a handler's time is reserved, at most, to stop it."""
+"""Divisor of a handler's time: at most this part of it is reserved to stop the
+handler."""
 
 HURRIED_GRACE_SHARE = 25
-"""The same for urgent events, where the VM may be gone before a handler is stopped. Of
-a Preempt's 30 s, handlers get 24 s even if the first polls failed."""
+"""`GRACE_SHARE` for urgent events, where the VM may be gone before a handler is
+stopped. Of a Preempt's 30 s, handlers get 24 s even if the first polls failed."""
 
 NEAR_MARGINS = 2
 """If NotBefore is at most this many margins away when preparation begins, it counts as

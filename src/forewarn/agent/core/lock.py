@@ -79,7 +79,7 @@ class Lock:
     take_late: Micros = 0
     """Until when an unanswered request to take it may still take effect."""
     release_late: Micros = 0
-    """The same for a request to release it."""
+    """Until when an unanswered request to release it may still take effect."""
 
     @property
     def is_held(self) -> bool:

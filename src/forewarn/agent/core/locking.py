@@ -38,22 +38,23 @@ from forewarn.instants import MINUTE, SECOND, Micros, describe_duration
 
 RETRY_FIRST: Micros = SECOND
 RETRY_MOST: Micros = 30 * SECOND
-"""The pause between attempts to take the lock doubles from RETRY_FIRST to this. A
+"""Maximum pause between attempts to take the lock; it doubles from RETRY_FIRST. A
 thousand waiting VMs send 33 requests per second."""
 
 RETRY_SHARE = 10
-"""The pause is at most one part in this many of the time until the deadline, so that
+"""Divisor of the time until the deadline: a pause is at most this part of it, so that
 several requests remain."""
 
 RELEASE_RETRY_MOST: Micros = MINUTE
-"""The same for releasing it, which is retried without limit since others wait."""
+"""Maximum pause between attempts to release the lock. They are repeated without limit,
+since other VMs wait."""
 
 RENEWALS = 3
 """Confirmations within the time after which the lock expires: two may fail."""
 
 SPREAD = 5
-"""Up to one part in this many of a pause is left out, depending on the ID and the
-number of the request, so that VMs which start together do not ask together."""
+"""Divisor of a pause: up to this part of it is left out, depending on the ID and the
+number of the request. VMs that start together therefore do not ask together."""
 
 ANSWER_GRACE: Micros = 30 * SECOND
 """Time after the timeout of a request until its answer counts as lost. On a busy

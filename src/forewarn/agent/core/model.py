@@ -140,7 +140,7 @@ class Task:
     absent_at: Micros = 0
     """Since when answers have not listed it; 0: they list it."""
     absent_from: Micros = 0
-    """The same instant on the scale of `Polled.heard`."""
+    """The instant of `absent_at` on the scale of `Polled.heard`."""
     steps: tuple[Step, ...] = ()
     begun: Micros = 0
     """When its preparation began; 0: not yet."""

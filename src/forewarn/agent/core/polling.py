@@ -11,7 +11,7 @@ from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
 STEPS: tuple[Micros, ...] = (1 * SECOND, 1 * SECOND, 2 * SECOND, 3 * SECOND)
-"""From the start of a failed poll to the next one, for an endpoint that answered
+"""Times from the start of a failed poll to the next one, for an endpoint that answered
 recently; the last value repeats. The first two equal the normal interval: after a
 Preempt that begins with two errors, the handlers still have 24 s."""
 
@@ -19,7 +19,8 @@ STEPS_UNKNOWN: tuple[Micros, ...] = (
     *(1 * SECOND, 2 * SECOND, 4 * SECOND, 8 * SECOND, 16 * SECOND),
     30 * SECOND,
 )
-"""The same for an endpoint that has never answered, or not recently."""
+"""Times from the start of a failed poll to the next one, for an endpoint that has never
+answered, or not recently."""
 
 KNOWN_FOR: Micros = 10 * MINUTE
 """How long after its last answer an endpoint counts as recently available."""
@@ -57,7 +58,8 @@ NAME_EVERY: Micros = 10 * MINUTE
 """How often the VM's name is read again. It hardly ever changes."""
 
 NAME_STEPS: tuple[Micros, ...] = (SECOND, 5 * SECOND, 15 * SECOND, MINUTE)
-"""The same while the instance endpoint does not return it."""
+"""Intervals between reads of the VM's name while the instance endpoint does not return
+it."""
 
 NAME_TIMEOUT: Micros = 2 * SECOND
 """Timeout for reading the name."""

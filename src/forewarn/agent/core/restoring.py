@@ -28,7 +28,7 @@ from forewarn.instants import MINUTE, SECOND, Micros
 
 RETRY_FIRST: Micros = SECOND
 RETRY_MOST: Micros = 5 * MINUTE
-"""The pause before a failed recovery is retried doubles from RETRY_FIRST to this."""
+"""Maximum pause before a failed recovery is retried; it doubles from RETRY_FIRST."""
 
 
 def listened(memory: Memory, polled: Polled, gone_after: GoneAfter) -> Memory:

@@ -24,7 +24,7 @@ class SecretError(HandlerError):
 
 
 def whole(secret: str) -> Sequence[str]:
-    """Return the parts of a secret to mask: all of it."""
+    """Return the whole secret as the only part to mask."""
     return (secret,)
 
 

@@ -131,7 +131,7 @@ class ConsulWorker(Integration):
     def _listed(
         self, ask: Ask, context: RunContext, *, key: str, what: str
     ) -> Mapping[str, Mapping[str, Any]]:
-        """Return Consul's objects by ID; raises HandlerError if the response is another."""
+        """Return Consul's objects by ID; raises HandlerError for any other response."""
         answer, found = self._answered(ask, context)
         for each in found.values():
             # Each object contains its ID, so another JSON object is recognized.

@@ -55,7 +55,7 @@ class Register(Protocol):
     def write(self, text: str, page: Page, context: RunContext) -> bool:
         """Replace the text that was read; raises ForewarnError.
 
-        Returns False, and changes nothing, if the text has changed since.
+        Return False, and change nothing, if the text has changed since it was read.
         """
         ...
 

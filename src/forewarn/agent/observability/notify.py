@@ -34,7 +34,8 @@ BATCH_ROWS = 20
 
 PAUSE_FIRST_SECONDS = 1.0
 PAUSE_MOST_SECONDS = 60.0
-"""The pause after a failure doubles from PAUSE_FIRST_SECONDS to this, without limit."""
+"""Maximum pause after a failure; it doubles from PAUSE_FIRST_SECONDS. The number of
+attempts has no limit."""
 
 WAIT_MOST_SECONDS = 900.0
 """Maximum pause that a receiver can ask for."""

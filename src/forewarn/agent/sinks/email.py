@@ -77,7 +77,7 @@ KEYS: Mapping[str, Option] = {
 
 
 def faults(entry: Entry) -> Faults:
-    """Find settings that contradict each other."""
+    """Return the problems of the settings, such as contradictions."""
     for key in ("from", "to"):
         value = entry.get(key, ())
         for address in (value,) if isinstance(value, str) else value:

@@ -27,7 +27,7 @@ PORTS = (80, 8080)
 
 SEEK_AGAIN: Micros = MINUTE
 SEEK_AGAIN_MOST: Micros = 15 * MINUTE
-"""The pause between two searches doubles from SEEK_AGAIN to this."""
+"""Maximum pause between two searches; it doubles from SEEK_AGAIN."""
 
 Leases = Sequence[tuple[str, str]]
 

@@ -161,7 +161,7 @@ class Vm:
     def terminate(
         self, *, notice: Length | None = None, description: str | None = None
     ) -> Event:
-        """Delete it at the request of its user (5.7)."""
+        """Delete the VM at the request of its user (5.7)."""
         return self._changed(
             Verb.TERMINATE, RequestOptions(notice=notice, description=description)
         )

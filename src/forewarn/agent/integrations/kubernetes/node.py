@@ -239,7 +239,8 @@ def reverse_patch(
 ) -> dict[str, Any] | None:
     """Return the patch that undoes a change which the node's annotation does not record.
 
-    None: the annotation is complete, so a recovery will undo the change.
+    Return None if the annotation is complete, because a recovery will then undo the
+    change.
     """
     wanted, there = read_record(patch), read_record(node)
     if (
