@@ -159,7 +159,7 @@ def instant_or_none(instant: Micros) -> str | None:
 
 def format_http_date(instant: Micros) -> str:
     """Format an instant as RFC 1123 in GMT: `Mon, 11 Apr 2022 22:26:58 GMT`."""
-    # Not with `email.utils`, which takes 3 MB of memory.
+    # `email.utils` could format this, but takes 3 MB of memory.
     moment = _EPOCH + timedelta(seconds=instant // SECOND)
     weekday, month = _WEEKDAYS[moment.weekday()], _MONTHS[moment.month - 1]
     return (

@@ -1,7 +1,7 @@
 """Check several settings against each other, and make the policy of them.
 
-Each value is valid by itself. Invalid values were already reported and are missing
-here. A fault is the full name of a setting, such as `rule.2.approve`, with a message.
+Each single value is valid: invalid values were already reported and are missing here. A
+fault is the full name of a setting, such as `rule.2.approve`, with a message.
 """
 
 from __future__ import annotations

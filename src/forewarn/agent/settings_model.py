@@ -219,7 +219,8 @@ class Settings:
     policy: Policy = field(default_factory=Policy)
     """The settings that decisions depend on, made of the others."""
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By the setting's full name, such as `log.level`; missing: the default."""
+    """Where each setting was set, by its full name, such as `log.level`; missing: the
+    default."""
     warnings: tuple[str, ...] = ()
     """Probable mistakes that are harmless."""
     file: str = ""

@@ -320,7 +320,7 @@ class Connection(Flow):
             self._send(received, wait.otherwise)
             return
         if self._has_ended:
-            # As for a delayed response: the client may be gone.
+            # The client may be gone, as for a delayed response.
             self._is_ending = True
             if self._transport is not None:
                 self._transport.close()

@@ -153,7 +153,7 @@ class Directory:
     def _release(self, caller: Caller) -> None:
         guest = caller.guest
         for address in map(normal_address, guest.addresses):
-            # Unless another VM has the address now.
+            # Remove the address only if no other VM has it now.
             if self.by_address.get(address) is caller:
                 del self.by_address[address]
         if self.by_vm_id.get(guest.vm_id.lower()) is caller:

@@ -104,7 +104,7 @@ class RequestReader:
         """Remaining bytes of the body or of its chunk."""
         self._chunks = 0
         self._tail = b""
-        """In the trailers of a chunked body: the last bytes that were read."""
+        """The last bytes that were read, in the trailers of a chunked body."""
         self._was_offered = False
         """The request has an Upgrade header."""
         self._target = b""

@@ -22,13 +22,14 @@ class Notice:
     """One event of a document."""
 
     event_id: str
-    """In upper case, for comparisons (clause 2.3)."""
+    """The EventId in upper case, for comparisons (clause 2.3)."""
     wire_id: str = ""
     """The ID as received; empty: it was in upper case."""
     event_type: str = ""
-    """As received: one of the five types, or a type of a later version."""
+    """The type as received: one of the five types, or a type of a later version."""
     status: str = ""
-    """As received. Any status except Scheduled and Started is treated as Scheduled."""
+    """The status as received. Any status except Scheduled and Started is treated as
+    Scheduled."""
     source: str = ""
     """`User` or `Platform`; empty: an old api-version, which does not include it."""
     resources: tuple[str, ...] = ()

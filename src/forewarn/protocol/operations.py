@@ -44,9 +44,9 @@ class OperationState(enum.Enum):
 UNSTARTED_STATES = frozenset(
     {OperationState.PLANNED, OperationState.ANNOUNCED, OperationState.READY}
 )
-"""States in which it can be cancelled, announced or not."""
+"""States in which an operation can be cancelled, announced or not."""
 WAITING_STATES = frozenset({OperationState.ANNOUNCED, OperationState.READY})
-"""Announced states in which it can be cancelled without impact."""
+"""Announced states in which an operation can be cancelled without impact."""
 STARTED_STATES = frozenset({OperationState.IMPACTING, OperationState.RECOVERING})
 ENDED_STATES = frozenset(
     {OperationState.DONE, OperationState.CANCELLED, OperationState.FAILED}

@@ -293,7 +293,7 @@ class ApiProcess(Api):
         file = message.get("file")
         if not isinstance(file, dict):
             raise BadRequestError("the fleet file has no name")
-        # In a thread, since decoding takes a millisecond per 2 MiB.
+        # Decode in a thread, since this takes a millisecond per 2 MiB.
         text = await asyncio.to_thread(payload.decode, "utf-8", "surrogatepass")
         return await gateway.merge_fleet(
             FleetText(

@@ -81,7 +81,8 @@ def _only_operation(changes: Sequence[Change]) -> str:
 
 def _tell_entry(entry: AuditEntry, only: str) -> None:
     if entry.kind in _OF_EVENTS and not logger.isEnabledFor(logging.DEBUG):
-        # By far the most frequent kinds, so return before collecting their fields.
+        # These are by far the most frequent kinds, so return before collecting their
+        # fields.
         return
     fields: Fields = dict(_fields(entry.subjects))
     if only:

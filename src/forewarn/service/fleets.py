@@ -136,7 +136,7 @@ class Fleets:
     async def _merge_here(
         self, text: FleetText, who: Who | None, once: Once | None
     ) -> MergePlan:
-        # In a thread, so that the event loop is not blocked.
+        # Read in a thread, so that the event loop is not blocked.
         wanted = await asyncio.to_thread(text.read)
         if who is None:
             return await self._readings.read(
@@ -157,7 +157,7 @@ class Fleets:
     async def _merge_there(
         self, text: FleetText, who: Who, planning: Planning, once: Once | None
     ) -> MergePlan:
-        # In a thread, since hashing releases the interpreter lock.
+        # Hash in a thread, since hashing releases the interpreter lock.
         digest = await asyncio.to_thread(text.digest)
         with self._writes.planning() as stale:
             first = await asyncio.to_thread(planning.plan)

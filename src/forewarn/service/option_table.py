@@ -179,9 +179,9 @@ _TABLE: Mapping[str, Option] = {
     "timing.terminate_notice": Option(
         form=Forms.DURATION,
         may_be_empty=True,
-        text="÷ Minimum time from the notice to NotBefore of a Terminate. It overrides the value of each scope in the "
-        "fleet file. Empty: each scope's value applies. A scope without a value never "
-        "has Terminate events.",
+        text="÷ Minimum time from the notice to NotBefore of a Terminate. It overrides "
+        "the value of each scope in the fleet file. Empty: each scope's value applies. "
+        "A scope without a value never has Terminate events.",
     ),
     "timing.failure_notice": Option(
         form=Forms.DURATION,

@@ -110,7 +110,7 @@ class Move(Order):
     model_config = _example(to="started")
 
     to: Literal["started", "recovering", "removed", "cancelled"] = Field(
-        description="Started, impact over, events removed, or cancelled."
+        description="The new state: Started, impact over, events removed, or cancelled."
     )
 
 

@@ -252,7 +252,7 @@ class Replay:
     def leap(self, by: Micros) -> None:
         """Let `by` pass at once. If the recording has not started, start it.
 
-        On the machine's clock, moments and NotBefore come nearer by it.
+        On the machine's clock, moments and NotBefore come nearer by this length.
         """
         if not self.has_begun:
             self.begin()

@@ -222,7 +222,7 @@ class RememberingTransaction(RowTransaction):
 
     def add(self, record: R) -> R:
         """Store a new record; raises DuplicateError, for ADDED_LATER at sending."""
-        if isinstance(record, AuditEntry):  # Often written, rarely read.
+        if isinstance(record, AuditEntry):  # often written, rarely read
             self._pending.add(record)
             return record
         if type(record) in ADDED_LATER:

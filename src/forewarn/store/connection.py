@@ -141,7 +141,8 @@ class Connection:
     def copy_to(self, target: "Connection") -> None:
         """Copy the whole file as of now; others may write meanwhile."""
         try:
-            # In one step, so that it reads one moment and no writer restarts it.
+            # Copy in one step, so that the copy has the state of one moment and no
+            # writer restarts it.
             self._sqlite.backup(target._sqlite, pages=-1)  # noqa: SLF001
         except sqlite3.Error as error:
             raise self._failed(error) from error

@@ -273,7 +273,7 @@ SPANS_OF_OPERATION: Query[Span] = Query(
 OPEN_SPANS_OF_VM: Query[Span] = Query(
     "open_spans_of_vm", Span, lambda span: (span.vm,) if span.is_open else ()
 )
-"""At most two spans: that of its existence, and an outage."""
+"""The open spans of a VM, at most two: its existence, and an outage."""
 
 UNSTEADY_DOMAINS: Ranking[Vm] = Ranking(
     "unsteady_domains",

@@ -34,13 +34,13 @@ class Gate:
     asked: Micros = 0
     """When the last request was sent."""
     is_asking: bool = False
-    """The last request has no answer yet."""
+    """Whether the last request has no answer yet."""
     answered: Micros = 0
     """When the last request was answered or timed out; 0: never."""
     last: GateAnswer | None = None
     """The last answer."""
     since: Micros = 0
-    """Since when the answers are of that kind."""
+    """When the answers changed to the kind of the last one."""
     alerts: int = 0
     """The number of firing alerts that count."""
     detail: str = ""
@@ -50,7 +50,7 @@ class Gate:
     shut: Micros = 0
     """When the answer was last not CLEAR; 0: never."""
     is_wanted: bool = False
-    """An event is ready to be approved, apart from the lock."""
+    """Whether an event is ready to be approved, apart from the lock."""
     events: tuple[str, ...] = ()
     """The events whose approval the gate holds back."""
 

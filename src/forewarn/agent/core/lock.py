@@ -47,11 +47,11 @@ class Lock:
 
     state: LockState = LockState.UNKNOWN
     since: Micros = 0
-    """When it entered its state."""
+    """When the lock entered its state."""
     label: str = ""
     """Identifies the lock, for a person: a different text is a different lock."""
     holder: str = ""
-    """The ID under which it was requested; empty: it was not requested."""
+    """The ID under which the lock was requested; empty: it was not requested."""
     number: int = 0
     """The number of the last request, which its answer repeats."""
     asked: Micros = 0
@@ -59,7 +59,7 @@ class Lock:
     is_asking: bool = False
     """The last request has no answer yet."""
     is_release: bool = False
-    """The last request was to release it."""
+    """Whether the last request was to release the lock."""
     answered: Micros = 0
     """When the last answer came; 0: none since the agent started."""
     rest_until: Micros = 0
@@ -67,7 +67,7 @@ class Lock:
     tries: int = 0
     """Failed requests in a row."""
     until: Micros = 0
-    """When it expires unless it is confirmed; 0: never."""
+    """When the lock expires unless it is confirmed; 0: never."""
     last: LockAnswer | None = None
     """The answer to the last request."""
     refusal: str = ""
@@ -75,11 +75,11 @@ class Lock:
     trouble: str = ""
     """Why there is no usable answer; empty: there is one."""
     has_complained: bool = False
-    """The trouble was logged since the lock entered its state."""
+    """Whether the trouble was logged since the lock entered its state."""
     take_late: Micros = 0
-    """Until when an unanswered request to take it may still take effect."""
+    """Until when an unanswered request to take the lock may still take effect."""
     release_late: Micros = 0
-    """Until when an unanswered request to release it may still take effect."""
+    """Until when an unanswered request to release the lock may still take effect."""
 
     @property
     def is_held(self) -> bool:

@@ -300,7 +300,7 @@ def _needing(memory: Memory) -> list[Task]:
 def _is_unused(memory: Memory, terms: LockTerms, now: Micros) -> bool:
     """Tell whether the events that needed the lock were not approved.
 
-    Then there is no recovery to pause after.
+    In that case there is no recovery, so the lock is released without a pause.
     """
     is_loose = any(
         task.is_live and task.consent is Consent.NONE and not task.notice.has_started

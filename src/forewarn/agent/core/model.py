@@ -59,7 +59,7 @@ class Presence(enum.Enum):
     LISTED = "listed"
     """The last document lists it."""
     MISSING = "missing"
-    """Newer documents do not list it, but not for long enough yet."""
+    """Newer documents do not list the event, but not for long enough yet."""
     EMPTY = "empty"
     """The endpoint answers with an empty body, but not for long enough yet."""
     RESET = "reset"
@@ -68,7 +68,7 @@ class Presence(enum.Enum):
     GONE = "gone"
     """The agent treats the event as ended."""
     RETURNING = "returning"
-    """The agent treated it as ended, and then one document listed it again."""
+    """The agent treated the event as ended, and then one document listed it again."""
 
 
 class Consent(enum.Enum):
@@ -76,11 +76,11 @@ class Consent(enum.Enum):
 
     NONE = "none"
     WANTED = "wanted"
-    """It is being sent, or was sent and not confirmed."""
+    """The approval is being sent, or was sent and not confirmed."""
     GIVEN = "given"
     """The endpoint accepted it."""
     REFUSED = "refused"
-    """The endpoint refused it so often that the agent stopped sending it."""
+    """The endpoint refused the approval so often that the agent stopped sending it."""
 
 
 @frozen_dataclass
@@ -110,7 +110,7 @@ class Task:
     """One event, and the work that was done for it."""
 
     event_id: str
-    """In upper case, as IDs are compared (clause 2.3)."""
+    """The EventId in upper case, because IDs are compared without case (clause 2.3)."""
     runs: str = ""
     """Prefix of the names of its runs, unique in all journals of this VM. Empty: the
     EventId is the prefix, as in journals of older versions."""
@@ -121,7 +121,7 @@ class Task:
     mine: bool
     """Whether it names or named this VM."""
     is_confirmed: bool = True
-    """A document has listed it since the agent started."""
+    """Whether a document has listed the event since the agent started."""
     rule: str = ""
     """The name of the rule that decided; empty: no rule matches."""
     rule_sum: int = 0
@@ -131,19 +131,19 @@ class Task:
     stage: Stage = Stage.SEEN
     seen: Micros = 0
     started: Micros = 0
-    """When it was first seen as Started; 0: not yet."""
+    """When the event was first seen as Started; 0: not yet."""
     gone: Micros = 0
     over: Micros = 0
     presence: Presence = Presence.LISTED
     incarnation: int | None = None
     """The incarnation of the last document that listed it; None: it had none."""
     absent_at: Micros = 0
-    """Since when answers have not listed it; 0: they list it."""
+    """Since when answers have not listed the event; 0: they list it."""
     absent_from: Micros = 0
     """The instant of `absent_at` on the scale of `Polled.heard`."""
     steps: tuple[Step, ...] = ()
     begun: Micros = 0
-    """When its preparation began; 0: not yet."""
+    """When the preparation for the event began; 0: not yet."""
     prepared: Micros = 0
     """When preparation was complete."""
     withheld: str = ""
@@ -152,9 +152,9 @@ class Task:
     tries: int = 0
     """How often the approval was sent."""
     asked: Micros = 0
-    """When it was last sent."""
+    """When the approval was last sent."""
     retry_at: Micros = 0
-    """When to send it again if it is not confirmed."""
+    """When to send the approval again if it is not confirmed."""
     refusals: int = 0
     """How often the endpoint has refused it."""
     troubles: tuple[str, ...] = ()
@@ -162,11 +162,11 @@ class Task:
     is_forced: bool = False
     """An operator requested the approval."""
     needs_lock: bool = False
-    """It waits for the lock, or was approved under it."""
+    """Whether the event waits for the lock, or was approved under it."""
     peers_asked: Micros = 0
     """When the peers were last asked; 0: not yet by this agent."""
     peers_from: Micros = 0
-    """When this agent first asked them."""
+    """When this agent first asked the peers."""
     peers_ready: tuple[str, ...] = ()
     """The named VMs whose agents report that they are prepared (`names.key_of`)."""
     peers_alive: tuple[tuple[str, Micros], ...] = ()
@@ -190,7 +190,7 @@ class Memory:
     """Everything that decisions depend on besides the policy; the journal stores it."""
 
     tasks: tuple[Task, ...] = ()
-    """In the order in which the events were first seen."""
+    """The tasks, in the order in which their events were first seen."""
     name: str = ""
     """This VM's name in Resources; empty: not yet known."""
     has_polled: bool = False
@@ -204,7 +204,8 @@ class Memory:
     this VM, on the scale of `Polled.heard`. None: the last answer listed one, or there
     was no answer."""
     is_quiet: bool = False
-    """With a lost journal: that was so for long enough; `always` recoveries may run."""
+    """With a lost journal: whether `quiet_from` was long enough ago, so that `always`
+    recoveries may run."""
     journal: str = ""
     """A random name of the journal, which tells its runs from those of others."""
     tasks_made: int = 0
@@ -245,7 +246,7 @@ class Run:
     phase: Phase
     attempt: int
     task: Task | None
-    """The event it is for; None: recovery after a lost journal."""
+    """The event of the run; None: recovery after a lost journal."""
     stop_at: Micros
     kill_at: Micros
     is_again: bool = False

@@ -30,11 +30,12 @@ class Approver(enum.Enum):
     ANY = "any"
     """Each of them; the first approval counts."""
     LEADER = "leader"
-    """The first in Resources; the others take over in their order. It waits while
-    another named VM reports that it is not prepared. It does not wait for silent
-    VMs."""
+    """The first VM in Resources approves; the others take over in their order. The
+    first VM waits while another named VM reports that it is not prepared. It does not
+    wait for silent VMs."""
     ALL = "all"
-    """Like LEADER, but only when every named VM reports that it is prepared."""
+    """The same VM as with LEADER, but only when every named VM reports that it is
+    prepared."""
 
 
 @frozen_dataclass
@@ -45,20 +46,21 @@ class Handler:
     kind: str = ""
     """Its kind in the settings. A handler of another kind cannot undo its work."""
     timeout: Micros = 5 * MINUTE
-    """For one preparation, if NotBefore leaves enough time."""
+    """Time for one preparation, if NotBefore leaves enough time."""
     recover_timeout: Micros = 5 * MINUTE
     required: bool = True
-    """If it fails, the approval is withheld."""
+    """Whether a failure of the handler withholds the approval."""
     retries: int = 0
     """Further attempts of a failed preparation, while there is time."""
     priority: int = 0
-    """For urgent events, handlers run in the order of priority, highest first."""
+    """Priority of the handler in urgent events: the highest runs first."""
     prepares: bool = True
-    """It prepares for events."""
+    """Whether the handler prepares for events."""
     recovers: bool = True
-    """It recovers after events."""
+    """Whether the handler recovers after events."""
     always: bool = False
-    """It recovers once after a lost journal, such as after a redeploy."""
+    """Whether the handler recovers once after a lost journal, such as after a
+    redeploy."""
 
 
 @frozen_dataclass
@@ -72,7 +74,8 @@ class Rule:
     statuses: frozenset[str] = frozenset()
     sources: frozenset[str] = frozenset()
     min_duration: int | None = None
-    """Seconds. An unknown duration (-1) counts as longer than any (clause 8.4)."""
+    """Minimum duration in seconds. An unknown duration (-1) counts as longer than any
+    (clause 8.4)."""
     max_duration: int | None = None
     description: str = ""
     """A glob for the description, ignoring case; empty: any."""
@@ -133,11 +136,11 @@ class LockTerms:
     pause: Micros = 0
     """How long it is held after the recovery."""
     margin: Micros = 10 * SECOND
-    """The agent waits for it until this long before NotBefore."""
+    """The agent waits for the lock until this long before NotBefore."""
     withholds: bool = False
     """Without the lock at that time, the event is not approved. Otherwise it is."""
     ttl: Micros = 0
-    """How long after its last confirmation it expires; 0: never."""
+    """How long after its last confirmation the lock expires; 0: never."""
     timeout: Micros = 30 * SECOND
     """For one request."""
 
@@ -167,18 +170,18 @@ class GoneAfter:
     """
 
     scheduled: Micros = 5 * SECOND
-    """For an event that has not started. A recovery that is too early does little harm:
-    if the event returns, the handlers prepare again."""
+    """Time for an event that has not started. A recovery that is too early does little
+    harm: if the event returns, the handlers prepare again."""
     started: Micros = 30 * SECOND
-    """For an event that may have started. A recovery during the impact puts the VM back
-    to work too early. Azure lists events for ten minutes after the impact, so another
-    half minute does little harm."""
+    """Time for an event that may have started. A recovery during the impact puts the VM
+    back to work too early. Azure lists events for ten minutes after the impact, so
+    another half minute does little harm."""
     empty: Micros = MINUTE
-    """For answers with an empty body. Some endpoints always answer so when there are no
-    events, others by mistake."""
+    """Time for answers with an empty body. Some endpoints always answer so when there
+    are no events, others by mistake."""
     reset: Micros = 5 * MINUTE
-    """For documents after the incarnation was reset. A metadata service that is enabled
-    again may take five minutes to list current events (clause 7.1)."""
+    """Time for documents after the incarnation was reset. A metadata service that is
+    enabled again may take five minutes to list current events (clause 7.1)."""
 
 
 @frozen_dataclass

@@ -70,7 +70,7 @@ class Pace:
     """The settings for polling."""
 
     interval: Micros = SECOND
-    """From the start of a successful poll to the next."""
+    """Time from the start of a successful poll to the start of the next one."""
     timeout: Micros = 5 * SECOND
     """Maximum timeout for an answer after the first one."""
     first_timeout: Micros = 130 * SECOND

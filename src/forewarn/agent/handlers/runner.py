@@ -135,6 +135,6 @@ class Runner:
         with self._lock:
             self._contexts.pop(job.run_id, None)
         self._finish(Finished(run_id=job.run_id, state=state, detail=detail))
-        # After the report, which must not wait for a slow disk.
+        # Clear the records after the report, which must not wait for a slow disk.
         if self._shelf is not None:
             self._shelf.clear(self.running())

@@ -101,7 +101,7 @@ class ConsulWorker(Integration):
         return Result(detail="; ".join(told) or "nothing was in maintenance")
 
     def _wrong(self, context: RunContext) -> Sequence[str]:
-        # Without retries, since a person waits for the result.
+        # Do not retry, since a person waits for the result.
         ask = Ask(method="GET", path="/v1/agent/services", again=False)
         known = self._listed(ask, context, key="ID", what="services")
         self._maintained(context)

@@ -131,7 +131,7 @@ class NomadWorker(Integration):
             was=node.was if is_mine else node.eligibility,
             why=job.notice.event_type if job.notice is not None else "",
         )
-        # Before the drain, so that it is undone after a crash.
+        # Record the drain before it starts, so that it is undone after a crash.
         self._memo.keep({"mark": drain.mark})
         self._drain(node.node_id, drain, context, deadline=self._deadline(context))
         stopped = self._wait_until_empty(node.node_id, context, mine=drain)
@@ -161,7 +161,7 @@ class NomadWorker(Integration):
         return Result(detail=f"node {node.name} is eligible again")
 
     def _wrong(self, context: RunContext) -> Sequence[str]:
-        # Without retries, since a person waits for the result.
+        # Do not retry, since a person waits for the result.
         node_id = self._node_id(context, again=False)
         self._node(node_id, context)
         self._allocations(node_id, context)

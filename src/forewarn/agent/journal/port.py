@@ -87,7 +87,8 @@ class Queued:
     """A notification that waits for delivery."""
 
     number: int
-    """Never reused in the file, so that receivers can recognize duplicates."""
+    """Number of the entry. It is never reused in the file, so that receivers can
+    recognize duplicates."""
     at: Micros
     sink: str
     body: str

@@ -90,7 +90,7 @@ class DirectoryRegister:
 
     def try_link(self) -> None:
         """Create a file and a link to it, and remove both; raises LockError."""
-        # Not an empty file, which fits on a full disk.
+        # Write some content: an empty file would fit on a full disk.
         with self._drafted(roster.text_of(())) as draft:
             other = draft.replace(".draft", ".link.draft")
             try:

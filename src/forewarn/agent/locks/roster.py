@@ -31,7 +31,7 @@ class Holder:
     name: str
     since: Micros
     until: Micros
-    """When its slot expires, unless it is confirmed before."""
+    """When the holder's slot expires, unless it is confirmed before."""
 
 
 Roster = tuple[Holder, ...]

@@ -93,7 +93,7 @@ class Pages:
         sources = self._sources
         turned = sources.agent().turned
         quiet = sources.clock.monotonic() - turned
-        # Before its first iteration, it is still reading the journal.
+        # Before its first iteration, the main loop is still reading the journal.
         if turned and quiet > TURN_SECONDS + LOOP_GRACE_SECONDS:
             return f"no decision was made for {quiet:.0f} s"
         if not sources.is_watching():

@@ -69,7 +69,8 @@ class Request:
     path: str
     """The path without the query."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By name in lower case. If a name occurs several times, the last value."""
+    """The headers by name in lower case. If a name occurs several times, the last value
+    counts."""
 
 
 @frozen_dataclass

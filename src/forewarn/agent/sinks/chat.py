@@ -97,7 +97,7 @@ class ChatSink:
         try:
             return text, parse_url(text)
         except ValueError:
-            # The text may still be a secret.
+            # Do not quote the text, which may be a secret even if it is not a URL.
             raise SinkError(
                 f"the first line of {self._url_file} is not an http or https URL"
             ) from None

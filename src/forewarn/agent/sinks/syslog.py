@@ -98,7 +98,7 @@ class Address:
     way: str
     """`unix`, `udp`, `tcp` or `tls`."""
     host: str
-    """With `unix`, the path."""
+    """The host; with `unix`, the path of the socket."""
     port: int = 0
 
 

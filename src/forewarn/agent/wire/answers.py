@@ -77,7 +77,7 @@ class Answer:
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
-    """With names in lower case."""
+    """The headers, with names in lower case."""
     body: bytes = b""
     keeps: bool = False
     """The connection can be used again."""

@@ -49,7 +49,7 @@ Address = tuple[socket.AddressFamily, Any]
 
 
 class Connection:
-    """At most one open socket to a host."""
+    """A connection to a host, with at most one open socket."""
 
     def __init__(
         self,

@@ -62,7 +62,7 @@ class Result(enum.Enum):
     UNREADABLE = "unreadable"
     """200 without a readable document."""
     REDIRECT = "http_3xx"
-    """Not followed: no other server may answer for the endpoint."""
+    """Redirects are not followed: no other server may answer for the endpoint."""
     CLIENT_ERROR = "http_4xx"
     TOO_MANY = "http_429"
     SERVER_ERROR = "http_5xx"

@@ -38,7 +38,8 @@ LOOK_AGAIN_AT_LEAST: Micros = 100 * MILLISECOND
 
 
 def start_if_ready(work: Work, operation_id: str) -> None:
-    """Take the operation, and those that start with it, as far as allowed now."""
+    """Advance the operation, and the operations that start with it, as far as the rules
+    allow now."""
     operation = work.operation(operation_id)
     if operation.state is OperationState.ANNOUNCED:
         events = obstacles.counting_events(work.tx, operation)

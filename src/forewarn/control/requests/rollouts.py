@@ -107,7 +107,7 @@ def go_on(work: Work, request_id: str) -> bool:
 def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
     """Announce a host to the VMs that are on it now, with a full notice."""
     event_type = admission.MAINTENANCE[operation.action].event_type
-    # Without VMs no notice is needed; only a time from the caller applies.
+    # A host without VMs needs no notice; only a time from the caller applies.
     notice = work.policy.notice_for(event_type) if vms else 0
     draft = admission.draft_like(
         operation,

@@ -26,12 +26,13 @@ from forewarn.protocol.verbs import Verb
 
 
 class Remedy(enum.Enum):
-    """The party that can resolve a blocker, in the order of lists."""
+    """The party that can resolve a blocker. The order of the members is the order in
+    lists."""
 
     OPERATOR = "operator"
     TENANT = "tenant"
     SERVICE = "service"
-    """It ends when other work ends."""
+    """The blocker ends when other work ends."""
     CLOCK = "clock"
 
 
@@ -39,7 +40,7 @@ _ORDER = tuple(Remedy)
 
 
 def remedy_of(blocker: AnyBlocker) -> Remedy:
-    """Return who can resolve the blocker."""
+    """Return the party that can resolve the blocker."""
     match blocker:
         case OutcomeUnknown() | StillDown() | VmDown() | NoCapacity():
             return Remedy.OPERATOR

@@ -36,7 +36,7 @@ def _key(line: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if not KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX:
-        # Without the cause, which would quote the key.
+        # Omit the cause, which would quote the key.
         raise ValueError(
             f"must have {PREFIX} and {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes in "
             "base64, for example from `openssl rand -base64 32`"

@@ -68,7 +68,7 @@ class ClientLog:
         """Return the actions of the program in a VM."""
         latest = self._journal.latest(vm)
         if latest is not None and latest.is_answered_poll and latest.at >= self._since:
-            # Only the journal has a poll that repeats the previous one.
+            # A repeated poll triggers no callback, so find it in the journal.
             actions = self._actions[vm]
             actions.asked_first = actions.asked_first or latest.at
             actions.asked_last = max(actions.asked_last, latest.at)

@@ -242,7 +242,7 @@ class Fleet:
     vms: int | None = None
     """Number of VMs in the default fleet; None: the runner decides."""
     together: bool = False
-    """In the default fleet: all VMs on one host."""
+    """Whether all VMs of the default fleet are on one host."""
     text: str = ""
     """A fleet file; empty: the default fleet."""
 

@@ -112,7 +112,7 @@ def find(
 
 def usual_node(environment: Mapping[str, str]) -> str:
     """Return the default name of this VM's node."""
-    # In lower case, as in the kubelet.
+    # The kubelet also uses the host name in lower case.
     return environment.get("NODE_NAME", "") or socket.gethostname().lower()
 
 

@@ -91,13 +91,13 @@ class Drain:
         self._as_of = ""
         """The version of the first list: later lists must not be older."""
         self._asked: dict[str, float] = {}
-        """By UID, when the eviction can be requested again."""
+        """When the eviction of a pod can be requested again, by UID."""
         self._taken: set[str] = set()
         """UIDs of pods whose eviction was accepted."""
         self._hurried: set[str] = set()
         """UIDs of pods that were deleted by force."""
         self._said: dict[str, str] = {}
-        """By UID, why the pod is still there."""
+        """Why a pod is still there, by UID."""
         self._barred: set[str] = set()
         """UIDs of pods whose eviction was refused permanently."""
 

@@ -155,7 +155,8 @@ class KubernetesWorker(Integration):
             return Result(detail=f"node {self._node} no longer exists")
         if job.handler not in read_record(node).handlers:
             return Result(detail="nothing had to be undone")
-        # Before the annotation is removed, so that a crash in between does not skip it.
+        # Do this before the annotation is removed, so that a crash in between does not
+        # skip it.
         fault = self._tell_condition(api, node, job, context, is_on=False)
         if fault:
             raise HandlerError(fault)

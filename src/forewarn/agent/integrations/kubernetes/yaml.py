@@ -168,5 +168,5 @@ def _is_over(rest: str) -> bool:
 
 
 def _fault(line: _Line, message: str) -> YamlError:
-    # Without the line itself, which may contain a token.
+    # Do not quote the line, which may contain a token.
     return YamlError(f"line {line.number} {message}")

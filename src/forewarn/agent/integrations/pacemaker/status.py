@@ -63,7 +63,7 @@ class Cluster:
 
     has_dc: bool
     has_quorum: bool
-    """Also true if the cluster ignores quorum."""
+    """Whether the cluster has quorum, or ignores it."""
     is_maintained: bool
     """Whether the whole cluster is in maintenance mode."""
     nodes: tuple[ClusterNode, ...]

@@ -62,7 +62,7 @@ class Plan:
     """A scheduled switchover."""
 
     at: str
-    """As Patroni writes it."""
+    """The time as Patroni writes it."""
     instant: Micros | None
     """None: the time is not valid."""
     source: str = ""
@@ -113,7 +113,7 @@ class Demands:
     streaming: Collection[str] = ()
     """Members known to stream, in addition to those whose state says so."""
     avoided: Collection[str] = ()
-    """Names and hosts that the event names, too."""
+    """Names and hosts of members that the event also affects."""
 
 
 def read_status(body: object) -> Status:

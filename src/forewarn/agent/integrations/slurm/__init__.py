@@ -113,7 +113,7 @@ class SlurmWorker(Integration):
         return self._slurm.rights(context)
 
     def _drain(self, job: Job, context: RunContext) -> None:
-        # Before the drain, since only recorded changes are undone.
+        # Record the drain before it starts, since only recorded changes are undone.
         self._memo.keep({"node": self._slurm.node})
         try:
             self._slurm.update(context, "drain", f"reason={_reason(job)}")
