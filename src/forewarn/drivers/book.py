@@ -34,11 +34,11 @@ class TrackedCall:
         """Add a call that was accepted."""
         self.directory = directory
         self.is_reported = is_reported
-        """Control needs no report of it any more."""
+        """Whether control no longer needs a report of the call."""
         self.is_wanted = is_wanted
-        """Control has begun or probed the call since the driver started. Otherwise no
-        further programs of an old record start: its operation may have ended
-        meanwhile, with another kind of driver."""
+        """Whether control has begun or probed the call since the driver started. If
+        not, the driver starts no further programs of this old record: its operation may
+        have ended meanwhile, with another kind of driver."""
         self.lock = threading.Lock()
         """Held while a program is being started, or the call stopped."""
         self.probed_running: frozenset[int] = frozenset()
@@ -46,9 +46,10 @@ class TrackedCall:
         self.probe_at = 0.0
         """Earliest time of the next probe, in seconds of I/O time."""
         self.is_probing = False
-        """The watcher has started the probe, and it has not ended yet."""
+        """Whether the watcher has started the probe, and the probe has not ended
+        yet."""
         self.has_warning = False
-        """The log has a warning about its unknown outcome."""
+        """Whether the log has a warning about the unknown outcome of the call."""
 
     def progress(self) -> list[Progress]:
         """Return the progress of each program."""

@@ -28,7 +28,7 @@ class DriverError(ForewarnError):
 class OutcomeUnknownError(DriverError):
     """The work of a call may already be done, and the driver cannot tell.
 
-    An operator must resolve it; control does not repeat the call by itself.
+    An operator must resolve it; control never repeats the call automatically.
     """
 
 
@@ -129,7 +129,7 @@ class ProbeState(enum.Enum):
     RUNNING = "running"
     NOT_STARTED = "not started"
     UNKNOWN = "unknown"
-    """The work may or may not be done: control never repeats it by itself."""
+    """The work may or may not be done: control never repeats it automatically."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

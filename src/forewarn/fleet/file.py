@@ -234,7 +234,7 @@ class WantedFleet:
     place: Place = field(default=nowhere, compare=False, repr=False)
     """Finds places in the file."""
     is_sound: bool = field(default=False, compare=False)
-    """Whether it is known to be valid by itself."""
+    """Whether the fleet was found valid, without regard to the current fleet."""
     may_be_empty: bool = field(default=False, compare=False)
     """Whether an empty fleet is allowed."""
 

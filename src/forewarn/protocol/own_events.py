@@ -55,7 +55,7 @@ class Waiting:
 
     what: Wait
     at: Micros = 0
-    """Time when it ends by itself; 0: unknown."""
+    """Time when the wait ends automatically; 0: unknown."""
     vms: tuple[str, ...] = ()
     """Wire names of the VMs of another event in the document."""
 

@@ -140,7 +140,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._unix_peer = None if is_ip else _unix_peer(transport)
         self._source = normal_address(str(cast("Any", peer)[0])) if is_ip else ""
         if self._unix_peer is not None:
-            # Otherwise all users of the machine would be one source.
+            # Count each user of the machine as a separate source.
             self._source = self._unix_peer.name
         is_crowded = self.tls is not None and self.door.is_busy(self._source)
         if is_crowded or not self.door.admit(self._source):

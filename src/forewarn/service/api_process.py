@@ -225,7 +225,7 @@ class ApiProcess(Api):
                 # Only calls with fleet files may keep a payload in memory.
                 payload = b""
             task = asyncio.create_task(self._answer(channel, message, payload))
-            # Otherwise this frame would keep it until the next message.
+            # Drop the reference, which this frame would keep until the next message.
             del payload
             self._questions.add(task)
             task.add_done_callback(self._questions.discard)

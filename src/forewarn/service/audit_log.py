@@ -131,8 +131,9 @@ def _tell_call(before: Operation, after: Operation) -> None:
 
 def _log(level: int, text: str, fields: Mapping[str, object]) -> None:
     shown = text.replace("\n", "; ")[:TEXT_CHARACTERS_MAX]
-    # The record is created here, since finding the caller costs as much as everything
-    # else, and the caller is always this line.
+    # Create the record here instead of in `logger.log`, which would search for the
+    # calling line. That search costs as much as everything else, and its result is
+    # always this line.
     record = logging.LogRecord(logger.name, level, "", 0, "%s", (shown,), None)
     record.fields = fields
     logger.handle(record)

@@ -80,7 +80,7 @@ def _approvals(facts: Facts, vm: str) -> list[Finding]:
     if not events:
         sentence = f"the recording shows no event that {vm} could approve"
     elif all(each.outcome is Outcome.SKIPPED for each in found):
-        # Otherwise a recording that ends too early would always pass.
+        # Without this, a recording that ends too early would always pass.
         told = ", ".join(map(_told, events))
         sentence = (
             f"no event could be judged: {told} {'was' if len(events) == 1 else 'were'} "

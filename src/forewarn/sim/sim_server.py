@@ -1,7 +1,7 @@
 """A simulated server: an engine that VMs reach through sockets, on one event loop.
 
 Each VM has its own listener, so its address identifies it. With the machine's clock,
-timers run by themselves. With a virtual clock, time passes only when `advance` is
+timers run automatically. With a virtual clock, time passes only when `advance` is
 called. Many servers can share one loop, and there is no global state. A server prints
 nothing and reads no settings.
 """

@@ -57,7 +57,8 @@ class SqliteStore:
 
     def _prepare(self) -> Schema:
         steps = load_steps()
-        # Otherwise a long log would stay until many more writes.
+        # A log of an earlier process is truncated below. Without that, a long log would
+        # stay until many more writes.
         is_log_left = has_log(self._path)
         connection = Connection(self._path, may_make=True)
         try:

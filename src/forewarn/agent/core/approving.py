@@ -54,9 +54,9 @@ RETRY_AFTER_MAX: Micros = MINUTE
 """Maximum pause that an endpoint can ask for: beyond it, NotBefore is likely first."""
 
 REFUSALS_MAX = 8
-"""Refusals of one approval until the agent stops sending it. A refusal may be
-temporary: if there are several servers, one may list an event before another knows it.
-With the pauses above, the last attempt is 90 seconds after the first, if time
+"""Number of refusals of one approval after which the agent stops sending it. A refusal
+may be temporary: if there are several servers, one may list an event before another
+knows it. With the pauses above, the last attempt is 90 seconds after the first, if time
 allows."""
 
 ALIVE_FOR: Micros = 3 * PEERS_EVERY

@@ -165,7 +165,7 @@ def _span(
     """Return the new deadlines of a run; None: they do not change."""
     if not _is_preparing(step):
         return None
-    # A handler that is in no group forms a group by itself.
+    # A handler that is in no group forms a separate group.
     remaining = [[Handler(name=step.handler)]]
     for index, group in enumerate(groups):
         if step.handler in {handler.name for handler in group}:

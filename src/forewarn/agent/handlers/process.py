@@ -88,7 +88,7 @@ class Process:
     def wait(self, context: RunContext) -> bool:
         """Wait for the end, and end the program at its deadline.
 
-        Returns whether the program ended by itself.
+        Returns whether the program ended without being stopped.
         """
         try:
             if self._ends_by_itself(context):

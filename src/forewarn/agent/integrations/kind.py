@@ -28,7 +28,7 @@ Entry = Mapping[str, Any]
 """The valid keys of one table of the settings: those of its kind and of all kinds."""
 
 Faults = Iterator[tuple[str, str]]
-"""Problems, each a key, or an empty text for the whole table, and a sentence."""
+"""Problems as pairs: a key (or an empty text for the whole table) and a sentence."""
 
 
 def no_faults(_entry: Entry) -> Faults:

@@ -28,7 +28,8 @@ _NEVER = (
     NotADirectoryError,
     files.UnreadError,
 )
-"""Errors that do not pass by themselves, unlike a full disk."""
+"""Errors that a person must fix. A full disk, by contrast, may have space again
+later."""
 
 _FAR = 1 << 30
 """Position of the locked byte on Windows, where a locked byte cannot be read."""

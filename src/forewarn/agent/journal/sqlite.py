@@ -266,8 +266,8 @@ class SqliteJournal:
     def _see_to_its_place(self) -> None:
         """Write a new file if the old one was deleted or replaced.
 
-        Otherwise the agent would write to a file that no other process can open. Raises
-        JournalError.
+        An agent that continued would write to a file that no other process can open.
+        Raises JournalError.
         """
         if self._file.is_in_place():
             return

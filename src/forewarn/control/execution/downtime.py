@@ -140,7 +140,7 @@ def runs_again(work: Work, vm: Vm) -> None:
 def forget(work: Work, span: Span) -> None:
     """Delete an ended span. The time up to its end becomes unknown.
 
-    Otherwise the VM would seem to have been up in the deleted time.
+    Without this, the VM would seem to have been up in the deleted time.
     """
     work.tx.remove(span)
     if not span.is_outage:

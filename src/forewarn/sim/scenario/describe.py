@@ -139,5 +139,6 @@ def hindered(reader: Reader, operations: Iterable[Operation]) -> str:
 
 
 def _goes_on(operation: Operation) -> bool:
-    """Return whether it must still end by itself. A failure lasts until a restore."""
+    """Return whether the operation still ends automatically. A failure lasts until a
+    restore."""
     return operation.state not in ENDED_STATES and operation.verb is not Verb.FAIL

@@ -451,7 +451,7 @@ def _unjudged(finding: Finding) -> Finding:
 
 
 def _goes_on(executor: StepExecutor) -> bool:
-    """Return whether any operation will continue by itself."""
+    """Return whether any operation will continue automatically."""
     return any(
         operation.state not in ENDED_STATES
         and (operation.due_at or operation.call_state is CallState.ISSUED)

@@ -45,7 +45,7 @@ class Time(Protocol):
 
 
 class RunningTime(Time):
-    """The time of a simulated server on the machine's clock, which passes by itself."""
+    """The time of a simulated server on the machine's clock."""
 
     def __init__(self, stage: SimServer) -> None:
         """Use the time of `stage`, with its jumps and pauses."""

@@ -31,7 +31,7 @@ from forewarn.store.port import every
 from forewarn.testing.kit.files import fleet_text
 
 ClockKind: TypeAlias = Literal["machine", "virtual"]
-"""`machine`: NotBefore follows the machine's clock, and timers run by themselves.
+"""`machine`: NotBefore follows the machine's clock, and timers run automatically.
 `virtual`: the clock begins in 2030 and stands still until a test advances it."""
 
 EFFECTIVE_SETTINGS = (

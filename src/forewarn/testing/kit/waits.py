@@ -8,7 +8,7 @@ APPROVAL_SECONDS = 10.0
 """Wait for an approval: a client that polls every second has had ten chances."""
 
 STATUS_SECONDS = 10.0
-"""Wait for a status that follows by itself, such as Started after an approval."""
+"""Wait for a status that follows automatically, such as Started after an approval."""
 
 REQUEST_SECONDS = 10.0
 """Wait for a request: as long as a slow program under test needs to start."""

@@ -360,7 +360,7 @@ class ScheduledEvents(Several):
     def wait_for_scenario(self, timeout: Length | None = None) -> Result:
         """Wait for the end of the scenario that the world began with.
 
-        Meanwhile a virtual clock advances by itself, from one timer to the next.
+        Meanwhile a virtual clock advances automatically, from one timer to the next.
 
         Fail if it fails or does not end in time; `timeout` as for `run_scenario`.
         """

@@ -198,7 +198,7 @@ class Runtime:
             context.on_stop(lambda: _hang_up(wire)),
         ):
             wire.sendall(f"{command}\n".encode())
-            # Otherwise a master would wait for another command.
+            # Close this side: a master would wait for another command.
             wire.shutdown(socket.SHUT_WR)
             while piece := _read(wire, left()):
                 said += piece

@@ -297,7 +297,7 @@ class SystemdWorker(Integration):
             how = "masked" if unit.is_masked else "removed"
             faults.append(f"{unit.name} was {how} in the meantime and stays stopped")
         idle = [unit for unit in units if unit not in lost and not _runs(unit)]
-        # Otherwise systemd would not start a unit that failed too often.
+        # Reset failed units: systemd does not start a unit that failed too often.
         failed = [unit.name for unit in idle if unit.state == "failed"]
         self._each("reset-failed", failed, context)
         names = [unit.name for unit in idle]
