@@ -30,7 +30,7 @@ class Route(NamedTuple):
     table: str
     destination: str
     devices: Command
-    """Its devices; several if several guests have the same address."""
+    """Devices of the route; several if several guests have the same address."""
     kind: str = ""
     """`local`, or empty for a route to a guest."""
 

@@ -56,7 +56,8 @@ class Holder:
     """The process that holds an endpoint's name."""
 
     process: int
-    """Its process ID; 0: it is in a container that is not visible from here."""
+    """Process ID of the holder; 0: it is in a container that is not visible from
+    here."""
     user: int
 
     @property
@@ -118,7 +119,7 @@ class EndpointLock:
             if holder is not None:
                 _refuse(url, holder)
                 return
-            # It is starting or ending.
+            # The holder is starting or ending.
             threading.Event().wait(PAUSE_SECONDS)
         told = "another process holds the lock of %s but does not answer; this agent starts anyway"
         logger.warning(told, url)

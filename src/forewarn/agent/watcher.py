@@ -91,7 +91,7 @@ class Watched:
     name: str = ""
     """This VM's name by the endpoint or the settings; empty: unknown."""
     former: str = ""
-    """Its name before the endpoint returned another one; empty: none."""
+    """This VM's name before the endpoint returned another one; empty: none."""
     waits: bool = False
     """The endpoint is asked to wait for a change."""
     oddities: tuple[str, ...] = ()
@@ -259,7 +259,8 @@ class Watcher:
         if is_new:
             self._show_document(reading)
             has_new_names = self._has_new_names(reading)
-            # If the event names this VM, the name need not be read first.
+            # Read this VM's name first, unless an event names the VM by its last known
+            # name.
             name = self.view.name
             if not any(names.is_named(each, name) for each in reading.notices):
                 self._read_name(at_once=has_new_names)

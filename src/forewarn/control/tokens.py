@@ -227,7 +227,7 @@ def revoke(work: Work, token_id: str) -> Token:
 def revoke_all_of(work: Work, tenant: str) -> None:
     """Revoke the tokens of a tenant that is removed from the fleet.
 
-    They must not work for a later tenant of the same name.
+    The tokens must not work for a later tenant of the same name.
     """
     for token in list(every(work.tx, kinds.TOKENS_OF_TENANT, tenant)):
         revoke(work, token.token_id)

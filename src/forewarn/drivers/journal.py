@@ -198,7 +198,7 @@ def has_calls(path: Path) -> bool:
     try:
         return b'["call:' in path.read_bytes()
     except OSError:
-        # It does not exist, or opening it later reports why it cannot be read.
+        # The file does not exist, or opening it later reports why it cannot be read.
         return False
 
 

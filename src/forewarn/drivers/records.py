@@ -54,7 +54,7 @@ class RunState(enum.Enum):
     DONE = "done"
     FAILED = "failed"
     LOST = "lost"
-    """It was started, its shim is gone, and there is no recorded end."""
+    """The program was started, its shim is gone, and there is no recorded end."""
 
 
 UNDER_WAY = frozenset({RunState.WAITING, RunState.RUNNING})
@@ -68,7 +68,7 @@ class Progress:
     reason: str = ""
     is_down: bool = False
     is_watched: bool = False
-    """Its shim is alive, so it can be stopped."""
+    """The shim of the program is alive, so the program can be stopped."""
     paused: Micros | None = None
     """How long the VM was paused, if the program reported it."""
 
@@ -243,7 +243,8 @@ def has_calls(path: Path) -> bool:
     try:
         return any(_NAME.fullmatch(each.name) for each in path.iterdir())
     except OSError:
-        # It does not exist, or opening it later reports why it cannot be used.
+        # The directory does not exist, or opening it later reports why it cannot be
+        # used.
         return False
 
 

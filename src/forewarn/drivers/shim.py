@@ -46,7 +46,8 @@ READ_BYTES = 65_536
 def identity(pid: int) -> str | None:
     """Return the identity of a running process, which a later process ID never reuses.
 
-    It consists of the boot ID and the start time of the process; None: it has ended.
+    The text has the boot ID and the start time of the process. None: the process has
+    ended.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -150,7 +151,7 @@ def _attend(
         else:
             continue
         _terminate(process, grace)
-        # It may have completed its work at the last moment.
+        # The program may have completed its work at the last moment.
         return why if process.returncode else "exited"
 
 

@@ -98,7 +98,7 @@ class VmAvailability:
 
     vm: str
     scope: str
-    """Its last scope among the given spans."""
+    """Last scope of the VM among the given spans."""
     tenant: str
     was_there: bool
     """Whether it was in the fleet at some time in the period."""

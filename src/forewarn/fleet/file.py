@@ -76,9 +76,9 @@ class Draft:
     name: str
     index: int
     given: Collection[str]
-    """Its keys, including those with invalid values."""
+    """Keys of the entry, including those with invalid values."""
     values: dict[str, Any]
-    """Its valid values, by attribute of the model."""
+    """Valid values of the entry, by attribute of the model."""
 
 
 class DraftReader:

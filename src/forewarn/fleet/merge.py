@@ -321,7 +321,8 @@ def _notes(merge: _Merge) -> Iterator[Change]:
 def _differences(kind: Kind, before: Record, after: Record) -> Iterator[FieldChange]:
     yield from _said_otherwise(kind, before, after)
     if isinstance(before, Vm) and isinstance(after, Vm):
-        # These are derived from the scope and the host, and decide which events it sees.
+        # These fields are derived from the scope and the host, and decide which events
+        # the VM sees.
         for name, old, new in (
             ("tenant", before.tenant, after.tenant),
             ("view", before.view, after.view),

@@ -26,7 +26,7 @@ class VmState(enum.Enum):
 
     RUNNING = "running"
     DOWN = "down"
-    """It or its host failed and is not restored yet."""
+    """The VM or its host failed and is not restored yet."""
     DELETED = "deleted"
     """Evicted or terminated. The record stays until the fleet file no longer has the VM,
     so that the file does not create it again."""
@@ -60,8 +60,8 @@ class _Named:
 
     name: str
     applied: str = ""
-    """Its values in the file that was applied last, as compact JSON; empty: not from a
-    file."""
+    """Values of the object in the file that was applied last, as compact JSON; empty:
+    not from a file."""
     revision: int = 0
 
     @property

@@ -95,7 +95,7 @@ def _why_unfit(vm: Vm, scope: Scope, zone: str, candidate: Candidate) -> Unfit |
     if candidate.busy:
         return Unfit.BUSY
     if scope.kind is ScopeKind.SCALE_SET and host.zone != zone:
-        # Its view and enabling key are those of the zone (7.2).
+        # The view and the enabling key of the VM are those of the zone (7.2).
         return Unfit.ZONE
     if candidate.domains - {vm.fault_domain}:
         return Unfit.DOMAIN

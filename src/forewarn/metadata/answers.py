@@ -79,7 +79,8 @@ BUSY = error(503, "Service unavailable. Try again", headers=_RETRY)
 APPROVED = build(200, b"")
 """Empty, because one known client fails on a body that is not JSON (1.12)."""
 
-# These close the connection, because the start of the next request is unknown.
+# These responses close the connection, because the start of the next request is
+# unknown.
 
 MALFORMED = _last(400, "Bad request. This is not well-formed HTTP/1.1")
 TIMED_OUT = _last(408, "Request timeout")

@@ -97,9 +97,9 @@ class Unfit(enum.Enum):
     BUSY = "busy"
     FULL = "full"
     DOMAIN = "fault domain"
-    """It has a VM of another fault domain of the same scope."""
+    """The host has a VM of another fault domain of the same scope."""
     ZONE = "zone"
-    """It is in another zone than the VM, whose scale set is zonal."""
+    """The host is in another zone than the VM, whose scale set is zonal."""
 
 
 @frozen_dataclass

@@ -92,7 +92,7 @@ OPERATION_STEPS: Mapping[OperationState, Mapping[OperationInput, OperationState]
     },
     OperationState.RECOVERING: {
         OperationInput.FINISH: OperationState.DONE,
-        # Its host failed during the recovery time.
+        # The host of the VM failed during the recovery time.
         OperationInput.FAIL: OperationState.FAILED,
     },
     OperationState.DONE: {},

@@ -63,7 +63,7 @@ class Change(enum.Enum):
     RESTORED = "restored"
     """The host is up again."""
     REMOVED = "removed"
-    """It was removed from the fleet file."""
+    """The host or VM is no longer in the fleet file."""
     LEFT = "left"
     """The last VM has left the host."""
     RUNS_AGAIN = "runs again"

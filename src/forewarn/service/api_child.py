@@ -320,7 +320,7 @@ def _confine() -> None:
     memory = limits.API_MEMORY_BYTES_MAX
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # These are optional: a system may reject them.
+    # These settings of the process are optional: a system may reject them.
     with contextlib.suppress(OSError):
         os.nice(limits.API_NICENESS)
     with contextlib.suppress(OSError):

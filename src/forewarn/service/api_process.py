@@ -93,7 +93,8 @@ class ApiProcess(Api):
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - our own program
                     [sys.executable, "-P", "-c", _BEGIN, *map(str, numbers)],
-                    # It exits with this process, which alone holds the other end.
+                    # The child exits with this process, which alone holds the other
+                    # end.
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     pass_fds=numbers,
@@ -358,7 +359,7 @@ class ApiProcess(Api):
                 async with asyncio.timeout(limits.GRACE_SECONDS):
                     await self._channel.send(statement(("stop",)))
         elif self._end is not None:
-            # It was never answered, so it has no requests to finish.
+            # The child was never answered, so it has no requests to finish.
             self._end.close()
             self._kill()
             await self._reap()

@@ -28,7 +28,8 @@ logger = logging.getLogger("forewarn.service")
 class Change(NamedTuple):
     """One write of a transaction.
 
-    It is a NamedTuple, since creating a frozen dataclass takes three times as long.
+    This class is a NamedTuple, since creating a frozen dataclass takes three times as
+    long.
     """
 
     before: Record | None

@@ -148,7 +148,7 @@ class Service:
         self.watchers = Watchers()
         self._has_listeners = True
         await self._listen_for_vms()
-        # Its process loads while the store is opened.
+        # The process of the operator API loads while the store is opened.
         self._api = api
         with refused("admin.listen", self.settings.admin.listen):
             await api.listen()

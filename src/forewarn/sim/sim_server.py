@@ -144,7 +144,7 @@ class SimServer:
         self.ticker: asyncio.Task[None] | None = None
         """The timer task. Before `end`, it ends only because of a bug in forewarn."""
         self.actors: list[Actor] = []
-        """They act after each advance of the clock."""
+        """The actors act after each advance of the clock."""
         self.publications = 0
         """Number of publications. Every start and end of an event is published."""
         self.on_publish: Callable[[Publication], None] = lambda _publication: None
@@ -194,7 +194,7 @@ class SimServer:
     def leapt(self, begin: Micros, end: Micros) -> Micros:
         """Return the total length of the jumps between two instants of the engine.
 
-        It is 0 on a virtual clock, whose instants include the jumps.
+        The length is 0 on a virtual clock, whose instants include the jumps.
         """
         return sum(by for at, by in self._leaps if begin < at <= end)
 

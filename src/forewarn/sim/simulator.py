@@ -52,7 +52,7 @@ class Terms:
     """
 
     setup: Setup = field(default_factory=usual_setup)
-    """Its settings override those of the profile."""
+    """The settings of the scenario override those of the profile."""
     profile: Profile = Profile.LENIENT
     faults: tuple[Playbook, ...] = ()
     """Faults of answers from the start."""

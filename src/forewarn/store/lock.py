@@ -131,7 +131,7 @@ def _inode_of(path: Path) -> Inode:
     try:
         found = path.stat()
     except OSError:
-        # It will be created, or the error is reported when it is opened.
+        # The file will be created, or the error is reported when it is opened.
         return 0, 0
     return found.st_dev, found.st_ino
 

@@ -26,7 +26,7 @@ class Token:
     last_used_at: Micros = 0
     """The hour of its last use; 0: never used."""
     is_unauthenticated: bool = False
-    """Its creator had no token and no credentials."""
+    """The creator of the token had no token and no credentials."""
     revision: int = 0
 
     @property

@@ -62,9 +62,9 @@ class How(enum.Enum):
     MALFORMED = "malformed"
     """A line violates RFC 9112."""
     TOO_LONG = "too long"
-    """It exceeds a maximum length."""
+    """The answer exceeds a maximum length."""
     TOO_SLOW = "too slow"
-    """It did not end within the time limit."""
+    """The answer did not end within the time limit."""
 
 
 class BrokenAnswerError(ConnectionError):

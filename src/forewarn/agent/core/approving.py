@@ -199,7 +199,7 @@ def _locked(
 def _unsent(task: Task, approved: Verdict) -> tuple[Task, tuple[Command, ...]]:
     """Return an approval's task and commands without sending it.
 
-    Its other commands remain, such as requests to peers.
+    The other commands of the task remain, such as requests to peers.
     """
     kept = replace(
         approved.task,
@@ -410,7 +410,8 @@ def _turn(
     turn = task.prepared + len(before) * rule.takeover
     for index, other in enumerate(map(key_of, before)):
         if other in alive:
-            # Its agent is alive and will approve, but may still become silent.
+            # The agent of that VM is alive and will approve, but may still become
+            # silent.
             left = (len(before) - index) * rule.takeover
             turn = max(turn, alive[other] + max(left, ALIVE_FOR))
     return turn

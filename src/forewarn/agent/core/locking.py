@@ -349,7 +349,7 @@ def _due(
         return None
     if lock.state in {LockState.HELD, LockState.PAUSING} and not lock.tries:
         if not lock.answered:
-            # It was held when the agent started, and must be confirmed.
+            # The lock was held when the agent started, and must be confirmed.
             return now
         if not terms.ttl:
             return None

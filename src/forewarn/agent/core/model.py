@@ -31,7 +31,7 @@ class StepState(enum.Enum):
     """Started, or about to be: this is stored before the process exists."""
     DONE = "done"
     FAILED = "failed"
-    """It failed or timed out."""
+    """The run failed or timed out."""
     STOPPED = "stopped"
     """The agent stopped it: its event ended, or another event needed the handler."""
     LOST = "lost"

@@ -44,7 +44,8 @@ class Handler:
 
     name: str
     kind: str = ""
-    """Its kind in the settings. A handler of another kind cannot undo its work."""
+    """Kind of the handler in the settings. A handler of another kind cannot undo its
+    work."""
     timeout: Micros = 5 * MINUTE
     """Time for one preparation, if NotBefore leaves enough time."""
     recover_timeout: Micros = 5 * MINUTE
@@ -68,7 +69,7 @@ class Rule:
     """The actions for matching events; every condition that is set must hold."""
 
     name: str
-    """Its name in logs and in `agent try`: set in the settings, or `rule 2`."""
+    """Name of the rule in logs and in `agent try`: set in the settings, or `rule 2`."""
     types: frozenset[str] = frozenset()
     """Empty: any, as with all sets here."""
     statuses: frozenset[str] = frozenset()
@@ -165,8 +166,8 @@ class GateTerms:
 class GoneAfter:
     """How long answers must not list an event until it counts as ended.
 
-    At least a second answer without it is always needed. If several of these times
-    apply, the longest counts.
+    At least a second answer without the event is always needed. If several of these
+    times apply, the longest counts.
     """
 
     scheduled: Micros = 5 * SECOND

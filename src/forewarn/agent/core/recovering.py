@@ -238,7 +238,8 @@ def _start(memory: Memory, policy: Policy, now: Micros) -> Change:
                 break
             due = restoring.due(task.latest(handler.name, Phase.RECOVER), now)
             if due > now:
-                # It failed. The handlers after it need not wait for its next attempt.
+                # The recovery failed. The handlers after it do not wait for its next
+                # attempt.
                 wakes.append(due)
                 continue
             if not _has_recovered(task):

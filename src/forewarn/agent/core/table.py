@@ -76,7 +76,7 @@ class LockGiven(enum.Enum):
     RELEASED = "released"
     """The server confirmed the release."""
     EXPIRE = "expire"
-    """It was not confirmed in time, so another VM may hold it."""
+    """The lock was not confirmed in time, so another VM may hold it."""
     DUE = "due"
     """The pause ended."""
     MOVE = "move"
@@ -92,7 +92,7 @@ LOCK_TABLE: Mapping[tuple[LockState, LockGiven], LockState] = {
     (LockState.WANTED, LockGiven.TAKEN): LockState.HELD,
     (LockState.WANTED, LockGiven.REFUSED): LockState.WANTED,
     (LockState.WANTED, LockGiven.TROUBLE): LockState.WANTED,
-    # It was needed again while it was being released.
+    # The lock was needed again while it was being released.
     (LockState.WANTED, LockGiven.RELEASED): LockState.WANTED,
     (LockState.WANTED, LockGiven.SPARE): LockState.RELEASING,
     (LockState.WANTED, LockGiven.MOVE): LockState.UNKNOWN,

@@ -69,7 +69,7 @@ class ExecWorker:
         if running is not None:
             return self._ended(running, folder, context)
         status = folder.status()
-        # It was not cut while the agent was down.
+        # The output was not cut while the agent was down.
         folder.trim()
         if status is None:
             raise LostError(
@@ -158,7 +158,7 @@ class ExecWorker:
         """
         for folder in self._shelf.folders_of(job.handler):
             if folder.claim():
-                # Its program never started, and will not start now.
+                # The program of the run never started, and will not start now.
                 continue
             running = process.running(folder)
             if running is None:

@@ -93,7 +93,7 @@ class Folder:
         try:
             opened = os.open(self.file("claim"), flags, 0o600)
         except OSError:
-            # It exists, or the directory is not writable for the wrapper either.
+            # The claim exists, or the directory is not writable for the wrapper either.
             return False
         with os.fdopen(opened, "w", encoding="ascii") as file:
             file.write(f"{MINE}\n\n")
@@ -163,8 +163,8 @@ class Shelf:
     def spare(self) -> Folder:
         """Return a directory for a run if the usual ones cannot be used.
 
-        It is not created yet. Its name is random, since other users may write to the
-        parent directory.
+        The directory is not created yet. Its name is random, since other users may
+        write to the parent directory.
         """
         place = next((path for path in SPARE_PLACES if os.access(path, os.W_OK)), "")
         return Folder(os.path.join(place, f"forewarn-run-{os.urandom(8).hex()}"))

@@ -34,7 +34,8 @@ class HandlerError(ForewarnError):
 class OverError(ForewarnError):
     """The run must end and must not try anything else.
 
-    It is not a HandlerError, so code that continues after a failure does not catch it.
+    This class is not a HandlerError, so code that continues after a failure does not
+    catch it.
     """
 
 

@@ -46,16 +46,19 @@ class Output:
 
     @property
     def said(self) -> str:
-        """Return the last line of its errors, or of its output, for a message."""
+        """Return the last line of the command's errors, or of its output, for a
+        message."""
         return last_line(self.err) or last_line(self.out)
 
     @property
     def why(self) -> str:
-        """Return why it failed, for a message: its last line, or its status."""
+        """Return why the command failed, for a message: its last line, or its
+        status."""
         return self.said or f"status {self.status}"
 
     def good(self, otherwise: str) -> str:
-        """Return its output; raises HandlerError, with `otherwise`, if it failed."""
+        """Return the output; raises HandlerError, with `otherwise`, if the command
+        failed."""
         if self.status != 0:
             raise HandlerError(f"{otherwise}: {self.why}")
         return self.out

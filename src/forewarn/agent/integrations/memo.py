@@ -79,7 +79,7 @@ class Memo:
                 f"{error.strerror}"
             ) from error
 
-    # Groups of changed objects for each kind of change: names by IDs
+    # For each kind of change, groups of changed objects: their names by their IDs
 
     def groups(self, change: str) -> list[dict[str, str]]:
         """Return the groups of one kind of change, in the order of the changes.

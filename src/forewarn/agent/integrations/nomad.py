@@ -76,7 +76,7 @@ class Node:
     is_draining: bool
     eligibility: str
     last: Mapping[str, Any]
-    """Its last drain, which may still be active."""
+    """Last drain of the node, which may still be active."""
 
     @property
     def mark(self) -> str:

@@ -79,7 +79,7 @@ class Outgoing:
     sink: str
     """The receiver's name."""
     body: str
-    """Its content: a JSON object on one line, in ASCII."""
+    """Content of the entry: a JSON object on one line, in ASCII."""
 
 
 @frozen_dataclass

@@ -150,7 +150,7 @@ class DirectoryRegister:
 
     @contextlib.contextmanager
     def _drafted(self, text: str) -> Generator[str, None, None]:
-        """Yield the name of a new file with a text, and remove it at the end."""
+        """Create a file with a text, yield its name, and remove the file at the end."""
         unique = f"{os.getpid()}-{os.urandom(8).hex()}"
         name = os.path.join(self._path, f".{self._group}.{unique}.draft")
         try:

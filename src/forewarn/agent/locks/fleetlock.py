@@ -84,7 +84,7 @@ class FleetLock:
     def _post(self, path: str, holder: str, context: RunContext) -> Answer:
         client = self._client()
         with context.on_stop(client.interrupt):
-            # It closes its connection.
+            # `send` uses a new connection and closes it.
             answer = client.send(
                 "POST",
                 f"{self._url.target.rstrip('/')}{path}",
@@ -116,7 +116,7 @@ class FleetLock:
 
 def body_of(holder: str, group: str) -> bytes:
     """Return the body of a request, with exactly the bytes that Zincati sends."""
-    # Its serializer indents by two spaces and does not escape non-ASCII letters.
+    # Zincati's serializer indents by two spaces and does not escape non-ASCII letters.
     plain = {"client_params": {"id": holder, "group": group}}
     return json.dumps(plain, indent=2, ensure_ascii=False).encode("utf-8", "replace")
 

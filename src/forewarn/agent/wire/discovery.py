@@ -20,10 +20,10 @@ from forewarn.instants import MINUTE, SECOND, Micros
 logger = logging.getLogger("forewarn.agent.discovery")
 
 DEFAULT = "http://169.254.169.254"
-"""Its address in a virtual network."""
+"""Address of the endpoint in a virtual network."""
 
 PORTS = (80, 8080)
-"""Its possible ports at an address from DHCP."""
+"""Possible ports of the endpoint at an address from DHCP."""
 
 SEEK_AGAIN: Micros = MINUTE
 SEEK_AGAIN_MOST: Micros = 15 * MINUTE

@@ -123,7 +123,7 @@ class Client(Connection):
             # There must be nothing to read, which TLS reports with another error.
             if isinstance(error, BlockingIOError) or _is_want_read(error):
                 return True
-        # It has ended, or the server sent bytes without a request.
+        # The connection has ended, or the server sent bytes without a request.
         self.close()
         return False
 

@@ -57,7 +57,7 @@ class Sender:
         event_id = send.event_id
         with self._lock:
             if event_id in self._waiting:
-                # It is already waiting.
+                # The approval is already waiting.
                 return
             self._waiting[event_id] = None
             if self._threads >= THREADS_MAX:

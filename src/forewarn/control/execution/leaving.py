@@ -87,7 +87,7 @@ def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
     work.free([vm.scope], [vm.name])
     work.free_room(host.name)
     if vm.moving_to not in {"", host.name}:
-        # It moved to another host than the one that reserved capacity for it.
+        # The VM moved to another host than the one that reserved capacity for it.
         work.free_host(vm.moving_to)
     seated = view_assignment.seat(
         work,
@@ -164,7 +164,8 @@ def leave(work: Work, operation: Operation, vm: str, *, note: AnyNote) -> None:
         and operation.action is Action.LIVE_MIGRATE
         and operation.call_state is not CallState.NONE
     ):
-        # Its VMs move one after the other, and the current one has left.
+        # The VMs of the operation move one after the other, and the current one has
+        # left.
         work.abort(shrunk)
         if calls.current_moves(shrunk):
             calls.issue(work, shrunk, attempts=1)

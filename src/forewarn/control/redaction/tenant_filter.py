@@ -139,7 +139,7 @@ class TenantFilter:
     def _vm(self, vm: Vm) -> Vm | None:
         if vm.tenant != self.tenant:
             return None
-        # Its host and listener are for the operator only.
+        # The host and the listener of the VM are for the operator only.
         return replace(
             vm,
             host="",

@@ -236,8 +236,8 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
 def _event_ids(work: Work, drafts: Sequence[Draft]) -> dict[str, Iterator[str]]:
     """Return the EventIds of a request, by tenant.
 
-    They start with the same digits within a tenant only. From equal digits, two tenants
-    could see that they share a host.
+    The IDs start with the same digits within a tenant only. From equal digits, two
+    tenants could see that they share a host.
     """
     tenants = Counter(
         tenant

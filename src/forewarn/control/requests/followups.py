@@ -81,7 +81,7 @@ class FollowUps:
             elif operation.waits_for:
                 self._free(operation.waits_for[:1])
             else:
-                # It was released, or held by a version that stored no names.
+                # The operation was released, or held by a version that stored no names.
                 self._revisits.append(operation.operation_id)
 
     def take_one(self, now: Micros) -> bool:

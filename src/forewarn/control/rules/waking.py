@@ -105,7 +105,7 @@ def _names(reader: Reader, freed: Freed) -> Iterator[str]:
             yield waits.STARTS.in_domain(scope, domain)
         yield waits.for_migration(scope)
         if not freed.looks:
-            # It cannot start, but its stored reasons must be updated.
+            # The operation cannot start, but its stored reasons must be updated.
             yield freed.name
         return
     yield waits.for_migration(scope)

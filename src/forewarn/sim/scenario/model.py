@@ -152,21 +152,23 @@ OTHERS = "*"
 class Client:
     """The demands on the program in a VM during a scenario.
 
-    It must always ask for its events.
+    The client must always ask for its events.
     """
 
     vm: str
-    """Its name, or OTHERS, which is always optional."""
+    """Name of the VM, or OTHERS, which is always optional."""
     line: int = 0
     """Line in the file, counted from 1; 0: not in the file."""
     is_optional: bool = False
-    """It is judged only if it asks, and only by events that are created after that."""
+    """Whether the client is judged only if it asks, and only by events that are created
+    after that."""
     approves: bool = False
-    """It approves each event that names its VM, before NotBefore."""
+    """Whether the client must approve each event that names its VM, before
+    NotBefore."""
     sees: EventStatus | None = None
-    """It sees an event that names its VM in this status."""
+    """The client must see an event that names its VM in this status."""
     ignores_others: bool = False
-    """It approves no event that does not name its VM."""
+    """Whether the client must not approve an event that does not name its VM."""
     comes_back: Micros = 0
     """Maximum time until it asks again after its last event is removed; 0: no demand."""
 

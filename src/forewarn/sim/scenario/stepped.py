@@ -58,7 +58,7 @@ class Stepped:
         self._time = SteppedTime(stage)
         self.runner = Runner(stage, self._time, expected=expected)
         self.over: Future[Result] = Future()
-        """Its result, or the exception that ended it."""
+        """Result of the coroutine, or the exception that ended it."""
         self._work: Coroutine[Any, None, Result] | None = None
         self._is_acting = False
 

@@ -15,9 +15,9 @@ class Outcome(enum.Enum):
     PASSED = "passed"
     FAILED = "failed"
     ERROR = "error"
-    """It could not be checked: a step was refused, or no client asked."""
+    """The demand could not be checked: a step was refused, or no client asked."""
     SKIPPED = "skipped"
-    """It was not judged."""
+    """The demand was not judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

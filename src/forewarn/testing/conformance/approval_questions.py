@@ -251,7 +251,7 @@ def _for_others(inquiry: Inquiry) -> Iterator[Witness]:
 QUESTIONS = (
     Question("3.3", "malformed bodies are 400", _malformed),
     Question("3.3", "unknown ids are 400", _unknown),
-    # These need an event that is not approved yet.
+    # These questions need an event that is not approved yet.
     Question("3.3", "one bad entry refuses all", _bad_entry, approves=True, waits=True),
     Question(
         "3.3", "an id in a malformed body is 400", _bad_forms, approves=True, waits=True

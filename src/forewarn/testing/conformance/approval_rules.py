@@ -125,7 +125,7 @@ def _vanished(approved: Approved) -> Step | None:
             continue
         event = before.document.by_id[approved.key]
         if any(starts.is_begun(event, each) for each in shown.document.events):
-            # It continues with another ID; a rule of 2.3 judges that.
+            # The event continues with another ID; a rule of 2.3 judges that.
             return None
         step = Step(before=before, after=shown)
         soon = shown.document.exchange.at - approved.post.at <= CANCELLED_WITHIN

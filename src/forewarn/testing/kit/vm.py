@@ -54,7 +54,8 @@ class Vm:
         self._core = core
         self.name = name
         self.url = url
-        """Its metadata endpoint without a path, such as http://127.0.0.1:41234."""
+        """Metadata endpoint of the VM without a path, such as
+        http://127.0.0.1:41234."""
 
     def __repr__(self) -> str:
         """Return the text that a failed assertion shows."""
@@ -267,7 +268,8 @@ class Vm:
 
     @checked
     def withhold(self) -> None:
-        """Withhold its approvals from now on, as if another tenant had not approved.
+        """Withhold the VM's approvals from now on, as if another tenant had not
+        approved.
 
         The answers to the VM do not change (3.4).
         """
@@ -276,7 +278,7 @@ class Vm:
 
     @checked
     def release(self) -> None:
-        """Release its approvals, including those that were withheld."""
+        """Release the VM's approvals, including those that were withheld."""
         core, name = live(self._core), self.name
         if refusals := core.call(lambda: core.sim_server.release(name)):
             raise RefusedError("; ".join(refusals))
@@ -299,7 +301,7 @@ class Vm:
             if not found:
                 raise RefusedError(
                     f"VM {name} gets no event from this request",
-                    hint="Its scope has no events of this kind. See the page 'Verbs and refusals'.",
+                    hint="The scope of the VM has no events of this kind. See the page 'Verbs and refusals'.",
                 )
             return found[0].event_id
 

@@ -77,7 +77,7 @@ class Container:
     vanishes: bool = False
     """Whether it was started with --rm: the engine removes it after it stops."""
     stop_seconds: int = STOP_SECONDS
-    """Its stop timeout; negative: it is never killed."""
+    """Stop timeout of the container; negative: it is never killed."""
     labels: Mapping[str, str]
 
     @property

@@ -1,9 +1,9 @@
 """Find the address of the API server and the credentials for it.
 
-In a pod they are the mounted service account, elsewhere a kubeconfig with a token or a
-certificate. Tokens are rotated, so a token file is read for each request. Unsupported
-settings of a kubeconfig, such as an exec plugin, are an error. This module does not know
-nodes or pods.
+A pod uses its mounted service account. Outside a pod, a kubeconfig has the address and
+a token or a certificate. Tokens are rotated, so a token file is read for each request.
+Unsupported settings of a kubeconfig, such as an exec plugin, are an error. This module
+does not know nodes or pods.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ class Drain:
     def _take_refusal(self, pod: Pod, error: ApiError) -> None:
         budgets, is_ending = _causes(error.body)
         if is_ending:
-            # Its namespace is being deleted, which deletes the pod.
+            # The namespace is being deleted, which deletes the pod.
             self._taken.add(pod.uid)
             self._said[pod.uid] = "ending with its namespace"
             return

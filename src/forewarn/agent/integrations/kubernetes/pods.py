@@ -29,7 +29,7 @@ class Care(enum.Enum):
     """What to do with pods that would lose something; the value is that of the setting."""
 
     REFUSE = "refuse"
-    """They are left, and the handler fails."""
+    """The pods are left, and the handler fails."""
     LEAVE = "leave"
     EVICT = "evict"
 
@@ -60,7 +60,7 @@ class Pod:
     """Whether it makes the handler fail."""
     is_system: bool = False
     grace: int = GRACE_SECONDS
-    """Its grace period in seconds."""
+    """Grace period of the pod, in seconds."""
     ends_at: Micros | None = None
     """When it is killed, if it is ending; None: it is not ending."""
 
@@ -86,7 +86,7 @@ def pod_of(found: object, *, empty_dir: Care, bare: Care) -> Pod:
         fate, care = Fate.BARE, bare
     ends_at = _instant(metadata.get("deletionTimestamp"))
     if care is not None and ends_at is not None:
-        # It was already deleted, so it will lose its data anyway.
+        # The pod was already deleted, so it will lose its data anyway.
         care = Care.EVICT
     grace = spec.get("terminationGracePeriodSeconds")
     return Pod(

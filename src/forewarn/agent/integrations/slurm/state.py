@@ -70,9 +70,9 @@ class Node:
 
     name: str
     states: frozenset[str]
-    """Its base state and its flags, as words."""
+    """Base state and flags of the node, as words."""
     shown: str
-    """Its states as Slurm writes them."""
+    """States of the node as Slurm writes them."""
     reason: str = ""
     """The reason of a drain; empty: none."""
 

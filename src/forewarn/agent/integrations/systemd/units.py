@@ -66,7 +66,7 @@ class Unit:
     """The state of a unit."""
 
     name: str
-    """Its name in systemd, which may differ from that in the settings."""
+    """Name of the unit in systemd, which may differ from the name in the settings."""
     values: Mapping[str, str]
 
     def value(self, name: str) -> str:
