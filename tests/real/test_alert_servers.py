@@ -249,4 +249,4 @@ def test_rule_that_fires_holds_the_approval_back_until_it_does_not(
     servers.set(fires=False)
     place.wait_approved(event, "web_0")
     agent.wait_stage(event, Stage.FINISHED)
-    assert "no alert fires any more" in agent.log()
+    assert "no alert fires any longer" in agent.log()

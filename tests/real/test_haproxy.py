@@ -240,7 +240,7 @@ def test_a_reload_is_made_good_and_its_old_sessions_are_seen(
 def test_its_refusals_are_told(real: Real, tmp_path: Path) -> None:
     operator = str(real.folder / "operator.sock")
     made = worker_of("haproxy", tmp_path, socket=(operator,), servers=("app/web_0",))
-    assert any("has the level operator" in each for each in made.check())
+    assert any("the access level is operator" in each for each in made.check())
     with pytest.raises(HandlerError, match="Permission denied: its socket must have"):
         made.prepare(job_of(), context())
     made = worker_of("haproxy", tmp_path, socket=(real.admin,), servers=("app/web_9",))

@@ -189,7 +189,7 @@ def test_what_is_unmanaged_is_told(cluster: Real) -> None:
     )
     said = cluster.handler().fails("prepare")
     assert said == "the cluster does not move all resources: db (unmanaged)"
-    assert cluster.handler('leave = "db"').prepare().startswith("n1 takes no resources")
+    assert cluster.handler('leave = "db"').prepare().startswith("n1 hosts no resources")
 
 
 def test_what_runs_nowhere_is_told(cluster: Real) -> None:
@@ -200,7 +200,7 @@ def test_what_runs_nowhere_is_told(cluster: Real) -> None:
 
 def test_a_node_that_says_it_is_ill(cluster: Real) -> None:
     handler = cluster.handler('mode = "health"')
-    assert "does not look at the health of its nodes" in handler.fails("prepare")
+    assert "the cluster ignores the health of its nodes" in handler.fails("prepare")
     cluster.option("node-health-strategy", "migrate-on-red")
     assert handler.prepare() == "moved away: db, ip, app, ping, state"
     assert cluster.on("n1") == []

@@ -232,7 +232,7 @@ def test_what_an_operator_holds_stays(slurm: Real) -> None:
     words = ("scontrol", "update", "nodename=n1")
     slurm.ask(*words, "state=drain", "reason=bad disk")
     handler = slurm.handler()
-    assert handler.prepare() == "n1 was IDLE+DRAIN already: bad disk; no job is left"
+    assert handler.prepare() == "n1 was already IDLE+DRAIN: bad disk; no job is left"
     assert handler.recover() == "n1 was not drained by forewarn"
     slurm.ask(*words, "state=resume")
     handler.prepare()
@@ -274,4 +274,4 @@ def test_a_controller_that_is_away(slurm: Real) -> None:
 
 def test_a_node_that_slurm_does_not_know(slurm: Real) -> None:
     said: Any = slurm.handler('node = "n9"').fails("prepare")
-    assert said.startswith("Slurm has no node n9: write its name as `node`")
+    assert said.startswith("Slurm has no node n9: set `node` to its name")

@@ -279,10 +279,7 @@ def test_check_tells_what_would_fail(manager: Manager, tmp_path: Path) -> None:
         "shy.service cannot be stopped manually (RefuseManualStop=)",
         "masked.service is masked",
         "app@1.service cannot be reloaded (ExecReload=)",
-        (
-            "woken.service can be started again by woken.socket while it is stopped: "
-            "write that one before it"
-        ),
+        ("woken.socket can restart woken.service while it is stopped: list it first"),
     ]
 
 

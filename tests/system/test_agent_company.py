@@ -153,7 +153,7 @@ def test_all_approve_nothing_while_one_is_silent(place: Ground) -> None:
     for vm in ("web_0", "web_2"):
         company.agents[vm].wait_did("done prepare drain")
     asker = company.agents["web_0"]
-    asker.wait(lambda agent: "the agent of web_1 says nothing" in agent.log())
+    asker.wait(lambda agent: "the agent of web_1 gives no answer" in agent.log())
     asker.wait(lambda agent: "web_2" in agent.memory().tasks[0].peers_ready)
     assert place.posts(event) == []
     # An operator may know better.

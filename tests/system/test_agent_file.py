@@ -89,7 +89,7 @@ def test_at_work_it_has_loaded_nothing_heavy(
     deadline = time.monotonic() + 20
     assert running.stderr is not None
     line = running.stderr.readline()
-    while "gave no document" not in line and time.monotonic() < deadline:
+    while "returned no document" not in line and time.monotonic() < deadline:
         line = running.stderr.readline()
     running.send_signal(signal.SIGTERM)
     out, err = running.communicate(timeout=120)

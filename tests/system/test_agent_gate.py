@@ -296,7 +296,7 @@ def test_check_says_what_fires(place: Ground, either: FakeAlerts) -> None:
     said = agent.command("check").stdout
     label = "Prometheus" if either.kind == PROMETHEUS else "Alertmanager"
     where = f"gate: {label} at {either.url}"
-    assert f"ok   {where}: no alert fires; 1 more are active" in said
+    assert f"ok   {where}: no alert fires; 1 more alerts are active" in said
     either.alerts = (DISK,)
     found = agent.command("check")
     assert f"BAD  {where}: 1 alert fires: DiskFull: events would not" in found.stdout
@@ -316,7 +316,7 @@ def test_dry_run_really_asks_and_approves_nothing(
     agent.wait(lambda agent: agent.status()["events"])
     agent.wait(lambda agent: "DiskFull" in waits_for(agent))
     alerts.alerts = ()
-    agent.wait(lambda agent: "it would be approved" in agent.log())
+    agent.wait(lambda agent: "the approval would be sent now" in agent.log())
     assert place.posts(event) == []
 
 

@@ -121,8 +121,8 @@ def test_a_vm_whose_endpoint_answers_empty_is_ready_and_quick(
     poll = agent.status()["poll"]
     assert (poll["last"], poll["failures"], poll["detail"]) == ("empty", 0, "")
     checked = agent.command("check").stdout
-    assert f"ok   endpoint: {metadata.url} answers with status 200 and an" in checked
-    assert "no document and no version was seen" in checked
+    assert f"ok   endpoint: {metadata.url} returns status 200 with an" in checked
+    assert "without a document or a version" in checked
     assert "0 events" not in checked
     metadata.show(event())
     eventually(metadata.approved, bool)
@@ -250,7 +250,7 @@ def test_a_reload_with_another_journal_is_refused_until_nothing_is_owed(
     agent.wait(lambda agent: "state cannot change now: " in agent.log())
     assert "forewarn_agent_settings_fault 1" in agent.sentence("/metrics")[1]
     [problem] = agent.status()["problems"]
-    assert "Reload when nothing is under way." in problem
+    assert "Reload when no work is in progress." in problem
     assert not (agent.folder / "other.db").exists()
     metadata.show()
     agent.wait_stage("E1", Stage.FINISHED)

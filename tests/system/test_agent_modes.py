@@ -54,7 +54,7 @@ def test_a_dry_run_tells_all_and_does_nothing(place: Ground) -> None:
     eventually(agent.log, lambda log: "Reboot recovered" in log)
     assert "dry run: drain would prepare now" in agent.log()
     assert "dry run: the approval would be sent now" in agent.log()
-    assert "Reboot approved: dry run: it would be approved" in agent.log()
+    assert "Reboot approved: dry run: the approval was not sent" in agent.log()
     assert agent.did() == []
     assert place.posts(event) == []
     left = {file.name for file in agent.folder.iterdir()}
@@ -99,8 +99,8 @@ def test_a_second_agent_with_another_journal_says_who_acts_there_and_ends(
     words = ("run", "--state", f"{place.folder}/other.db")
     second = first.command(*words)
     assert second.returncode == 1
-    assert f"acts at the endpoint {place.world.url('web_0')}" in second.stderr
-    assert f": process {first.process.pid}\n" in second.stderr
+    assert f"already handles events from {place.world.url('web_0')}" in second.stderr
+    assert f"another agent (process {first.process.pid}) already" in second.stderr
     assert "Traceback" not in second.stderr
     # Its running handler outlives it, and another agent can take it over.
     first.hold("drain.prepare")
@@ -136,7 +136,7 @@ def test_an_order_overrides_a_blackout(place: Ground) -> None:
     assert place.posts() == []
     done = agent.command("approve", event.lower())
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"ordered: Reboot {event} is approved next\n"
+    assert done.stdout == f"ordered: Reboot {event} is approved within a second\n"
     place.wait_approved(event, "web_0")
     agent.wait_stage(event, Stage.FINISHED)
 

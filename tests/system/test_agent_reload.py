@@ -115,7 +115,7 @@ def test_a_reload_waits_for_a_handler_and_what_was_prepared_is_recovered(
     agent.wait_did("begun prepare drain")
     edit(agent, RULE, handler("flush") + OTHER)
     reload(agent)
-    has_said(agent, "read again when no handler is at work")
+    has_said(agent, "will be reloaded when no handler is running")
     agent.release("drain.prepare")
     has_said(agent, "the settings were reloaded")
     agent.wait_stage(event, Stage.FINISHED)

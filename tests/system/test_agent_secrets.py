@@ -112,7 +112,7 @@ def test_alerts_that_repeat_the_token_show_it_nowhere(
             agent.wait(lambda agent: "(secret)" in waits_for(agent))
             # The commands show what `/status` has, and ask the same as the gate.
             assert_no_secret(everything(agent, commands=[("check",)]))
-        agent.wait(lambda agent: "takes no notifications" in str(agent.status()))
+        agent.wait(lambda agent: "accepts no notifications" in str(agent.status()))
         alerts.odd = None
         place.wait_approved(event, "web_0")
         agent.wait_stage(event, Stage.FINISHED)

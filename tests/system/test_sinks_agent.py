@@ -122,6 +122,6 @@ def test_a_life_is_told_to_all_and_nobody_is_waited_for(
     ]
     assert {letter.user for letter in mail.letters} == {"fore"}
     assert all(letter.was_secret for letter in mail.letters)
-    eventually(lambda: "takes notifications again" in agent.log(), bool)
+    eventually(lambda: "accepts notifications again" in agent.log(), bool)
     assert len(heard.kinds()) == len(WHOLE_LIFE)
     assert "pässw0rd" not in agent.log()
