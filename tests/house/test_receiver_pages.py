@@ -68,7 +68,7 @@ def test_severities_are_those_of_the_page(kind: NoteKind) -> None:
         row
         for row in rows(page("syslog"), 2)
         if row[0].startswith(("error", "warning", "notice", "informational"))
-        and f"`{kind.value}`" in row[1].replace("`handler`, where it failed", "")
+        and f"`{kind.value}`" in row[1].replace("`handler`, if it failed", "")
     ]
     assert f"({wording.severity(told_of(kind)).value})" in row[0]
 

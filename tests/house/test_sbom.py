@@ -86,7 +86,7 @@ def test_same_source_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_line_that_is_no_pin_is_refused() -> None:
-    with pytest.raises(ValueError, match="line 2 is no pin"):
+    with pytest.raises(ValueError, match="line 2 is not a pin"):
         sbom.read_pins("a==1 \\\n--index-url x\n")
 
 

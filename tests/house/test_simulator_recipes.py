@@ -106,7 +106,8 @@ def test_each_recipe_says_that_it_is_untried_and_what_is_not_published(
     file: Path,
 ) -> None:
     text = file.read_text(encoding="utf-8")
-    assert "Untried" in text
+    unrun = "It has not run on Git" if file in CI else "Untried"
+    assert unrun in text
     assert "not published" in text
     if file in TESTCONTAINERS:
         assert (

@@ -95,7 +95,7 @@ MOCK_DEFECTS = {
     "malformed bodies are 400": "expected 400, got",
     "unknown ids are 400": "expected 400, got 200",
     "one bad entry refuses all": "expected 400, got 200",
-    "an approval has an empty answer": "is answered with 200 b'{",
+    "an approval has an empty answer": "was answered with 200 b'{",
     "a POST without the header gets the error about it": "got 400",
     "an approval needs a version": "expected 400, got 200",
     "an approval needs the header": "expected 400, got 200",
@@ -239,7 +239,8 @@ def test_a_cancelling_approval_is_found() -> None:
     with served(mock) as url:
         found = broken(findings_of(HttpClient(url), polls=2, pause=go_on))
     assert (
-        "without being shown Started" in found["an approved event is shown as Started"]
+        "were approved and then removed, but never shown as Started"
+        in found["an approved event is shown as Started"]
     )
 
 

@@ -112,7 +112,7 @@ def test_pages_of_html_break_the_clause_of_errors() -> None:
 def test_a_blank_is_named_by_its_offset() -> None:
     found = broken(examined(planted.DEFECTS["blanks"], Course.APPROVING.plan))
     assert set(found) == {"2.1"}
-    assert "byte 23 is a blank outside of strings: " in found["2.1"]
+    assert "byte 23 is a blank outside strings: " in found["2.1"]
 
 
 @pytest.mark.system

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.ids import RandomIds
 from forewarn.instants import parse_instant
 from forewarn.protocol.operations import Action
 from forewarn.testing.conformance.check import Check
@@ -130,7 +131,7 @@ def test_the_resources(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
-class WestIds:
+class WestIds(RandomIds):
     """Ids that make the example's event the example's."""
 
     def event(self) -> str:
