@@ -42,12 +42,12 @@ class UnixPeer:
     """A local process, as the kernel identifies it."""
 
     name: str
-    """The name of its user in the history: `unix:alice`. No token can have such a
-    name."""
+    """The name of the process's user in the history: `unix:alice`. No token can have
+    such a name."""
     where: str
-    """Its process and user, for the history."""
+    """The process ID and user, for the history."""
     is_operator: bool
-    """It is root, the service's user, or in the service's group."""
+    """Whether the user is root, the service's user, or in the service's group."""
     wanted: str
     """The group whose members are operators."""
 
@@ -57,16 +57,17 @@ class Caller:
     """The sender of a request."""
 
     name: str
-    """Its name in the history; empty if it is unknown."""
+    """The caller's name in the history; empty if it is unknown."""
     tenant: str = ""
-    """The tenant of its token; empty for an operator."""
+    """The tenant of the caller's token; empty for an operator."""
     may_write: bool = True
     token_id: str = ""
-    """The token of the store, which each transaction checks again."""
+    """The ID of the token in the store. Each transaction checks this token again."""
     peer: str = ""
     """Address of the connection's peer."""
     is_authenticated: bool = True
-    """The caller presented a valid token or credentials; false if none are needed."""
+    """Whether the caller presented a valid token or credentials; false if none are
+    needed."""
 
     @property
     def actor(self) -> Actor:
@@ -111,7 +112,7 @@ class Demand(enum.Enum):
     TENANT_ORDERS = (True, True)
 
     def __init__(self, for_tenants: bool, writes: bool) -> None:  # noqa: FBT001
-        """Store the two answers separately."""
+        """Store both rights."""
         self.for_tenants = for_tenants
         self.writes = writes
 
@@ -255,7 +256,7 @@ class AuthorizedGateway:
     async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
         """Execute one request; also raises UnauthorizedError."""
         if isinstance(self._gateway, RemoteGateway):
-            # It takes only a `Decision`, which checks the token itself.
+            # The remote gateway takes only a `Decision`, which checks the token itself.
             return await self._gateway.order(who, decide)
 
         def judged(work: Work) -> T:

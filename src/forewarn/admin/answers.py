@@ -21,7 +21,7 @@ _ERRORS = {
     401: "A valid bearer token is needed.",
     403: "The token does not have this right.",
     404: "A name in the request does not exist.",
-    409: "The request is refused in the present state; nothing was changed.",
+    409: "The request is refused in the current state; nothing was changed.",
     422: "The Idempotency-Key belongs to another request; nothing was changed.",
     503: "The service is not available; `Retry-After` has the seconds to wait.",
 }

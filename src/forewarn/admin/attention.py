@@ -28,7 +28,7 @@ router = APIRouter(tags=["attention"])
 
 
 class _Paged(BaseModel):
-    after: Name = Field(default="", description="`next` of the page before.")
+    after: Name = Field(default="", description="`next` of the previous page.")
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
 

@@ -9,7 +9,7 @@ BlockerShape = shape(
     text=(str, "The reason as a sentence."),
     remedy=(
         str,
-        "The actor that can end it: operator, tenant, service (it ends with other work) or clock.",
+        "The actor that can end the reason: operator, tenant, service (it ends with other work) or clock.",
     ),
     tenant=str | None,
     scope=str | None,
@@ -17,7 +17,10 @@ BlockerShape = shape(
     vm=str | None,
     host=str | None,
     operation=str | None,
-    until=(str | None, "The time at which it ends by itself; null if unknown."),
+    until=(
+        str | None,
+        "The time at which the reason ends automatically; null if unknown.",
+    ),
 )
 
 ExplainedOperation = shape(
@@ -46,7 +49,7 @@ ExplanationShape = shape(
     note=str,
     no_driver_call=(
         bool,
-        "It was carried out without a driver call: nothing was done.",
+        "Whether the operation ended without a driver call, because there was nothing to do.",
     ),
     counts=(
         dict[str, int],
@@ -54,18 +57,18 @@ ExplanationShape = shape(
     ),
     operations=(
         list_of(ExplainedOperation),
-        "The first open operations that concern it.",
+        "The first open operations that concern the object.",
     ),
 )
 
 ProblemEntry = shape(
     "ProblemEntry",
     "One problem.",
-    problem=(str, "Its ID, which stays the same while the problem lasts."),
+    problem=(str, "ID of the problem, which stays the same while the problem lasts."),
     kind=str,
     since=str | None,
     text=str,
-    actions=(list[str], "Commands that can end it."),
+    actions=(list[str], "Commands that can end the problem."),
     operation=str | None,
     target=(str | None, "The host or VM that the operation is for."),
     tenants=list[str],
@@ -93,7 +96,7 @@ WaitShape = shape(
     hosts=(int, "0 for a tenant."),
     scopes=int,
     scopes_enabled=(int, "Scopes with Scheduled Events enabled."),
-    enabled=(bool, "At least one of the scopes can approve."),
+    enabled=(bool, "Whether at least one of the scopes can approve."),
     since=str,
     not_before=(str, "NotBefore of the first event."),
     last_poll=str | None,
@@ -138,8 +141,8 @@ NextHost = shape(
     host=str,
     zone=str,
     vms=int,
-    needs=(int, "VMs that must find another host."),
-    fits=(bool, "There is a destination for each."),
+    needs=(int, "Number of VMs that need another host."),
+    fits=(bool, "Whether there is a destination for each VM."),
     blockers=list_of(BlockerShape),
 )
 

@@ -17,7 +17,7 @@ router = APIRouter(tags=["history"])
 
 
 class AvailabilityQuery(BaseModel):
-    """VMs and period of a question about availability."""
+    """VMs and period of a request for availability."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,7 +33,7 @@ class AvailabilityQuery(BaseModel):
         default="",
         description="End of the period, in the same form. Default: now.",
     )
-    after: Name = Field(default="", description="`next` of the page before.")
+    after: Name = Field(default="", description="`next` of the previous page.")
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
 

@@ -215,15 +215,15 @@ class NewToken(Order):
 
     name: Name | None = Field(
         default=None,
-        description="Name of its holder in the history. No other valid "
-        "token can have it. Default: a name made from its ID.",
+        description="Name of the token's holder in the history. No other valid "
+        "token can have it. Default: a name made from the token's ID.",
     )
     tenant: Annotated[str, StringConstraints(max_length=NAME_CHARACTERS_MAX)] = Field(
         default="",
-        description="The tenant that it is for. Empty: an operator token, for all.",
+        description="The tenant of the token. Empty: an operator token, for all.",
     )
     read_only: bool = Field(
-        default=False, description="The token cannot change anything."
+        default=False, description="Whether the token can only read."
     )
     expires_in: Duration | Literal["never"] | None = Field(
         default=None,
@@ -233,7 +233,7 @@ class NewToken(Order):
 
     @property
     def lifetime(self) -> Micros | None:
-        """Return its lifetime; None if it does not expire."""
+        """Return the lifetime of the token; None if it does not expire."""
         if self.expires_in is None:
             return DEFAULT_LIFETIME
         return None if self.expires_in == "never" else parse_duration(self.expires_in)

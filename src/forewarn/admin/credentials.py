@@ -32,7 +32,7 @@ class TokenQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     tenant: Name = Field(default="", description="Only tokens of this tenant.")
-    after: Name = Field(default="", description="`next` of the page before.")
+    after: Name = Field(default="", description="`next` of the previous page.")
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
 

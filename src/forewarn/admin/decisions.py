@@ -59,7 +59,7 @@ class Decision:
         result = carry_out(work, self.once, lambda work: rule.decide(work, self))
         if not tenant or self.name not in VERBS:
             return result
-        # The real IDs are stored with the key.
+        # The idempotency key is stored with the real IDs; the tenant gets its aliases.
         return replace(result, value=tenancy.in_own_ids(work, tenant, result.value))
 
     def _judge(self, work: Work, rule: "Rule") -> None:
@@ -157,7 +157,7 @@ class Rule:
     @property
     def demand(self) -> Demand:
         """Return the right that a caller needs."""
-        # Without a route it only stores the last use of the caller's token.
+        # A request without a route only stores the last use of the caller's token.
         return DEMANDS[f"POST /v1/{self.path}"] if self.path else Demand.TENANT_READS
 
 

@@ -49,7 +49,7 @@ class TooManyError(ForewarnError):
     """The caller has reached a limit."""
 
     def __init__(self, message: str, *, hint: str = "", retry_seconds: int) -> None:
-        """Store also the number of seconds to wait."""
+        """Also store the number of seconds to wait."""
         super().__init__(message, hint=hint)
         self.retry_seconds = retry_seconds
 
@@ -260,6 +260,6 @@ class LastResort:
             answer = problem(
                 Kind.INTERNAL,
                 "internal error of the service",
-                hint="See the log of the service. `forewarn operations` shows the present state.",
+                hint="See the log of the service. `forewarn operations` shows the current state.",
             )
             await answer(scope, receive, send)

@@ -146,8 +146,8 @@ class FleetQuery(Selectors):
 
     after: Name = Field(
         default="",
-        description="`next` of the page before; `vms:` or `hosts:` begins with the "
-        "first VM or host.",
+        description="`next` of the previous page; `vms:` or `hosts:` begins with "
+        "the first VM or host.",
     )
     limit: int = Field(
         default=limits.PAGE_OBJECTS_MAX, ge=1, le=limits.PAGE_OBJECTS_MAX
@@ -202,7 +202,7 @@ def _page(
 
 @router.get(
     "/fleet/export",
-    # Without a media type: errors are JSON, and the type of the file is given below.
+    # Give no media type here: errors are JSON, and the type of the file is given below.
     response_class=Response,
     responses={
         **documented(shapes.FleetCount),
@@ -210,7 +210,7 @@ def _page(
     },
 )
 async def fleet_export(gateway: Desk) -> Response:
-    """Return the present fleet as the text of a fleet file."""
+    """Return the current fleet as the text of a fleet file."""
     text = await gateway.read(
         lambda reader: export.export_fleet(
             every(reader, kinds.ALL_TENANTS),
@@ -227,7 +227,7 @@ async def fleet_export(gateway: Desk) -> Response:
     responses=documented(shapes.FleetCount, 400),
 )
 async def fleet_validate(body: bodies.FleetText, gateway: Desk) -> Response:
-    """Check a fleet file by itself, without comparing or changing anything."""
+    """Check only the fleet file, without comparing or changing anything."""
     return answer(dict(await gateway.count_fleet(_text_of(body))))
 
 

@@ -115,8 +115,8 @@ class Gate:
     async def _caller(self, scope: Scope, headers: Headers) -> Caller:
         """Return the sender of a request; raises UnauthorizedError and StoreError.
 
-        A token is checked even if none is needed: its holder means to be another caller
-        than the operator.
+        A token is checked even if none is needed: its holder may be another caller than
+        the operator.
         """
         is_open = scope["path"] in OPEN_PATHS
         if "authorization" not in headers:
@@ -176,7 +176,7 @@ def _of_peer(peer: UnixPeer, *, is_open: bool) -> Caller:
 def peer_of(scope: Scope) -> str:
     """Return the address of the connection's peer, without its port.
 
-    For a Unix socket it is the process.
+    For a Unix socket, the peer is the process.
     """
     local: UnixPeer | None = scope.get(UNIX_PEER)
     if local is not None:

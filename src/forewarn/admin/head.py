@@ -34,10 +34,10 @@ class Allowance:
 
     bytes_max: int
     values_max: int = 0
-    """Maximum values of its JSON; 0 for a text in which commas and brackets mean
-    nothing."""
+    """Maximum values in the JSON of the body; 0 for a text in which commas and brackets
+    mean nothing."""
     is_large: bool = False
-    """It is a fleet file, which can be longer than any other body."""
+    """Whether the body is a fleet file, which can be longer than any other body."""
 
 
 class Head:
@@ -47,7 +47,7 @@ class Head:
     def __init__(
         self, app: ASGIApp, *, pace: Pace, reads: Pace, refused: RefusalLog
     ) -> None:
-        """Wrap `app`; `pace` counts tenants' orders, `reads` their questions."""
+        """Wrap `app`; `pace` counts the POSTs of tenants, `reads` their GETs."""
         self._app = app
         self._pace = pace
         self._reads = reads
@@ -125,7 +125,8 @@ class Head:
 class Unread:
     """Middleware that closes the connection if a response precedes the body.
 
-    The rest of the body is useless, and without it the next request cannot be found.
+    The rest of the body is useless, and the next request cannot be found before its
+    end.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -160,7 +161,7 @@ def has_body(headers: Headers) -> bool:
 
 
 FLEET_PATHS = "/v1/fleet/"
-"""Below this path, bodies are fleet files, which are longer than orders."""
+"""Below this path, bodies are fleet files, which are longer than other bodies."""
 
 
 def allowance(caller: Caller, path: str, headers: Headers) -> Allowance:

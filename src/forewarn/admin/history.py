@@ -79,7 +79,7 @@ class HistoryQuery(BaseModel):
     )
     since: Name = _SINCE
     until: Name = _UNTIL
-    after: Name = Field(default="", description="`next` of the page before.")
+    after: Name = Field(default="", description="`next` of the previous page.")
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
     def subjects(self, reader: Reader) -> list[tuple[str, str]]:
@@ -115,7 +115,7 @@ class AccountQuery(Filters):
     )
     since: Name = _SINCE
     until: Name = _UNTIL
-    after: Name = Field(default="", description="`next` of the page before.")
+    after: Name = Field(default="", description="`next` of the previous page.")
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
 
@@ -244,7 +244,7 @@ def _period(since: str, until: str, *, now: Micros) -> tuple[Micros, Micros | No
 
 
 def _overlaps(operation: Operation, since: Micros, until: Micros | None) -> bool:
-    """Return whether a part of the operation's life is in the period."""
+    """Return whether the operation was open at some time in the period."""
     begins_before = until is None or operation.created < until
     return begins_before and (not operation.ended_at or operation.ended_at >= since)
 
@@ -256,7 +256,7 @@ def _names(filters: AccountQuery) -> Iterator[tuple[str, str]]:
 
 
 def _check_known(reader: Reader, named: list[tuple[str, str]]) -> None:
-    """Raise NotFoundError for a misspelt name, which otherwise matches nothing.
+    """Raise NotFoundError for a misspelled name, which would match nothing.
 
     A removed object is known as long as the history has entries about it.
     """

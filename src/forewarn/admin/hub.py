@@ -37,7 +37,8 @@ from forewarn.store.token import Token
 Around = Callable[[OperatorGateway], Awaitable[Surroundings]]
 
 BEGINNING = "0"
-"""The ID of messages before `ready`: a stream that breaks there begins again."""
+"""The ID of messages before `ready`: a stream that is interrupted there begins
+again."""
 
 _NEVER: Micros = 2**62
 
@@ -52,10 +53,10 @@ class Entry(NamedTuple):
 
 
 class Present(NamedTuple):
-    """A page of present objects, as text that viewers share."""
+    """A page of current objects, as text that viewers share."""
 
     number: int
-    """The number of the latest change before it was read."""
+    """The number of the latest change before the page was read."""
     texts: list[str]
     after: str
 
@@ -92,22 +93,23 @@ class Hub:
         self._floor = 0
         """Changes up to this number are no longer complete."""
         self._entries: dict[tuple[str, str], Entry] = {}
-        """By topic and key, in the order of their numbers."""
+        """The latest changes by topic and key, in the order of their numbers."""
         self._characters = 0
         self._looks: dict[tuple[str, str], bytes] = {}
         self._followed: dict[str, int] = {}
-        """Since which number each topic is followed."""
+        """The number of the change from which each topic is followed."""
         self._problems: dict[str, Change] = {}
         self._problems_due = 0.0
         self._pages: dict[
             tuple[str, Wanted, str], tuple[float, int, asyncio.Task[Present]]
         ] = {}
-        """Pages of present objects, with time and number when each was read."""
+        """Pages of current objects, each with the time and the number of the latest
+        change when it was read."""
         self._after = ""
         """The key of the latest history entry that was read."""
         self._hosts: dict[str, set[str]] = {}
         self._viewers: Counter[str] = Counter()
-        """Viewers by the ID of their token."""
+        """Number of viewers by the ID of their token."""
         self._bad_tokens: set[str] = set()
         self._turn = asyncio.Lock()
         self._news = asyncio.Event()
@@ -211,9 +213,9 @@ class Hub:
             await self._look(())
 
     async def present(self, topic: str, wanted: Wanted, after: str) -> "Present":
-        """Return a page of the present objects of a topic.
+        """Return a page of the current objects of a topic.
 
-        Viewers that begin at the same time share it.
+        Viewers that begin at the same time share the page.
         """
         now = asyncio.get_running_loop().time()
         oldest = now - limits.RECHECK_SECONDS
@@ -345,7 +347,7 @@ class Hub:
         return TenantReader(reader, self._tenant) if self._tenant else reader
 
     def _latest_entry(self, reader: Reader) -> str:
-        """Return the key behind which new entries of the history are found."""
+        """Return the key after which new entries of the history are found."""
         since = self._gateway.now() if self._tenant else 0
         keys = self._shown(reader).audit_keys(since, _NEVER)
         return "" if keys is None else keys[1] or keys[0]
@@ -357,10 +359,11 @@ class Hub:
         return found
 
     async def _read_looks(self, new: Sequence[str]) -> None:
-        """Remember how the objects of these topics look.
+        """Store the current text of the objects of these topics.
 
-        A change that a tenant may not see touches objects that look the same. If they
-        were sent again, the tenant would learn of the change.
+        A change that a tenant may not see can affect an object without changing its
+        text for the tenant. If such an object were sent again, the tenant would learn
+        of the change.
         """
         for topic in new:
             after = ""
@@ -409,7 +412,7 @@ class Hub:
         self._characters -= len(entry.text) if entry else 0
 
     def _lose(self) -> None:
-        """Have all viewers read everything again."""
+        """Make all viewers read everything again."""
         self._entries.clear()
         self._characters = 0
         self.last += 1

@@ -19,7 +19,7 @@ FLEET_BYTES_MAX = 64 << 20
 """Maximum bytes of a fleet file: some 200,000 VMs."""
 
 FLEET_TURN_SECONDS = 30.0
-"""Maximum seconds for which a large fleet file waits until the file before it is
+"""Maximum seconds for which a large fleet file waits until the previous file is
 applied: shorter than clients wait for a response, which is a minute or more."""
 
 FLEET_STEP_BYTES = 64 << 10
@@ -57,25 +57,25 @@ ALL_TENANTS_WATCHERS_MAX = 500
 more than a few of them may have."""
 
 TENANT_ORDERS_AT_ONCE = 60
-"""Maximum burst of a tenant's orders: a script's loop over its VMs."""
+"""Maximum burst of a tenant's POSTs: a script's loop over its VMs."""
 
 TENANT_ORDERS_PER_SECOND = 1.0
-"""Maximum rate of a tenant's orders per second. An order and its end write some 20 KB
-to the store, so this limits what a tenant can write."""
+"""Maximum rate of a tenant's POSTs per second. A request and its end write some 20 KB
+to the store, so this limits the amount that a tenant can write."""
 
 TENANT_TEXT_CHARACTERS_MAX = 200
 """Maximum characters of a tenant's reason or description: a sentence or two, stored
 several times."""
 
 TENANT_REFUSED_MAX = 10
-"""Maximum debt of refused requests, in orders. They count, so that they are not free,
-but a tenant that waits as long as `Retry-After` says is served."""
+"""Maximum number of refused requests that count against a tenant's rate. They count, so
+that they are not free. A tenant that waits as long as `Retry-After` says is served."""
 
 TENANT_READS_AT_ONCE = 300
-"""Maximum burst of a tenant's questions: a script that reads each VM."""
+"""Maximum burst of a tenant's GETs: a script that reads each VM."""
 
 TENANT_READS_PER_SECOND = 20.0
-"""Maximum rate of a tenant's questions per second. Each takes some milliseconds, so one
+"""Maximum rate of a tenant's GETs per second. Each takes some milliseconds, so one
 tenant cannot use more than a tenth of a processor."""
 
 FAILURES_AT_ONCE = 20
@@ -109,7 +109,8 @@ HUB_CHARACTERS = 16 << 20
 objects. A viewer that is further behind reads everything again."""
 
 TENANT_HUB_CHARACTERS = 512 << 10
-"""The same for one tenant: some 300 objects, since many tenants may watch at once."""
+"""Maximum characters of the latest changes that are kept for one tenant: some 300
+objects, since many tenants may watch at once."""
 
 HUB_LINGER_SECONDS = 60.0
 """Seconds for which changes are kept after the last viewer has left, so that it can

@@ -108,7 +108,7 @@ class _Paged(BaseModel):
     ended: bool = Field(
         default=False, alias="all", description="Include ended objects."
     )
-    after: Name = Field(default="", description="`next` of the page before.")
+    after: Name = Field(default="", description="`next` of the previous page.")
     limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
 
@@ -239,7 +239,7 @@ def checked(reader: Reader, filters: Selectors) -> Wanted:
 
 
 def check_names(reader: Reader, filters: Selectors) -> None:
-    """Raise NotFoundError for a misspelt name, which otherwise selects nothing."""
+    """Raise NotFoundError for a misspelled name, which would select nothing."""
     named: list[tuple[type[Record], str]] = [
         (Vm, filters.vm),
         (Host, filters.host),

@@ -79,11 +79,12 @@ Value: TypeAlias = float | Histogram
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The present values of a metric; a series that is left out is 0."""
+    """The current values of a metric; a series that is left out is 0."""
 
     meter: Meter
     values: Mapping[Any, Value] | Value
-    """By the values of the labels: a tuple, or a text if there is one label."""
+    """The values of the series by the values of the labels: a tuple, or a text if there
+    is one label."""
 
 
 Collect: TypeAlias = Callable[[], Awaitable[Iterable[Reading]]]

@@ -1,11 +1,11 @@
-"""Rate limits for the orders and questions of tenants: a token bucket for each.
+"""Rate limits for the POSTs and the GETs of tenants: a token bucket for each.
 
 A bucket is stored as the time at which it will be full again, as in `throttle` and in
 `metadata.ratelimit`. The three share two lines of arithmetic and differ otherwise. A
 tenant that continues after a refusal is charged for that too, up to a limit, and the
 response has the time to wait.
 
-The records of an order stay in the store for the retention time, so a caller without a
+The records of a request stay in the store for the retention time, so a caller without a
 limit could fill the disk. Operators have no limit.
 """
 
@@ -16,13 +16,13 @@ from forewarn.admin import limits
 from forewarn.admin.errors import TooManyError
 
 _SHORT = 0.001
-"""Tokens that can be missing from a whole one, because of rounding."""
+"""Tolerance in tokens, because of rounding."""
 
 
 class Pace:
     """The buckets of all tenants; each begins full."""
 
-    what = "orders"
+    what = "requests"
     hint = "One request can name many VMs."
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -36,9 +36,9 @@ class Pace:
         return limits.TENANT_ORDERS_AT_ONCE, limits.TENANT_ORDERS_PER_SECOND
 
     def take(self, tenant: str) -> None:
-        """Count an order; raises TooManyError if the bucket is empty.
+        """Count a request; raises TooManyError if the bucket is empty.
 
-        A refused order counts as well, up to a limit.
+        A refused request counts as well, up to a limit.
         """
         at_once, per_second = self.bounds()
         interval = 1 / per_second
@@ -68,9 +68,9 @@ class Pace:
 
 
 class ReadPace(Pace):
-    """The rate limit for questions, which take processor time but store nothing."""
+    """The rate limit for GETs, which take processor time but store nothing."""
 
-    what = "questions"
+    what = "reads"
     hint = "A stream (--watch) sends every change."
 
     def bounds(self) -> tuple[int, float]:

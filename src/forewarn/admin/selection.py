@@ -1,4 +1,4 @@
-"""Which operations and events a reader asks for, found by the narrowest query."""
+"""Select the operations and events that a reader asks for, by the narrowest query."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
@@ -24,7 +24,8 @@ R = TypeVar("R", bound=Record)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """The names that an object of a list concerns, by which it is selected."""
+    """The names by which an object of a list can be selected: its VMs, hosts and so
+    on."""
 
     vms: Collection[str] = ()
     hosts: Collection[str] = ()
@@ -32,9 +33,9 @@ class About:
     tenants: Collection[str] = ()
     zones: Collection[str] = ()
     tags: Collection[str] = ()
-    """Tags of its VMs, as `key=value`."""
+    """Tags of the object's VMs, as `key=value`."""
     rollout: str = ""
-    """The real ID of its rollout or request."""
+    """The real ID of the object's rollout or request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,11 +207,12 @@ def scan(
     limit: int,
     last: str = "",
 ) -> tuple[list[R], str]:
-    """Return a page of what matches, and the key after which the next begins.
+    """Return a page of the matching objects, and the key after which the next page
+    begins.
 
-    Nothing behind the key `last` counts, unless it is empty. An empty key means
-    that there is no more. The work is bounded: a page may
-    hold less than `limit`, even nothing, and still have a next one.
+    Objects after the key `last` do not count, unless `last` is empty. If the returned
+    key is empty, there is no next page. The work is bounded: a page may have fewer than
+    `limit` objects, even none, and still have a next page.
     """
     found: list[R] = []
     for _page in range(limits.SCAN_ROWS_MAX // PAGE_ROWS):
@@ -249,7 +251,7 @@ def rollouts(
 ) -> tuple[list[Request], str]:
     """Return a page of rollouts, and where the next one begins.
 
-    The page ends early where its rollouts have many operations, which are counted.
+    The page ends early if its rollouts have many operations, because these are counted.
     """
     left = limits.SCAN_ROWS_MAX
     lookups = Lookups(reader)
@@ -281,7 +283,7 @@ def rollouts(
 def is_wanted(operation: Operation, wanted: Wanted, lookups: Lookups) -> bool:
     """Tell whether an operation is selected.
 
-    Whether it has ended is not checked here: the query does that.
+    This does not check whether the operation has ended: the query does that.
     """
     return (wanted.state is None or wanted.state is operation.state) and wanted.matches(
         lookups.about(operation, wanted)
@@ -324,7 +326,7 @@ def _asks_for_ended(wanted: Wanted) -> bool:
 
 
 def narrowest(wanted: Wanted) -> tuple[Query[Operation], str]:
-    """Return the question that finds the least of what must be looked at."""
+    """Return the query that reads the fewest records."""
     ended = _asks_for_ended(wanted)
     if wanted.vm:
         by_vm = kinds.OPERATIONS_OF_VM if ended else kinds.OPEN_OPERATIONS_OF_VM

@@ -58,22 +58,25 @@ OperationShape = shape(
     target_kind=str,
     host=str,
     state=str,
-    routine=(bool, "Whether the fault-domain guard may hold it."),
+    routine=(bool, "Whether the fault-domain guard may hold the operation."),
     not_before=str,
     created=str,
     started=str | None,
     impact_ended=str | None,
     ended=str | None,
     moves=list_of(MoveShape),
-    vm_count=(int, "Number of its VMs; of a Planned operation: VMs on its host now."),
+    vm_count=(
+        int,
+        "Number of VMs of the operation; if it is Planned: VMs on its host now.",
+    ),
     scopes=list[str],
     note=str,
     no_driver_call=(
         bool,
-        "It ended without a driver call, because it had no VMs.",
+        "Whether the operation ended without a driver call, because it had no VMs.",
     ),
     events=list_of(EventInOperation),
-    blocked_by=(list[str], "The reasons why it waits, as sentences."),
+    blocked_by=(list[str], "The reasons why the operation waits, as sentences."),
 )
 
 RequestShape = shape(
@@ -127,7 +130,10 @@ EventShape = shape(
     EventType=str,
     ResourceType=str,
     Resources=list[str],
-    NotBefore=(str, "RFC 1123; empty once it has started."),
+    NotBefore=(
+        str,
+        "NotBefore in the format of RFC 1123; empty once the event has started.",
+    ),
     Description=str,
     EventSource=str,
     DurationInSeconds=int,
@@ -198,11 +204,14 @@ VmAccountShape = shape(
     vm=str,
     approved_by=(
         str | None,
-        "The actor that approved its event; null if not approved.",
+        "The actor that approved the VM's event; null if not approved.",
     ),
     planned_seconds=(int | None, "The announced duration; null if unknown."),
     down_seconds=(float, "The actual downtime."),
-    at_most=(bool, "The downtime was not measured; this is the maximum."),
+    at_most=(
+        bool,
+        "Whether the downtime was not measured, so that this is an upper bound.",
+    ),
     down=list_of(DownShape),
 )
 
@@ -221,7 +230,7 @@ AccountShape = shape(
     note=str,
     no_driver_call=(
         bool,
-        "It ended without a driver call, because it had no VMs.",
+        "Whether the operation ended without a driver call, because it had no VMs.",
     ),
     actor=str | None,
     reason=str,
@@ -398,7 +407,7 @@ PlanShape = shape(
     "PlanShape",
     "The changes of a fleet file.",
     applied=bool,
-    is_empty=(bool, "The file changes nothing."),
+    is_empty=(bool, "Whether the file changes nothing."),
     lines=(list[str], "The plan as text."),
     changes=list_of(ChangeShape),
 )
@@ -407,12 +416,12 @@ WebhookShape = shape(
     "WebhookShape",
     "A receiver of changes of events, and its state.",
     webhook=str,
-    tenant=(str | None, "The tenant whose events it gets; null for all."),
-    url=(str, "Without the parts that can be secret."),
+    tenant=(str | None, "The tenant whose events the receiver gets; null for all."),
+    url=(str, "The URL without the parts that can be secret."),
     state=(str, "idle, sending, failing, gone, or no such tenant."),
-    pending=(int, "Messages that wait for it."),
+    pending=(int, "Messages that wait for the receiver."),
     oldest=(str | None, "When the next message was written."),
-    delivered=(int, "Messages that it accepted since the start."),
+    delivered=(int, "Messages that the receiver accepted since the start."),
     dropped=(int, "Messages that were dropped since the start."),
     failures=(int, "Consecutive failures."),
     last_delivered=str | None,
@@ -438,16 +447,19 @@ TokenShape = shape(
     "A token of the operator API, without its secret.",
     id=str,
     name=str,
-    tenant=(str | None, "Its tenant; null for an operator token."),
+    tenant=(str | None, "The tenant of the token; null for an operator token."),
     read_only=bool,
     created=str,
     created_by=str,
     expires=str | None,
     expired=bool,
-    last_used=(str | None, "Rounded to the hour; null if it was not used."),
+    last_used=(
+        str | None,
+        "Time of the last use, rounded to the hour; null if the token was not used.",
+    ),
     unauthenticated=(
         bool,
-        "It was created without authentication; it is revoked when the service starts with a token file.",
+        "Whether the token was created without authentication. The service revokes such tokens when it starts with a token file.",
     ),
 )
 
@@ -455,7 +467,7 @@ NewTokenShape = shape(
     "NewTokenShape",
     "A new token.",
     TokenShape,
-    token=(str, "Its text, which only this response has."),
+    token=(str, "The text of the token, which only this response has."),
 )
 
 TokenPage = shape(

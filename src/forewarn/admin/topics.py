@@ -34,9 +34,9 @@ class Change(NamedTuple):
     body: dict[str, Any]
     about: About
     looks: object
-    """Differs if there is something new to show."""
+    """A value that changes if there is something new to show."""
     is_over: bool = False
-    """The object has ended, and does not change again."""
+    """Whether the object has ended, and does not change again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Look:
     operations: Sequence[Operation]
     entries: Sequence[AuditEntry]
     hosts: dict[str, set[str]]
-    """Hosts of each open operation at the last look, since the destinations of its VMs
+    """Hosts of each open operation at the last read, since the destinations of its VMs
     can have changed."""
     lookups: Lookups = field(init=False)
 
@@ -62,13 +62,13 @@ Page = tuple[list[Change], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """How the objects of one topic are read."""
+    """Functions that read the objects of one topic."""
 
     page: Callable[[Reader, Wanted, str, Micros], Page]
     """Returns a page of the objects that a stream begins with."""
     changed: Callable[[Look], Iterator[Change]]
     needs_entries: bool = False
-    """It also reads new entries of the history."""
+    """Whether `changed` also needs the new entries of the history."""
 
 
 def _operation(
@@ -202,7 +202,7 @@ TOPICS: Mapping[str, Topic] = {
     "hosts": Topic(page=_host_page, changed=_changed_hosts, needs_entries=True),
     "operations": Topic(page=_operation_page, changed=_changed_operations),
     "events": Topic(page=_event_page, changed=_changed_events),
-    # The hub compares all problems with those before.
+    # The hub compares all problems with the previous ones.
     "problems": Topic(page=_nothing, changed=lambda _look: iter(())),
     "history": Topic(page=_nothing, changed=_changed_history, needs_entries=True),
 }

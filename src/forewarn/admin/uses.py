@@ -16,14 +16,14 @@ logger = logging.getLogger("forewarn.admin")
 
 
 class Uses:
-    """Stores the use of tokens; no request waits for it or fails with it."""
+    """Stores the use of tokens. No request waits for this, or fails because of it."""
 
     def __init__(self) -> None:
         """Begin without tasks."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def note(self, gateway: OperatorGateway, token: Token, *, now: Micros) -> None:
-        """Store that a token is used, if that is due."""
+        """Store the use of a token, if an hour has passed since the last stored use."""
         if (
             not tokens.is_use_due(token, now=now)
             or token.token_id in self._tasks
@@ -40,5 +40,5 @@ async def _store(gateway: OperatorGateway, caller: Caller) -> None:
     try:
         await gateway.order(order.who, order)
     except ForewarnError as error:
-        # The next request with this token tries again.
+        # The next request with this token tries to store it again.
         logger.debug("the use of %s is not stored: %s", caller.token_id, error.message)

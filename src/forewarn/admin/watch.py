@@ -1,10 +1,10 @@
 """The stream of changes, as server-sent events.
 
-A stream begins with the present objects of its topics, then `event: ready`, then each
-object that changes, as it is when it is sent. An object may be sent twice, and a change
-that another soon follows may be left out. Each message has an `id`. A viewer that
-reconnects with it as `Last-Event-ID` continues after that message. A viewer that was
-away or slow for too long gets `event: reset`, and everything again.
+A stream begins with the current objects of its topics, then `event: ready`, then each
+object that changes, in its state when it is sent. An object may be sent twice, and a
+change that another soon follows may be left out. Each message has an `id`. A viewer
+that reconnects with it as `Last-Event-ID` continues after that message. A viewer that
+was away or slow for too long gets `event: reset`, and everything again.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ router = APIRouter(tags=["streams"])
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Server-sent events. `event` is the topic and `data` is one "
-        "object, as the list of the topic has it. `event: ready` follows the objects "
-        "that are present at the beginning. `event: reset` means that everything is "
+        "object, as the list of the topic has it. `event: ready` follows the current "
+        "objects at the beginning. `event: reset` means that everything is "
         "sent again.",
         "content": {"text/event-stream": {}},
     },
@@ -44,12 +44,12 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 
 class Watchers:
-    """Numbers of open streams: of each tenant, and of operators."""
+    """Numbers of open streams of each tenant, and of operators."""
 
     def __init__(self) -> None:
         """Begin without streams."""
         self._counts: Counter[str] = Counter()
-        """By tenant; empty for operators."""
+        """Number of streams by tenant; the empty name is for operators."""
 
     @property
     def count(self) -> int:
@@ -103,7 +103,8 @@ class Watchers:
 class _Counted(StreamingResponse):
     """A stream that counts from its creation, before its first message is read.
 
-    Otherwise many simultaneous streams would all be admitted before one is counted.
+    If streams counted later, many simultaneous ones would be admitted before the first
+    is counted.
     """
 
     def __init__(
@@ -205,7 +206,8 @@ class Viewer:
     token_id: str = ""
 
     async def stream(self, last_id: str = "") -> AsyncGenerator[str, None]:
-        """Yield messages until the viewer leaves, or the service or the token ends."""
+        """Yield messages until the viewer leaves, the service stops, or the token is no
+        longer valid."""
         try:
             with self.hub.viewed(self.token_id):
                 await self.hub.follow(self.topics)

@@ -11,7 +11,7 @@ Details = Mapping[str, Any]
 """Parameters of an error, such as bounds."""
 
 _OTHERWISE = "is not valid here"
-"""For a type of error that no model had before."""
+"""Message for a type of error that is not in the table below."""
 
 
 def _plural(count: int, noun: str) -> str:

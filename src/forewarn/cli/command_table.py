@@ -18,37 +18,39 @@ class Option:
     """One option or argument of a command: `--vm`, or a word such as `VM`."""
 
     name: str
-    """With its hyphens; a positional argument has none."""
+    """Name of the option with its hyphens; a positional argument has none."""
     help: str
     metavar: str = ""
     is_flag: bool = False
     """It takes no value."""
     many: bool = False
-    """One or more values; an optional argument can have none."""
+    """Whether the option takes one or more values; an optional argument can have
+    none."""
     repeated: bool = False
-    """It can be given several times, one value each."""
+    """Whether the option can be given several times, with one value each."""
     is_optional: bool = False
-    """An argument that can be left out."""
+    """Whether the argument can be left out."""
     is_needed: bool = False
     choices: tuple[str, ...] = ()
     default: str | None = None
     may_be_empty: bool = False
-    """An empty value is meaningful, or harmless. Otherwise it is refused: usually it
-    comes from an unset variable, and `--vm ""` does not mean every VM."""
+    """Whether an empty value is allowed, because it is meaningful or harmless. Other
+    options refuse it: it usually comes from an unset variable, and `--vm ""` does not
+    mean every VM."""
 
     @property
     def is_word(self) -> bool:
-        """Return whether it is a positional argument."""
+        """Return whether the option is a positional argument."""
         return not self.name.startswith("-")
 
     @property
     def key(self) -> str:
-        """Return the key of its value."""
+        """Return the key of the option's value."""
         return self.name.lstrip("-").replace("-", "_").lower()
 
     @property
     def usage(self) -> str:
-        """Return its usage: `--vm VM`."""
+        """Return the usage of the option: `--vm VM`."""
         shown = "|".join(self.choices) if self.choices else self.metavar
         if self.is_word:
             return shown or self.name
@@ -60,11 +62,11 @@ class Command:
     """One command."""
 
     path: tuple[str, ...]
-    """Its words: `("fleet", "apply")`."""
+    """Words of the command: `("fleet", "apply")`."""
     summary: str
-    """Its line in the list of commands."""
+    """Line of the command in lists of commands."""
     text: str
-    """Its description, for its page."""
+    """Description of the command, for its help page."""
     run: str
     """`module:function`; the function takes a `Call` and returns the status."""
     options: tuple[Option, ...] = ()
@@ -74,7 +76,7 @@ class Command:
 
     @property
     def name(self) -> str:
-        """Return its words as they are typed."""
+        """Return the words of the command as they are typed."""
         return " ".join(self.path)
 
 

@@ -131,7 +131,7 @@ class _Watch:
             signal.signal(number, handler)
 
     def wait(self) -> None:
-        """Wait between two questions."""
+        """Wait between two requests."""
         self._stopped.wait(POLL_SECONDS)
 
     def pause(self) -> bool:

@@ -60,7 +60,7 @@ def trust(ca_file: str) -> ssl.SSLContext | bool:
     if not ca_file:
         return True
     try:
-        # The library would read a device without end.
+        # Check the file first: the library would read a device without end.
         refuse_unreadable(ca_file)
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:

@@ -19,7 +19,7 @@ this size, which is the longest kind."""
 def read_text(name: str) -> tuple[str, str]:
     """Return a file's text, and its name for messages; raises CommandError.
 
-    The name of a pipe is possible: `<(program)` of a shell.
+    The name can be that of a pipe, such as `<(program)` in a shell.
     """
     try:
         if name == STANDARD_INPUT:

@@ -46,7 +46,7 @@ def export(call: Call) -> int:
 
 
 def show(call: Call) -> int:
-    """Print the present fleet."""
+    """Print the current fleet."""
     fleet: dict[str, list[Json]] = {"tenants": [], "scopes": [], "hosts": [], "vms": []}
     asked, names = selectors(call), names_of_file(call)
     with Client.of(call) as client:
@@ -65,7 +65,8 @@ def show(call: Call) -> int:
 
 
 def _is_named(each: Json, names: frozenset[str] | None) -> bool:
-    """Return whether it is a VM or a host with one of these names, or has such a VM."""
+    """Return whether an object is a VM or a host with one of these names, or has such a
+    VM."""
     return names is None or not names.isdisjoint(
         {each["name"], each.get("host"), each.get("scope"), *each.get("vms", ())}
     )

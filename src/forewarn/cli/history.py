@@ -100,7 +100,7 @@ def availability(call: Call) -> int:
                 several = page["several_domains_down_seconds"]
             if page["next"] is None:
                 break
-            # All pages have the period of the first one.
+            # All pages have the same period as the first one.
             asked |= {key: page[key] for key in _PERIOD_KEYS}
             asked["after"] = page["next"]
     told = {

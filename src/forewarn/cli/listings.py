@@ -17,11 +17,11 @@ class Listing:
     """One list of the API, and its table."""
 
     path: str
-    """Path in the API, and name of the list in a page."""
+    """Path of the list in the API, which is also the name of the list in a page."""
     noun: str
     empty: str
     columns: tuple[str, ...]
-    """In the order of their importance."""
+    """Columns in the order of their importance."""
     row: Callable[[Json], Sequence[str]]
     key: str
     """The member with the name of an object."""
@@ -33,7 +33,7 @@ class Listing:
     """The member with the time of the end; a problem has it only in its last
     message."""
     keeps_ended: bool = True
-    """With --watch, an ended object keeps its row."""
+    """Whether an ended object keeps its row with --watch."""
 
     def sorted(self, found: Iterable[Json]) -> list[Json]:
         """Return objects in the order of their rows."""

@@ -128,7 +128,7 @@ def completed(words: Sequence[str]) -> Sequence[str]:
         place += 2 if words[place] in valued else 1
     if words[place : place + 1] != ["agent"]:
         return words
-    # Imported here, since only the agent's commands need it.
+    # Import this here, since only the agent's commands need it.
     from forewarn.agent.option_table import with_switches  # noqa: PLC0415
 
     return [*words[:place], *with_switches(words[place:])]

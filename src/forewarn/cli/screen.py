@@ -1,7 +1,7 @@
 """Output of a simulation: lines for pipes, JSON Lines for programs, or a screen.
 
-A screen shows the present state, refreshed several times a second: the documents and
-addresses of VMs, their last questions, pending steps, and the latest news below.
+A screen shows the current state, refreshed several times a second: the documents and
+addresses of VMs, their last requests, pending steps, and the latest news below.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class Lines:
         self._is_json = is_json
 
     def hear(self, news: News) -> None:
-        """Print it, unless the reader has closed the pipe."""
+        """Print a line, unless the reader has closed the pipe."""
         # The simulator continues to serve VMs, and sets the exit status at its end.
         with unread():
             if self._is_json:
@@ -101,7 +101,8 @@ class Screen:
         self._task: asyncio.Task[None] | None = None
 
     def hear(self, news: News) -> None:
-        """Add it to the next picture, or print it if there is none."""
+        """Add an item of news to the next picture, or print it if there is no
+        picture."""
         if self._live is not None and news.what not in _KEPT:
             self._news.append(news)
             return

@@ -1,4 +1,4 @@
-"""`--watch`: the present objects, then each change, until a signal.
+"""`--watch`: the current objects, then each change, until a signal.
 
 A terminal shows one picture that is updated in place: a row for each object, with the
 time of its last change. A pipe gets a line, or a JSON document, for each change. If the

@@ -21,8 +21,8 @@ from forewarn.drivers.records import UNDER_WAY, CallDirectories, RunState, age
 from forewarn.instants import Micros
 
 WATCH_SECONDS = 0.05
-"""Interval of the checks while programs run: a freeze takes some seconds, and its report
-must not extend it. A check costs a few file reads for each program."""
+"""Interval of the checks while programs run: a freeze takes some seconds, and a late
+report would extend it. A check costs a few file reads for each program."""
 
 IDLE_SECONDS = 10.0
 """Interval of the checks while no program runs: only for probes."""

@@ -106,8 +106,8 @@ class Interceptor(Protocol):
     ) -> Again | None:
         """Return the function to call, while `standing` is valid, if `visit` is repeated.
 
-        None: each repetition is handled as a new request. The present instant is given
-        as model time and as I/O time, so that one can be converted to the other.
+        Return None to handle each repetition as a new request. The arguments give the
+        current instant as model time and as I/O time, for conversions.
         """
         ...
 

@@ -1,4 +1,5 @@
-"""Reports of the present and the past, as JSON and values; nothing here decides.
+"""Reports of the current state and the history, as JSON and values; nothing here
+decides.
 
 A report contains only records that its reader returns
 (`control.redaction.tenant_reader`).

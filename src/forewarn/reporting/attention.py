@@ -70,7 +70,7 @@ class Problem:
 
     kind: ProblemKind
     name: str
-    """The name that distinguishes it from others of its kind."""
+    """The name that distinguishes the problem from others of its kind."""
     text: str
     since: Micros = 0
     """0 if unknown."""
@@ -86,7 +86,7 @@ class Problem:
     events: tuple[str, ...] = ()
     webhook: str = ""
     actions: tuple[str, ...] = ()
-    """Commands that can end it."""
+    """Commands that can end the problem."""
 
     @property
     def key(self) -> str:

@@ -52,8 +52,8 @@ ENDED_AGE_MAX: Micros = DAY
 enabled."""
 
 OUTAGE_AGE_MAX: Micros = 7 * DAY
-"""Maximum time since the begin of an interruption whose end is reported: a VM's
-interruptions are found by their begin."""
+"""Maximum time since the start of an interruption whose end is reported: a VM's
+interruptions are found by their start."""
 
 
 def own_events(reader: Reader, name: str, *, now: Micros) -> OwnEvents | None:
@@ -201,7 +201,7 @@ def _ended(reader: Reader, vm: Vm, *, now: Micros) -> list[EndedEvent]:
 
 
 def _is_whose(part: Span | Event, vm: Vm) -> bool:
-    """Return whether an event belongs to the VM's scope and its present tenant."""
+    """Return whether an event belongs to the VM's scope and its current tenant."""
     return (part.scope, part.tenant) == (vm.scope, vm.tenant)
 
 

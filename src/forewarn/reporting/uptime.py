@@ -27,7 +27,7 @@ delay other requests; the records of one VM are never split."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """VMs and period of a question; an empty name selects everything."""
+    """VMs and period of a request; an empty name selects everything."""
 
     period: Period
     vm: str = ""

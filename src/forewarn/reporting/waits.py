@@ -29,9 +29,9 @@ class Wait:
     hosts: set[str] = field(default_factory=set[str])
     scopes: set[str] = field(default_factory=set[str])
     since: Micros = 0
-    """The time when the first of them was announced."""
+    """The time when the first of these events was announced."""
     not_before: Micros = 0
-    """NotBefore of the first of them."""
+    """NotBefore of the first of these events."""
 
     @property
     def key(self) -> str:

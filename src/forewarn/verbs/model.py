@@ -37,15 +37,15 @@ class Argument:
     """One argument of a request, besides its targets."""
 
     key: str
-    """Its name in requests, scenario steps and the test kit."""
+    """Name of the argument in requests, scenario steps and the test kit."""
     form: Form
     about: str
-    """Its meaning, for the help of the command line and the API."""
+    """Meaning of the argument, for the help of the command line and the API."""
     typed: str = ""
-    """An addition to it for the command line."""
+    """Addition to the meaning, for the command line only."""
     option: str = ""
-    """Its name on the command line, if it is not `--` and its key; a positional
-    argument has no hyphens."""
+    """Name on the command line, if it is not `--` and the key; a positional argument
+    has no hyphens."""
     metavar: str = ""
     words: tuple[str, ...] = ()
     is_needed: bool = False
@@ -54,7 +54,7 @@ class Argument:
 
     @property
     def name(self) -> str:
-        """Return its name on the command line."""
+        """Return the argument's name on the command line."""
         return self.option or f"--{self.key.replace('_', '-')}"
 
 
@@ -117,21 +117,23 @@ class Entry:
 
     name: str
     summary: str
-    """Its line in lists of commands."""
+    """Line of the verb in lists of commands."""
     text: str
     """Its effect."""
     targets: Targets
     arguments: tuple[Argument, ...] = ()
     answer: Answer = Answer.REQUEST
     for_tenants: bool = False
-    """Tenants can use it for their own VMs; otherwise operators only."""
+    """Whether tenants can use the verb for their own VMs. If not, it is for operators
+    only."""
     refusals: tuple[Refusal, ...] = ()
     examples: tuple[str, ...]
     """Example commands."""
     body: Mapping[str, object]
     """An example of a request."""
     without_notice: str = ""
-    """Why its operations can have no event, and the verb that gives notice instead."""
+    """Why operations of the verb can have no event, and the verb that gives notice
+    instead."""
 
     def argument(self, key: str) -> Argument:
         """Return the argument with this key; raises StopIteration without one."""
@@ -148,7 +150,8 @@ class Given:
 
     targets: tuple[str, ...]
     values: Mapping[str, Value] = field(default_factory=dict[str, Value])
-    """By their keys; an argument that was not given is absent."""
+    """Values of the arguments by their keys; an argument that was not given is
+    absent."""
 
     def text(self, key: str) -> str:
         """Return a text, a name or a keyword; empty if absent."""

@@ -9,7 +9,7 @@ _SAID = {
     Redacted.HELD: "the platform holds it for now",
     Redacted.RETRIES: "the platform failed and will try again",
     Redacted.UNKNOWN: "the platform does not know the outcome yet",
-    Redacted.DOWN: "what it runs on is down",
+    Redacted.DOWN: "the host is not available",
 }
 
 

@@ -126,7 +126,7 @@ def test_a_tenant_that_orders_too_often_is_told_when_to_order_again(
     answer = hurried.ask(shop, "POST", "/v1/reboot", json=body)
     assert answer.status_code == 429
     assert answer.json()["kind"] == "too-many"
-    assert "too many orders from tenant shop" in answer.json()["error"]
+    assert "too many requests from tenant shop" in answer.json()["error"]
     assert 100 < int(answer.headers["Retry-After"]) <= 200
     # Nothing was written, and another token of the same tenant is no way round.
     assert hurried.gateway.store.read(lambda reader: len(_trail(reader))) == lines

@@ -108,7 +108,7 @@ def test_who_asks_too_much_is_told_when_to_try_again(
     forewarn: Run, command: str
 ) -> None:
     body = (
-        '{"error": "too many orders from tenant shop", "hint": "One request can name many'
+        '{"error": "too many requests from tenant shop", "hint": "One request can name many'
         ' VMs.", "kind": "too-many"}'
     )
     answer = http("429 Too Many Requests\r\nRetry-After: 7", body, "application/json")
@@ -117,6 +117,6 @@ def test_who_asks_too_much_is_told_when_to_try_again(
     # As with everything that cannot be done now.
     assert ended.status == 3
     assert ended.err.splitlines() == [
-        "forewarn: too many orders from tenant shop",
+        "forewarn: too many requests from tenant shop",
         "  hint: One request can name many VMs. Try again in 7 s.",
     ]

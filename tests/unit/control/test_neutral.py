@@ -65,7 +65,7 @@ SAID: list[tuple[AnyBlocker, str]] = [
         blockers.VmBusy(vm="db_0", operation="op-9"),
         "the platform holds it for now",
     ),
-    (blockers.VmDown(vm="db_0"), "what it runs on is down"),
+    (blockers.VmDown(vm="db_0"), "the host is not available"),
     (
         blockers.NoCapacity(vm="web_0", why=FULL),
         "the platform has no capacity for VM web_0 now",
@@ -88,7 +88,7 @@ SAID: list[tuple[AnyBlocker, str]] = [
     ),
     (
         blockers.StillDown(target_kind="host", target="h9"),
-        "what it runs on is down",
+        "the host is not available",
     ),
     *(
         (waits, "the platform holds it for now")

@@ -1,4 +1,4 @@
-"""The commands that list and explain the present state."""
+"""The commands that list and explain the current state."""
 
 from forewarn.cli.command_table import CLIENT, NAMES_FILE, SELECTORS, Command, Option
 

@@ -73,8 +73,8 @@ SERVICE = (
     Command(
         path=("fleet", "validate"),
         summary="check a fleet file, without a service",
-        text="Check a fleet file by itself and print every problem. No service is "
-        "asked.",
+        text="Check a fleet file and print every problem. The command contacts no "
+        "service.",
         run="forewarn.cli.validate:validate",
         options=(_FILE, JSON),
         examples=("forewarn fleet validate fleet.toml",),
@@ -108,8 +108,8 @@ SERVICE = (
     Command(
         path=("fleet", "show"),
         summary="show hosts, scopes and VMs",
-        text="Show a row for each host, with the number of its VMs and of those that "
-        "are down. With --all, also show scopes with their enabled views, and VMs. A "
+        text="Show a row for each host, with the number of its VMs, and how many of "
+        "them are down. With --all, also show scopes with their enabled views, and VMs. A "
         "VM is down from a failure until it is restored. Its row has the operations "
         "that have started on it.",
         run="forewarn.cli.fleet:show",
@@ -128,7 +128,7 @@ SERVICE = (
     Command(
         path=("fleet", "export"),
         summary="write the fleet as a fleet file",
-        text="Write the present fleet as a fleet file, to standard output or a file.",
+        text="Write the current fleet as a fleet file, to standard output or a file.",
         run="forewarn.cli.fleet:export",
         options=(
             Option(

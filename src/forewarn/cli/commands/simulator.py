@@ -72,10 +72,10 @@ SIMULATE = Command(
         Option(
             name="--speed",
             metavar="N",
-            help="Divide every notice, impact and recovery by N. NotBefore agrees with the "
-            "clock. Default: the speed of the scenario's alias or file, or 60 (a minute "
-            "takes a second); 1 for a recording. Longer notices stay at least 5 s long, "
-            "longer impacts at least 2 s.",
+            help="Divide every notice, impact and recovery by N. NotBefore is divided "
+            "too, so it matches the clock. Default: the speed of the scenario's alias or "
+            "file, or 60 (a minute takes a second); 1 for a recording. Notices above 5 s "
+            "stay at least 5 s long, and impacts above 2 s at least 2 s.",
         ),
         Option(
             name="--profile",
@@ -94,8 +94,8 @@ SIMULATE = Command(
             name="--exact",
             is_flag=True,
             help="With --replay: do not change dates, so that a recording of forewarn is "
-            "replayed byte for byte, except for the Date header. Otherwise NotBefore is "
-            "moved to the present.",
+            "replayed byte for byte, except for the Date header. Without --exact, "
+            "NotBefore is moved to the current time.",
         ),
         Option(
             name="--faults",
@@ -254,7 +254,7 @@ _MORE = (
             Option(
                 name="to",
                 choices=("started", "recovering", "removed", "cancelled"),
-                help="Started, impact over, events removed, or cancelled.",
+                help="The new state: Started, impact over, events removed, or cancelled.",
             ),
             *CLIENT,
         ),

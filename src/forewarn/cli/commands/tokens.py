@@ -22,12 +22,12 @@ TOKENS = (
                 name="--name",
                 metavar="NAME",
                 help="Name of the holder in the history; no other token can have it. "
-                "Default: a name made from its ID.",
+                "Default: a name made from the token's ID.",
             ),
             Option(
                 name="--read-only",
                 is_flag=True,
-                help="The token cannot change anything.",
+                help="The token can only read.",
             ),
             Option(
                 name="--expires-in",
