@@ -5,7 +5,7 @@ and an application both use these checks, so that they refuse the same files. Th
 only reads.
 """
 
-from forewarn.control.transactions.work import way_out
+from forewarn.control.rules.remedies import way_out
 from forewarn.fleet.merge import Change, MergePlan
 from forewarn.fleet.model import Host, HostState, Scope, Vm, VmState
 from forewarn.protocol.errors import RefusedError

@@ -5,7 +5,7 @@ a tenant can resolve, those that end with other work, and those that only time e
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from forewarn.protocol.blockers import (
     AnyBlocker,
@@ -22,6 +22,7 @@ from forewarn.protocol.blockers import (
     StillDown,
     VmDown,
 )
+from forewarn.protocol.operations import UNSTARTED_STATES, Operation
 from forewarn.protocol.verbs import Verb
 
 
@@ -74,3 +75,13 @@ def actionable_first(blockers: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
 def _rank(blocker: AnyBlocker) -> tuple[bool, int]:
     """Return the sort key of a blocker; counts of further ones come last."""
     return isinstance(blocker, More), _ORDER.index(remedy_of(blocker))
+
+
+def way_out(operation: Operation, called: Callable[[str], str] = str) -> str:
+    """Return a hint for a caller that is blocked by an open operation."""
+    if operation.state not in UNSTARTED_STATES:
+        return "Wait until it ends."
+    # A predicted failure has one operation per VM; cancel the whole request.
+    predicted = operation.verb is Verb.PREDICT_FAILURE
+    whole = operation.request if predicted else operation.operation_id
+    return f"Wait until it ends, or run `forewarn cancel {called(whole)}`."

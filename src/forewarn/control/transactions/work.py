@@ -37,13 +37,7 @@ from forewarn.protocol.events import Event, Outcome
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
 from forewarn.protocol.notes import AnyNote
-from forewarn.protocol.operations import (
-    UNSTARTED_STATES,
-    Action,
-    Operation,
-    Request,
-    Verb,
-)
+from forewarn.protocol.operations import Action, Operation, Request
 from forewarn.store import kinds
 from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts, Task
 from forewarn.store.port import Reader, Record, Transaction, every
@@ -493,13 +487,3 @@ _LISTED_BY: dict[type[Record], str] = {
     Event: "Run `forewarn events` to list events.",
     Token: "Run `forewarn token list` to list tokens.",
 }
-
-
-def way_out(operation: Operation, called: Callable[[str], str] = str) -> str:
-    """Return a hint for a caller that is blocked by an open operation."""
-    if operation.state not in UNSTARTED_STATES:
-        return "Wait until it ends."
-    # A predicted failure has one operation per VM; cancel the whole request.
-    predicted = operation.verb is Verb.PREDICT_FAILURE
-    whole = operation.request if predicted else operation.operation_id
-    return f"Wait until it ends, or run `forewarn cancel {called(whole)}`."

@@ -16,7 +16,8 @@ from forewarn.control.requests.verbs.order import (
 )
 from forewarn.control.requests.verbs.vms import draft_for
 from forewarn.control.rules import destinations
-from forewarn.control.transactions.work import Work, way_out
+from forewarn.control.rules.remedies import way_out
+from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import UNLIMITED_PLACES, Capacity, HostState, Vm
 from forewarn.instants import Micros, describe_duration
 from forewarn.problems import listed

@@ -13,7 +13,8 @@ from forewarn.control.requests.verbs.order import (
     check_targets,
     not_before_of,
 )
-from forewarn.control.transactions.work import Work, way_out
+from forewarn.control.rules.remedies import way_out
+from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import HostState, ScopeKind, Vm, VmState
 from forewarn.instants import Micros
 from forewarn.protocol.errors import RefusedError
