@@ -43,7 +43,7 @@ async def availability(
 ) -> Response:
     """List the downtime of VMs in a period by cause, and the time without records.
 
-    The total is that of the page: the totals of all pages add up.
+    `total` is the total of this page. Add the totals of all pages for the whole list.
     """
     now = gateway.now()
     since = period.instant_of("since", query.since or "7d", now=now)

@@ -51,7 +51,7 @@ _WATCH: Mapping[str, Option] = {
     "dhcp": Option(
         form=Forms.SWITCH,
         text="Whether `auto` asks the DHCP servers of the network for option 245 if "
-        "no known address answers. The agent accepts no offer of theirs.",
+        "no known address answers. The agent accepts none of their offers.",
     ),
     "poll": Option(
         form=Forms.DURATION,

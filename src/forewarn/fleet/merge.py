@@ -252,7 +252,7 @@ def _agrees(
 ) -> bool:
     """Return whether the merged objects are exactly those of the file.
 
-    If so, a valid file need not be checked again.
+    If so, a valid file is not checked again.
     """
     says = _SAYINGS[kind]
     return len(merged) == len(wanted) and all(

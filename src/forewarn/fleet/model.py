@@ -115,7 +115,7 @@ class Vm(_Named):
     scope: str
     tenant: str
     view: str
-    """ID of its view; `views.view_id` computes it."""
+    """ID of the VM's view, which `views.view_id` computes."""
     fault_domain: int = 0
     update_domain: int = 0
     size: str = ""

@@ -295,7 +295,7 @@ class ScopeInUse(Blocker, kind="scope in use"):
 
 @frozen_dataclass
 class ScopeReserved(Blocker, kind="scope reserved"):
-    """A host that has waited for long has reserved the scope."""
+    """A host that has waited for a long time has reserved the scope."""
 
     scope: str
     operation: str

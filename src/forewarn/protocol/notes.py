@@ -18,7 +18,7 @@ from forewarn.protocol.verbs import TargetKind
 
 @frozen_dataclass
 class Said(Tagged, kind="said"):
-    """Text of a person, or of a version that stored text."""
+    """Free text: from a person, or from an older version that stored notes as text."""
 
     text: str
 

@@ -110,15 +110,15 @@ class Operation:
     not_before: Micros
     moves: tuple[Move, ...]
     scopes: tuple[str, ...]
-    """Scopes of its VMs when it was created, sorted."""
+    """Scopes of the operation's VMs when it was created, sorted."""
     duration_seconds: int
     description: str
     created: Micros
     is_timed: bool = False
-    """Whether the caller gave NotBefore. Then only approvals of the affected VMs start it
-    earlier; it also waits if no approval is needed."""
+    """Whether the caller gave NotBefore. If so, only approvals of the affected VMs
+    start the operation earlier, and it waits even if no approval is needed."""
     due_at: Micros = 0
-    """Time of its timer; 0: none."""
+    """Time of the operation's timer; 0: none."""
     generation: int = 0
     """Number of the driver call. ID and generation together name a call."""
     attempts: int = 0

@@ -193,7 +193,8 @@ def _ended(reader: Reader, vm: Vm, *, now: Micros) -> list[EndedEvent]:
             if event.status is EventStatus.REMOVED
             and event.removed_at >= now - ENDED_AGE_MAX
             and _is_whose(event, vm)
-            # A VM that left an event was named by it, if it was down for it.
+            # An event named a VM that has left it, if the VM was down because of the
+            # event.
             and (event.names(vm.name) or spans)
         )
     found.sort(key=lambda each: (-each.ended_at, each.event_id))

@@ -20,7 +20,8 @@ class LastSeen:
         take: Callable[[], Mapping[str, Micros]],
         disable_after: Micros,
     ) -> None:
-        """Store the result of `take` with `runner`, often enough to disable in time."""
+        """Store the result of `take` with `runner`, often enough to disable unused
+        views in time."""
         self._runner = runner
         self._take = take
         self._pause = min(limits.LAST_SEEN_SECONDS, disable_after / SECOND / 4)

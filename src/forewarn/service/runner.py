@@ -84,7 +84,7 @@ class Runner:
         self._parts = deque(
             (self._approve_together, self._enable_together, self._order)
         )
-        """The steps of an iteration besides timers, in the order of execution."""
+        """The steps of an iteration, except timers, in the order of execution."""
         self._thread = threading.Thread(target=self._main, name="forewarn-control")
         plane.bound_turns(self._is_turn_over)
 

@@ -212,12 +212,12 @@ class SimServer:
     def advance(self, by: Micros) -> None:
         """Let the duration `by` pass at once.
 
-        A virtual clock advances by it. On the machine's clock, everything pending comes
-        nearer by it, and the timers fire in their order.
+        A virtual clock advances by `by`. On the machine's clock, everything pending
+        comes nearer by `by`, and the timers fire in their order.
 
         When a notice ends, its NotBefore may be up to a second later. This rest is
-        skipped: a virtual clock advances by it in addition to `by`, and on the machine's
-        clock NotBefore comes nearer by it.
+        skipped too: a virtual clock advances by `by` and the rest. On the machine's
+        clock, NotBefore also comes nearer by the rest.
         """
         self._pass(0)
         self._act()

@@ -109,7 +109,7 @@ class TokenMade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The values of an entry besides its kind and subjects; most are empty."""
+    """The values of an entry, except its kind and subjects; most are empty."""
 
     text: str = ""
     """Free text for operators, from a driver, a fleet file or an older version."""

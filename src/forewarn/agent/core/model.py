@@ -187,7 +187,7 @@ class Task:
 
 @frozen_dataclass
 class Memory:
-    """Everything that decisions depend on besides the policy; the journal stores it."""
+    """Everything that decisions depend on, except the policy. The journal stores it."""
 
     tasks: tuple[Task, ...] = ()
     """The tasks, in the order in which their events were first seen."""

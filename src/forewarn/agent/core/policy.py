@@ -187,7 +187,7 @@ class GoneAfter:
 
 @frozen_dataclass
 class Policy:
-    """Everything that decisions depend on besides the memory and the inputs."""
+    """Everything that decisions depend on, except the memory and the inputs."""
 
     handlers: tuple[Handler, ...] = ()
     rules: tuple[Rule, ...] = ()

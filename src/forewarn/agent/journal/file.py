@@ -28,8 +28,8 @@ BUSY_SECONDS = 2.0
 approval request or a delivered notification."""
 
 BUSY_SECONDS_AGAIN = 0.1
-"""How long to wait after a timeout, until a write succeeds: the lock may be held for
-long, and decisions must be carried out without delay."""
+"""How long to wait after a timeout, until a write succeeds: another program may hold
+the lock for a long time, and decisions must be carried out without delay."""
 
 CACHE_KIBIBYTES = 256
 """Page cache of a connection: the agent reads only a few pages repeatedly."""

@@ -53,7 +53,8 @@ def ask(
     clock: Clock,
     cards: Callable[[], list[Card]] | None = None,
 ) -> Heard:
-    """Ask on each interface, until one answer has the address. Raises nothing.
+    """Ask on each interface, until an answer has the address of an endpoint. Never
+    raises.
 
     This takes seven seconds for each interface without an answer.
     """

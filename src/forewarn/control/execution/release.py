@@ -26,9 +26,10 @@ LOOK_AGAIN_AFTER: Micros = MINUTE
 `speed`."""
 
 LOOK_AGAIN_PART = 4
-"""Divisor for the time to the next check: an operation that has been held for long is
-checked less often, after a quarter of that time. Wake-ups find held operations, so this
-timer is only for missed ones; with a thousand of them it must not occupy the service."""
+"""Divisor for the time to the next check, which is a quarter of the time for which the
+operation has been held. Wake-ups usually find held operations, and this timer is only
+for missed wake-ups. With a thousand held operations, the checks must not occupy the
+service."""
 
 LOOK_AGAIN_AT_MOST: Micros = HOUR
 """Maximum time to the next check of a held operation, before the division by `speed`."""

@@ -1,9 +1,9 @@
 """Admission: create the request, operations and events of a verb.
 
 A verb describes each operation as a `Draft`. This module creates the request, the
-operations and one event per scope, publishes them, and starts operations that need not
-wait (clauses 4.1, 5.3, 7.4). It also announces operations again that were held for too
-long. Everything runs in the transaction of the caller.
+operations and one event per scope, publishes them, and starts operations that do not
+have to wait (clauses 4.1, 5.3, 7.4). It also announces operations again that were held
+for too long. Everything runs in the transaction of the caller.
 """
 
 from collections import Counter
@@ -191,7 +191,7 @@ def open_request(
 ) -> Request:
     """Store a new request."""
     prefix = "ro" if is_rollout else "rq"
-    # The place orders it among all requests; its operations sort by it.
+    # The place orders the request among all requests, and its operations sort by it.
     place = place_of(*sequence.parts_of(work.next_key()))
     request = Request(
         request_id=work.ids.short(prefix, place=place),
@@ -258,7 +258,7 @@ def check_actions(work: Work, actions: Iterable[Action]) -> None:
 
 
 def announce(work: Work, planned: Operation, draft: Draft) -> None:
-    """Announce a Planned operation, and start it if it need not wait.
+    """Announce a Planned operation, and start it if it does not have to wait.
 
     The caller holds the safety rows of the scopes of the VMs.
     """

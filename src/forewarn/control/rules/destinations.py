@@ -26,7 +26,7 @@ VMs of a host, and an iteration of the control thread must stay short."""
 
 CANDIDATES_FIRST = 8
 """Number of hosts with most free capacity that are checked first: one of them is nearly
-always suitable, and the others need not be read."""
+always suitable, so the others are not read."""
 
 NEAR_MAX = 16
 """Maximum VMs of the same fault domain whose hosts are checked first."""

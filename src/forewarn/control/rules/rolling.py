@@ -37,7 +37,7 @@ class Waiting:
     """A host that waits for its announcement."""
 
     operation: str
-    """ID of its operation. The IDs of a rollout are in the order of its list."""
+    """ID of the host's operation. The IDs of a rollout are in the order of its list."""
     domains: Mapping[str, frozenset[int]]
     """Fault domains of the VMs on it, by scope."""
     obstacles: tuple[AnyBlocker, ...] = ()
@@ -46,11 +46,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutState:
-    """Fault domains of a scope that are in use, and its reservation."""
+    """Fault domains of a scope that are in use, and the reservation of the scope."""
 
     domains: Mapping[int, str] = field(default_factory=dict[int, str])
     """Fault domains that are announced, in maintenance or down, each with the operation
-    that is the cause. The lowest and the highest are sufficient."""
+    that is the cause. The caller may give only the lowest and the highest ones, which
+    are enough for the decision."""
     reserved_by: str = ""
     """Operation of the host that has reserved the scope; empty: none."""
 

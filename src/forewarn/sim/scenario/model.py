@@ -264,7 +264,7 @@ class Scenario:
 
     name: str
     file: str
-    """Name of its file, for messages."""
+    """Name of the scenario's file, for messages."""
     description: str
     steps: tuple[Step, ...]
     clients: tuple[Client, ...] = ()

@@ -124,7 +124,7 @@ class Event:
     @property
     @checked
     def operation(self) -> str:
-        """Return the ID of its operation, for `forewarn explain`."""
+        """Return the ID of the event's operation, for `forewarn explain`."""
         return self._stored().operation
 
     @property

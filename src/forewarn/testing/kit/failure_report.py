@@ -1,7 +1,7 @@
 """The message of a failed expectation, with the state of the world.
 
-Developers read its first sentence first, so this names the VM, the time and the
-expectation. Below it are the current events and the last requests.
+Its first sentence names the VM, the time and the expectation, because developers read
+it first. Below that sentence are the current events and the last requests.
 """
 
 from collections.abc import Sequence

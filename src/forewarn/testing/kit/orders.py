@@ -35,7 +35,8 @@ Impact: TypeAlias = Literal["freeze", "live-migrate", "reboot", "redeploy"]
 """The impact of a host's maintenance on its VMs."""
 
 Decide: TypeAlias = Callable[[Work], Any]
-"""A decision in a transaction. It returns the ID of its request, if it makes one."""
+"""A decision in a transaction. It returns the ID of the request that it makes, if
+any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -331,9 +331,9 @@ class Vm:
 
     @checked
     def assert_asked(self, at_least: int = 1) -> None:
-        """Fail unless it has received its events at least `at_least` times.
+        """Fail unless the VM has received its events at least `at_least` times.
 
-        Scenarios count in the same way. For other requests, use `requests` or
+        Scenarios count the same requests. For other requests, use `requests` or
         `wait_for_requests`.
         """
         __tracebackhide__ = True
