@@ -292,7 +292,7 @@ def test_who_does_not_listen_is_waited_for_until_not_before() -> None:
     (operation,) = support.maintain(world, "h1")
     approve_all(world, "web_0")
     (silent, _) = world.explain(operation.operation_id)
-    assert "tenant bank does not listen" in silent
+    assert "tenant bank has not enabled Scheduled Events for scope db" in silent
     world.advance("14m59s")
     assert seen(world, "web_0") == [(*SCHEDULED, ["web_0"])]
     world.advance("1s")

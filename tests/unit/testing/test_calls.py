@@ -366,7 +366,9 @@ def test_rules_have_exact_names(fronts: dict[type, Any]) -> None:
 def test_help_shows_how_a_call_is_written() -> None:
     shown = str(inspect.signature(Event.assert_approved))
     assert shown.startswith("(self, by: str = '', *, within: ")
-    assert "Fail unless it is approved" in (inspect.getdoc(Event.assert_approved) or "")
+    assert "Fail unless the event is approved" in (
+        inspect.getdoc(Event.assert_approved) or ""
+    )
 
 
 def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
