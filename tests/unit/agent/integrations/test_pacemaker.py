@@ -48,10 +48,8 @@ def test_everything_is_moved_away_and_let_back(story: Story) -> None:
         "standby": "on",
         "forewarn": "standby forever -",
     }
-    assert json.loads(handler.memo.read_text())["needs"] == [
-        ["db", False],
-        ["ip", False],
-    ]
+    needs = json.loads(handler.memo.read_text())["needs"]
+    assert needs == [["db", False], ["ip", False]]
     assert handler.recover() == "n1 hosts resources again"
     assert story.cluster.attributes("n1") == {}
     assert not handler.memo.exists()
@@ -112,10 +110,8 @@ def test_what_was_begun_in_one_way_goes_on_in_that_way(story: Story) -> None:
     story.cluster.set(options={"node-health-strategy": "migrate-on-red"})
     story.handler('lifetime = "reboot"').prepare()
     story.handler('mode = "health"').prepare()
-    assert story.cluster.attributes("n1") == {
-        "forewarn": "standby reboot -",
-        "standby": "on",
-    }
+    begun = {"forewarn": "standby reboot -", "standby": "on"}
+    assert story.cluster.attributes("n1") == begun
     assert story.handler().recover() == "n1 hosts resources again"
     assert story.cluster.attributes("n1") == {}
 
@@ -133,10 +129,8 @@ def test_until_the_next_start_of_the_node(story: Story) -> None:
     # As the cluster does when the node joins again.
     story.cluster.attribute("n1", "standby")
     assert handler.recover() == "n1 hosts resources again"
-    assert (
-        story.cluster.orders()[2]
-        == "--node=n1 --name=standby --lifetime=reboot --delete"
-    )
+    removed = "--node=n1 --name=standby --lifetime=reboot --delete"
+    assert story.cluster.orders()[2] == removed
 
 
 def test_a_node_that_joins_again_is_waited_for(story: Story) -> None:
