@@ -98,7 +98,8 @@ HANDLER: Mapping[str, Option] = {
         text="Further attempts of a failed preparation, while there is time.",
     ),
     "required": Option(
-        form=Forms.SWITCH, text="Whether its failure withholds the approval."
+        form=Forms.SWITCH,
+        text="Whether a failure of the handler withholds the approval.",
     ),
     "always": Option(
         form=Forms.SWITCH,

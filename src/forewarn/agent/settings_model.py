@@ -181,7 +181,7 @@ class HandlerSettings:
     pods_node: str = ""
     pods_kubeconfig: str = ""
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The settings of its kind that were written."""
+    """The settings of the table's kind that the file has."""
 
 
 @frozen_dataclass
@@ -199,7 +199,7 @@ class NotifySettings:
     ca_file: str = ""
     timeout: Micros = 10 * SECOND
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The settings of its kind that were written."""
+    """The settings of the table's kind that the file has."""
 
 
 @frozen_dataclass

@@ -137,9 +137,10 @@ class Watcher:
         before = known or Watched(polls=dict.fromkeys(Result, 0))
         has_answered = has_answered or before.answered_seconds is not None
         self._known = now if has_answered else None
-        """When it last answered; the start, if that was before."""
+        """When the endpoint last answered, or the start if it has not answered
+        since."""
         self._heard: Micros = 0
-        """How long it has answered since the start."""
+        """How long the endpoint has answered since the start."""
         self._heard_at: float | None = None
         """When the last good answer came; None: never."""
         self._took: Micros = 0

@@ -27,7 +27,7 @@ class Place:
     """The address of the operator API."""
 
     base: str
-    """The URL of its root."""
+    """The URL of the API's root."""
     socket: str = ""
     """The path of a Unix socket; empty for a URL."""
     is_here: bool

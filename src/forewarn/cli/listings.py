@@ -26,7 +26,7 @@ class Listing:
     key: str
     """The member with the name of an object."""
     state: str
-    """The member with its state."""
+    """The member with the state of an object."""
     order: str
     """The first member by which rows are sorted."""
     ended: str = ""

@@ -73,7 +73,7 @@ class Folded:
     head: str
     """The titles of the columns that fit."""
     blocks: list[list[str]]
-    """The lines of each row: the row, and those below it."""
+    """For each row of the table: its line, and the lines below it."""
     left_out: tuple[str, ...]
     """The titles of the columns that do not fit in a long table."""
 

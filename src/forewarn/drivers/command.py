@@ -85,7 +85,7 @@ class CommandDriver:
 
     @property
     def kind(self) -> str:
-        """Return its name in the settings."""
+        """Return the driver's name in the settings."""
         return "command"
 
     @property

@@ -55,7 +55,7 @@ class Fault:
     """STALL: whether the call can be stopped."""
 
     def fits(self, call: Call) -> bool:
-        """Tell whether it matches this call."""
+        """Tell whether the fault matches this call."""
         return self.action in {None, call.action} and (
             not self.vm or any(each.vm == self.vm for each in call.vms)
         )

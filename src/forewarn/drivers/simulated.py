@@ -127,7 +127,7 @@ class SimulatedDriver:
 
     @property
     def kind(self) -> str:
-        """Return its name in the settings."""
+        """Return the driver's name in the settings."""
         return "simulated"
 
     @property

@@ -44,11 +44,11 @@ class Task:
         return self.call.operation_id, self.call.generation
 
     def has_ended(self, now: Micros) -> bool:
-        """Tell whether it has ended."""
+        """Tell whether the call has ended."""
         return self.ends is not None and self.ends <= now
 
     def report(self) -> Report:
-        """Return the report of its end."""
+        """Return the report of the call's end."""
         failed = self.verdict is Verdict.FAILED
         return Report(
             operation_id=self.call.operation_id,
@@ -75,13 +75,14 @@ class Task:
         )
 
     def _paused(self) -> tuple[tuple[str, Micros], ...]:
-        """Return how long its VMs were paused, if the action only pauses them."""
+        """Return how long the call's VMs were paused, if the action only pauses
+        them."""
         if self.call.action not in KEEPING_ACTIONS or self.ends is None:
             return ()
         return tuple((each.vm, self.ends - self.begun) for each in self.call.vms)
 
     def left(self) -> dict[str, Observation]:
-        """Return the state of its VMs afterwards."""
+        """Return the state of the call's VMs after its end."""
         done = self.verdict is Verdict.DONE
         gone = done and self.call.action is Action.DELETE and not self.is_lie
         return {

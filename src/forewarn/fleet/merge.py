@@ -116,7 +116,7 @@ class MergePlan:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether it has no visible change except notes."""
+        """Return whether the plan has no visible change except notes."""
         seen = {Action.ADD, Action.CHANGE, Action.REMOVE}
         return not any(change.action in seen for change in self.changes)
 

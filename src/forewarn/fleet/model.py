@@ -181,7 +181,7 @@ class Capacity:
 
     @property
     def free(self) -> int:
-        """Return the number of VMs that it can still take."""
+        """Return the number of VMs that the host can still take."""
         return self.places - self.used
 
     @property
@@ -273,7 +273,7 @@ class Span:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it has not ended."""
+        """Return whether the span has not ended."""
         return not self.ended
 
     @property

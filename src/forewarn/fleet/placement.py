@@ -22,7 +22,7 @@ class Candidate:
     domains: frozenset[int]
     """Fault domains of the VM's scope on it, without the VM itself."""
     busy: bool = False
-    """Whether it has announced or running maintenance."""
+    """Whether the host has announced or running maintenance."""
     turn: int = 0
     """Position of the host in the rollout of the move. DONE: its maintenance is done. 0: it
     is not in the rollout. Above 0: it comes later; the position counts from the end of

@@ -26,7 +26,7 @@ class Bucket:
 
 
 class RateLimit:
-    """A limit of requests per second, and of as many at once."""
+    """A limit of requests per second, with a burst of the same number."""
 
     __slots__ = ("_interval", "_longest")
 

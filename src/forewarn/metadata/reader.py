@@ -252,7 +252,7 @@ class RequestReader:
         return end
 
     def _read_trailers(self, data: bytes, at: int) -> int:
-        # The empty line at their end may have begun in earlier data.
+        # The empty line at the end of the trailers may have begun in earlier data.
         window = self._tail + data[at:]
         found = window.find(_HEAD_END)
         end = len(data)

@@ -106,7 +106,7 @@ def route(
 class _Target(NamedTuple):
     path: tuple[str, ...]
     version: str
-    """Empty if it is missing or given more than once."""
+    """The value; empty if it is missing or given more than once."""
     formats: tuple[str, ...]
     waits: tuple[str, ...]
 

@@ -123,7 +123,7 @@ class Event:
 
     @property
     def is_approved(self) -> bool:
-        """Return whether it is approved (OR inside one event, clause 3.4)."""
+        """Return whether the event is approved (OR inside one event, clause 3.4)."""
         return self.approver is not None
 
     @property
@@ -138,7 +138,7 @@ class Event:
 
     @property
     def is_live(self) -> bool:
-        """Return whether documents show it."""
+        """Return whether documents show the event."""
         # Same as `in LIVE_STATUSES`, which takes three times as long; used at every write.
         status = self.status
         return status is EventStatus.SCHEDULED or status is EventStatus.STARTED

@@ -134,7 +134,7 @@ class Operation:
     impact_ended_at: Micros = 0
     ended_at: Micros = 0
     note: AnyNote | None = None
-    """Why it ended, or what happened to it."""
+    """Why the operation ended, or other notes about it."""
     left_vms: tuple[str, ...] = ()
     """VMs that were part of it and left. Their history includes it."""
     cancelled_by: Actor | None = None
@@ -155,7 +155,7 @@ class Operation:
 
     @property
     def vms(self) -> tuple[str, ...]:
-        """Return the keys of its VMs, in order."""
+        """Return the keys of the operation's VMs, in order."""
         return tuple(move.vm for move in self.moves)
 
     @property

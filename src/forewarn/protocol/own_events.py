@@ -46,7 +46,8 @@ class Wait(enum.Enum):
 
 
 _TOLD_AS = {Wait.OWN_GUARD: Wait.GUARD, Wait.DRIVER_BUSY: Wait.DRIVER_AT_WORK}
-"""Members that differ only in their text for people."""
+"""Members with another word for programs than their own. The two members differ only in
+their text for people."""
 
 
 @frozen_dataclass
@@ -68,9 +69,9 @@ class OwnEvent:
     event_type: EventType
     status: EventStatus
     is_affected: bool
-    """Whether the calling VM is among its resources."""
+    """Whether the calling VM is among the event's resources."""
     is_approved: bool
-    """Whether it is approved. A failure needs no approval."""
+    """Whether the event is approved. A failure needs no approval."""
     waiting: tuple[Waiting, ...]
 
 

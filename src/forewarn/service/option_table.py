@@ -107,7 +107,7 @@ _TABLE: Mapping[str, Option] = {
         form=Forms.DURATION,
         least=SECOND,
         most=LONGEST_WAIT_MAX,
-        text="Maximum time that such a request waits. Fractions of a second are ignored.",
+        text="Maximum time of one wait for a change. Fractions of a second are ignored.",
     ),
     "metadata.event_details": Option(
         form=Forms.SWITCH,

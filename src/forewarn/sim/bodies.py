@@ -233,7 +233,7 @@ class VmShape(BaseModel):
     state: str
     host: str
     scope: str
-    withheld: bool = Field(description="Whether its approvals are withheld.")
+    withheld: bool = Field(description="Whether the VM's approvals are withheld.")
 
 
 class VmsShape(BaseModel):

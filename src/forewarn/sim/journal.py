@@ -109,7 +109,7 @@ class Seen(NamedTuple):
         )
 
     def members(self) -> dict[str, object]:
-        """Return it as JSON values."""
+        """Return the request as JSON values."""
         return {
             "number": self.number,
             "at": format_instant(self.at),

@@ -68,7 +68,7 @@ class News:
         return f"{format_to_the_millisecond(self.at)} {self.what.value:<9} {self.text}"
 
     def members(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the piece of news as JSON values."""
         return {
             "time": format_to_the_millisecond(self.at),
             "what": self.what.value,

@@ -148,9 +148,9 @@ class Recording:
     polls: int
     """Number of polls."""
     ended: str = ""
-    """Why it ended; empty: it was interrupted."""
+    """Why the recording ended; empty: it was interrupted."""
     is_torn: bool = False
-    """Whether its last line is incomplete and was ignored."""
+    """Whether the recording's last line is incomplete and was ignored."""
 
 
 def usual_reason(status: int) -> str:

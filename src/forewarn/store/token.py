@@ -22,9 +22,9 @@ class Token:
     created_at: Micros
     created_by: Actor
     expires_at: Micros = 0
-    """When it becomes invalid; 0: it does not expire."""
+    """When the token becomes invalid; 0: it does not expire."""
     last_used_at: Micros = 0
-    """The hour of its last use; 0: never used."""
+    """The hour of the token's last use; 0: never used."""
     is_unauthenticated: bool = False
     """The creator of the token had no token and no credentials."""
     revision: int = 0
@@ -35,5 +35,5 @@ class Token:
         return self.token_id
 
     def is_expired(self, *, now: Micros) -> bool:
-        """Tell whether it has expired."""
+        """Tell whether the token has expired."""
         return self.expires_at != 0 and now >= self.expires_at

@@ -46,7 +46,7 @@ class Alert:
 
     @property
     def name(self) -> str:
-        """Return its name; empty if it has none."""
+        """Return the alert's name; empty if it has none."""
         return self.labels.get(NAME_LABEL, "")
 
 

@@ -86,7 +86,7 @@ def _finished(memory: Memory, finished: Finished, now: Micros) -> Absorbed:
         ]
         is_lost = (step.phase, finished.state) == (Phase.RECOVER, StepState.FAILED)
         if is_lost and step.attempt == 1:
-            # Noted only once, since it is retried without end.
+            # Note a failed recovery only once, since it is retried without end.
             why = f"its recovery failed and is retried: {finished.detail}"
             notes.append(note_of(done, NoteKind.FAILED, now, why, handler=step.handler))
         return memory, notes

@@ -275,7 +275,7 @@ def _own_obstacle(
     done = _done(task)
     if task.notice.event_type in rules.UNSAFE_UNPREPARED and not done:
         return f"a {task.notice.event_type} is never approved unprepared"
-    # The settings may have changed since it was prepared.
+    # The settings may have changed since the event was prepared.
     groups = budget.groups_of(task, rule, policy)
     missing = [name for name in budget.required(task, groups) if name not in done]
     return f"not prepared by {', '.join(missing)}" if missing else ""

@@ -217,7 +217,7 @@ def _returned(task: Task, now: Micros) -> Task:
     is_given = task.consent is Consent.GIVEN
     return replace(
         _new_round(task, Given.COME_BACK),
-        # If it has started meanwhile, the same rule applies.
+        # If the event has started meanwhile, the same rule applies.
         rule_sum=task.rule_sum,
         seen=now,
         started=0,

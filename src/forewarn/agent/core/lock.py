@@ -16,27 +16,28 @@ class LockState(enum.Enum):
     """The state of the lock that limits approvals; only `table` changes it."""
 
     UNKNOWN = "unknown"
-    """An earlier agent of this VM may still hold it."""
+    """An earlier agent of this VM may still hold the lock."""
     FREE = "free"
-    """This VM does not hold it."""
+    """This VM does not hold the lock."""
     WANTED = "wanted"
-    """The agent asks for it repeatedly; the server may already have granted it."""
+    """The agent asks for the lock repeatedly; the server may already have granted
+    it."""
     HELD = "held"
     PAUSING = "pausing"
     """Held, but no longer needed: other VMs wait until the pause ends."""
     RELEASING = "releasing"
-    """The agent releases it repeatedly until the server confirms."""
+    """The agent sends the release repeatedly until the server confirms it."""
 
 
 class LockAnswer(enum.Enum):
     """The answer to one request about the lock; the value is a metric label."""
 
     TAKEN = "taken"
-    """This VM holds it."""
+    """This VM holds the lock."""
     REFUSED = "refused"
-    """Other VMs hold all its slots."""
+    """Other VMs hold all slots of the lock."""
     RELEASED = "released"
-    """This VM no longer holds it."""
+    """This VM no longer holds the lock."""
     TROUBLE = "trouble"
     """There was no usable answer. The request may still have taken effect."""
 

@@ -57,7 +57,7 @@ class Presence(enum.Enum):
     """Whether the event still exists; only `presence` changes it."""
 
     LISTED = "listed"
-    """The last document lists it."""
+    """The last document lists the event."""
     MISSING = "missing"
     """Newer documents do not list the event, but not for long enough yet."""
     EMPTY = "empty"
@@ -78,7 +78,7 @@ class Consent(enum.Enum):
     WANTED = "wanted"
     """The approval is being sent, or was sent and not confirmed."""
     GIVEN = "given"
-    """The endpoint accepted it."""
+    """The endpoint accepted the approval."""
     REFUSED = "refused"
     """The endpoint refused the approval so often that the agent stopped sending it."""
 
@@ -90,7 +90,7 @@ class Step:
     handler: str
     phase: Phase
     round: int = 1
-    """The round of its task in which it started."""
+    """The round of the task in which the run started."""
     attempt: int
     """Counts from 1 in each round."""
     state: StepState
@@ -119,7 +119,7 @@ class Task:
     notice: Notice
     """The last notice seen; Started never falls back to Scheduled."""
     mine: bool
-    """Whether it names or named this VM."""
+    """Whether the event names or named this VM."""
     is_confirmed: bool = True
     """Whether a document has listed the event since the agent started."""
     rule: str = ""
@@ -156,7 +156,7 @@ class Task:
     retry_at: Micros = 0
     """When to send the approval again if it is not confirmed."""
     refusals: int = 0
-    """How often the endpoint has refused it."""
+    """How often the endpoint has refused the approval."""
     troubles: tuple[str, ...] = ()
     """Reasons for failed approvals that were already logged; each is logged once."""
     is_forced: bool = False

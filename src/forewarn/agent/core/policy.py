@@ -28,7 +28,7 @@ class Approver(enum.Enum):
     """Which of the named VMs approves the event (clause 8.6)."""
 
     ANY = "any"
-    """Each of them; the first approval counts."""
+    """Each named VM approves; the first approval counts."""
     LEADER = "leader"
     """The first VM in Resources approves; the others take over in their order. The
     first VM waits while another named VM reports that it is not prepared. It does not
@@ -109,7 +109,7 @@ class Window:
     """A weekly interval in a time zone."""
 
     days: frozenset[int]
-    """The days on which it begins; 0 is Monday."""
+    """The days on which the window begins; 0 is Monday."""
     begins: int
     """Minutes after midnight."""
     ends: int
@@ -135,7 +135,7 @@ class LockTerms:
     holder: str = ""
     """This VM's ID in the lock; empty: its name."""
     pause: Micros = 0
-    """How long it is held after the recovery."""
+    """How long the lock is held after the recovery."""
     margin: Micros = 10 * SECOND
     """The agent waits for the lock until this long before NotBefore."""
     withholds: bool = False

@@ -74,7 +74,7 @@ class Process:
         self._handle = _handle(claim.pid)
         self._look = LOOK_SOON_SECONDS
         self.was_killed = False
-        """Whether it had to be killed after SIGTERM."""
+        """Whether the program had to be killed after SIGTERM."""
 
     def status(self) -> int | None:
         """Return the exit status of a program that has ended; None: unknown."""

@@ -62,7 +62,7 @@ class Folder:
         self.path = path
 
     def file(self, name: str) -> str:
-        """Return the path of one of its files."""
+        """Return the path of a file in this directory."""
         return os.path.join(self.path, name)
 
     def make(self, event: bytes) -> None:
@@ -72,7 +72,7 @@ class Folder:
             file.write(event)
 
     def remove(self) -> None:
-        """Remove it as far as possible."""
+        """Remove the directory as far as possible."""
         with contextlib.suppress(OSError):
             for name in os.listdir(self.path):
                 os.unlink(self.file(name))

@@ -103,7 +103,7 @@ class Ask:
     json: Any = None
     content_type: str = "application/json"
     again: bool = True
-    """Whether it is sent again after a temporary error."""
+    """Whether the request is sent again after a temporary error."""
     seconds: float = TRY_SECONDS
     """Maximum time for one attempt."""
     shape: Shape = Shape.OBJECT

@@ -57,7 +57,7 @@ class HandlerKind:
     faults: Callable[[Entry], Faults] = no_faults
     """Check conditions between keys."""
     recovers: bool = True
-    """Whether it does anything after the event."""
+    """Whether the handler does anything after the event."""
     marks_there: bool = False
     """Whether it marks its changes on the target and not on this VM's disk, so that they
     are found after a lost journal. Then `always` is on, unless the settings disable it."""
@@ -69,7 +69,8 @@ class SinkKind:
 
     make: Callable[[NotifySettings, Clock], Sink]
     name: Callable[[NotifySettings], str]
-    """Return its name for logs and the queue, which must not contain a secret."""
+    """Return the receiver's name for logs and the queue, which must not contain a
+    secret."""
     keys: Mapping[str, Option] = field(default_factory=dict[str, Any])
     needed: tuple[str, ...] = ()
     faults: Callable[[Entry], Faults] = no_faults

@@ -171,7 +171,7 @@ class File:
                 self.run(f"PRAGMA application_id = {schema.APPLICATION_ID}")
 
     def tune(self) -> None:
-        """Limit its memory and its log."""
+        """Limit the memory and the log of the connection."""
         self.run(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
         self.run(f"PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX}")
         self.run(f"PRAGMA journal_size_limit = {LOG_PAGES_MAX * 4096}")
@@ -225,7 +225,7 @@ class File:
             raise
 
     def close(self) -> None:
-        """Close it; an open transaction is rolled back."""
+        """Close the file; an open transaction is rolled back."""
         with contextlib.suppress(sqlite3.Error):
             self._sqlite.close()
 

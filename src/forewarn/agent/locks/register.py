@@ -34,7 +34,7 @@ class Page:
     version: Any
     """The version of the text, in a form that only the register understands."""
     now: Micros
-    """The time of the server when it was read."""
+    """The time of the server when the text was read."""
 
 
 def server_time(answer: Answer, otherwise: Micros) -> Micros:

@@ -69,7 +69,7 @@ class ChatSink:
         self._clock = clock
 
     def deliver(self, number: int, told: Told) -> None:
-        """Send it once; raises SinkError."""
+        """Send the notification once; raises SinkError."""
         del number
         text, _ = self._url()
         template = Template(url=text, ca_file=self._ca_file)

@@ -137,7 +137,7 @@ class EventHubsSink:
         """The key that the token was made from, the token, and its expiry."""
 
     def deliver(self, number: int, told: Told) -> None:
-        """Send it once; raises SinkError."""
+        """Send the notification once; raises SinkError."""
         body = sample(told) if self._shape == SAMPLE else told.as_json(number)
         template = Template(
             url=f"{self._resource}/messages?api-version={API_VERSION}",

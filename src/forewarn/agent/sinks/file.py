@@ -36,7 +36,7 @@ class FileSink:
             raise SinkError(f"{self._path}: {error.strerror}") from error
 
     def check(self) -> Sequence[str]:
-        """Return whether its directory exists and is writable."""
+        """Return whether the file's directory exists and is writable."""
         path = os.path.abspath(self._path)
         is_there = os.path.exists(path)
         if not os.access(path if is_there else os.path.dirname(path), os.W_OK):

@@ -74,7 +74,7 @@ class Line(Connection):
             self._secure()
 
     def write(self, data: bytes) -> None:
-        """Send all of it; raises SinkError."""
+        """Send all of the data; raises SinkError."""
         with self._telling("sending"):
             self._write(data)
 

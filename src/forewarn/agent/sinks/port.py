@@ -29,12 +29,12 @@ class Told:
 
     @classmethod
     def read(cls, body: str) -> Told:
-        """Return it from the queue; raises JournalError."""
+        """Return the notification from the queue; raises JournalError."""
         members = json.loads(body)
         return cls(vm=members["vm"], note=codec.load(Note, members["note"]))
 
     def as_json(self, number: int) -> dict[str, Any]:
-        """Return it as JSON for receivers."""
+        """Return the notification as JSON for receivers."""
         event = forms.event_json(self.note.notice) or {"EventId": self.note.event_id}
         return {
             "id": number,

@@ -1,4 +1,5 @@
-"""Notifications as HTTP requests; a 2xx answer accepts one."""
+"""Notifications as HTTP requests; a 2xx answer means that the receiver accepted the
+notification."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from forewarn.instants import SECOND, Micros
 
 
 class WebhookSink:
-    """Sends each notification; a 2xx answer accepts it."""
+    """Sends each notification as an HTTP request."""
 
     def __init__(self, template: Template, *, timeout: Micros, clock: Clock) -> None:
         """Store the parameters."""
@@ -21,7 +22,7 @@ class WebhookSink:
         self._clock = clock
 
     def deliver(self, number: int, told: Told) -> None:
-        """Send it once; raises SinkError."""
+        """Send the notification once; raises SinkError."""
         usual = json.dumps(told.as_json(number))
         try:
             post = Post(

@@ -20,12 +20,12 @@ class Subscriber:
 
     name: str
     tenant: str = ""
-    """Tenant whose events it gets; empty: the events of all tenants."""
+    """Tenant whose events the receiver gets; empty: the events of all tenants."""
     types: frozenset[EventType] = frozenset(EventType)
     changes: frozenset[EventChange] = frozenset(EventChange)
 
     def wants(self, event: Event, change: EventChange) -> bool:
-        """Return whether it gets a message about this change of the event."""
+        """Return whether the receiver gets a message about this change of the event."""
         return (
             (not self.tenant or event.tenant == self.tenant)
             and event.event_type in self.types

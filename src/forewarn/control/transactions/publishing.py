@@ -54,7 +54,7 @@ class Publication:
     guests_gone: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Return whether it has any change."""
+        """Return whether the publication has any change."""
         return bool(self.views or self.views_gone or self.guests or self.guests_gone)
 
 

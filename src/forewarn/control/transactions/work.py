@@ -234,7 +234,8 @@ class Work:
         return self.save_operation(operation, stepped)
 
     def step_request(self, request: Request, given: RequestInput) -> Request:
-        """Take a request through the table, with an audit entry."""
+        """Apply an input of the request table to a request, and note the step in the
+        history."""
         stepped = lifecycle.step_request(request, given)
         if stepped.state is request.state:
             return request

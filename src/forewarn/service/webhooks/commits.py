@@ -76,7 +76,7 @@ class Tenants(Listener):
     """
 
     def __init__(self, settings: Settings) -> None:
-        """Watch the tenants of the configured receivers."""
+        """Store the tenants of the configured receivers."""
         self._wanted: Mapping[str, str] = {
             webhook.name: webhook.tenant
             for webhook in settings.webhook

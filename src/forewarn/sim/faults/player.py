@@ -70,12 +70,12 @@ class Rule:
 
     @property
     def steps(self) -> list[str]:
-        """Return its faults in their syntax."""
+        """Return the playbook's faults in their syntax."""
         return [syntax.words(step) for step in self.playbook.steps]
 
     @property
     def is_over(self) -> bool:
-        """Return whether every VM that it names has finished it."""
+        """Return whether every VM that the playbook names has finished it."""
         ends, vms = len(self.playbook.steps), self.playbook.vms
         return (
             bool(vms)
@@ -86,7 +86,7 @@ class Rule:
         )
 
     def concerns(self, vm: str) -> bool:
-        """Return whether it applies to a VM."""
+        """Return whether the playbook applies to a VM."""
         vms = self.playbook.vms
         return vm not in self.spared and (not vms or vm in vms)
 

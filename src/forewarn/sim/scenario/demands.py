@@ -30,7 +30,7 @@ class Named:
     event: Event
 
     def __str__(self) -> str:
-        """Return it for a sentence: `e1 (Freeze of web_0)`."""
+        """Return the event for a sentence: `e1 (Freeze of web_0)`."""
         return f"{self.name} ({self._about})"
 
     @property

@@ -64,7 +64,7 @@ class Stepped:
 
     @property
     def has_begun(self) -> bool:
-        """Return whether it has started."""
+        """Return whether the scenario has started."""
         return self._work is not None
 
     def await_first(self) -> None:

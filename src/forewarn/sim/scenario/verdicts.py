@@ -31,11 +31,11 @@ class Finding:
     outcome: Outcome
     sentence: str
     is_of_client: bool = False
-    """Whether it depends on a client."""
+    """Whether the finding depends on a client."""
     at: Micros = 0
     """Time from the start of the scenario."""
     took: Micros = 0
-    """How long the runner waited for it."""
+    """How long the runner waited for the expected action."""
 
     @property
     def passed(self) -> bool:
@@ -44,7 +44,7 @@ class Finding:
 
     @property
     def failed(self) -> bool:
-        """Return whether it fails the scenario."""
+        """Return whether the finding fails the scenario."""
         return self.outcome in {Outcome.FAILED, Outcome.ERROR}
 
 

@@ -49,9 +49,9 @@ class Approved:
     post: Exchange
     """The first approval."""
     before: Shown
-    """The last document before it."""
+    """The last document before the approval."""
     after: tuple[Shown, ...]
-    """Documents that were read after it; the first may equal `before`."""
+    """Documents that were read after the approval; the first may equal `before`."""
 
     def events_after(self) -> Iterator[tuple[Shown, Members]]:
         """Yield the event in each document after the approval."""
@@ -62,7 +62,7 @@ class Approved:
 
     @property
     def started(self) -> tuple[Shown, Members] | None:
-        """Return the first document that shows it as Started, or None."""
+        """Return the first document that shows the event as Started, or None."""
         for shown, event in self.events_after():
             if event.get("EventStatus") == "Started":
                 return shown, event

@@ -43,10 +43,10 @@ class Shown:
 
     document: Document
     last: Exchange
-    """The last read that returned it."""
+    """The last read that returned the document."""
     settled: bool
-    """Whether it shows all events that existed when the examination began. That takes
-    at most five minutes (7.1), or until the first event is shown."""
+    """Whether the document shows all events that existed when the examination began.
+    That takes at most five minutes (7.1), or until the first event is shown."""
     reads: int = 1
 
 

@@ -103,7 +103,7 @@ class Event:
     @property
     @checked
     def vms(self) -> tuple[str, ...]:
-        """Return the names of its VMs."""
+        """Return the names of the event's VMs."""
         return tuple(resource.vm for resource in self._stored().resources)
 
     @property

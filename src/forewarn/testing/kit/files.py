@@ -26,7 +26,9 @@ def text_of(file: Path) -> str:
             error.add_note(f"hint: {str(file)!r} is relative to {Path.cwd()}")
         raise
     except UnicodeDecodeError as error:
-        raise RefusedError(f"{file} is not UTF-8", hint="Save it as UTF-8.") from error
+        raise RefusedError(
+            f"{file} is not UTF-8", hint="Save the file as UTF-8."
+        ) from error
 
 
 def fleet_text(fleet: str | Path) -> str:

@@ -45,7 +45,7 @@ class _World:
 
     @property
     def stage(self) -> SimServer:
-        """Return its simulated server."""
+        """Return the world's simulated server."""
         return _core().sim_server
 
     def addresses(self) -> Mapping[str, Address]:

@@ -115,7 +115,8 @@ class Wanted:
         return self.profile != "real" if self.enabled is None else self.enabled
 
     def setup(self, scenario: Scenario | None) -> Setup:
-        """Return its fleet and settings; raises RefusedError for invalid combinations.
+        """Return the world's fleet and settings; raises RefusedError for invalid
+        combinations.
 
         `scenario`: the scenario of this configuration. Raises OSError if the fleet file
         cannot be read.

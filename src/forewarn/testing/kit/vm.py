@@ -70,14 +70,14 @@ class Vm:
     @property
     @checked
     def host(self) -> str:
-        """Return its current host."""
+        """Return the VM's current host."""
         core = live(self._core)
         return core.call(lambda: host_of(core.engine, self.name))
 
     @property
     @checked
     def state(self) -> str:
-        """Return its state: `running`, `down` or `deleted`."""
+        """Return the VM's state: `running`, `down` or `deleted`."""
         found = live(self._core).read(lambda reader: reader.get(StoredVm, self.name))
         return (VmState.DELETED if found is None else found.state).value
 
@@ -89,7 +89,7 @@ class Vm:
     @property
     @checked
     def events(self) -> list[Event]:
-        """Return its current events, the oldest first."""
+        """Return the VM's current events, the oldest first."""
         core, name = self._core, self.name
 
         def found() -> list[str]:
@@ -99,7 +99,7 @@ class Vm:
 
     @checked
     def document(self) -> dict[str, Any]:
-        """Return its current document, without counting it as a request."""
+        """Return the VM's current document, without counting this as a request."""
         core, name = self._core, self.name
         request = Request(
             method="GET",
@@ -126,7 +126,7 @@ class Vm:
         duration: Length | None = None,
         description: str | None = None,
     ) -> Event:
-        """Restart it at the request of its user (5.3)."""
+        """Restart the VM at the request of its user (5.3)."""
         return self._changed(
             Verb.REBOOT,
             RequestOptions(notice=notice, duration=duration, description=description),
@@ -140,7 +140,8 @@ class Vm:
         duration: Length | None = None,
         description: str | None = None,
     ) -> Event:
-        """Redeploy it at the request of its user; it loses its ephemeral disk (5.3)."""
+        """Redeploy the VM at the request of its user; it loses its ephemeral disk
+        (5.3)."""
         return self._changed(
             Verb.REDEPLOY,
             RequestOptions(notice=notice, duration=duration, description=description),
@@ -150,7 +151,7 @@ class Vm:
     def preempt(
         self, *, notice: Length | None = None, description: str | None = None
     ) -> Event:
-        """Evict it like a Spot VM, even if it is not a Spot VM (5.6)."""
+        """Evict the VM like a Spot VM, even if it is not a Spot VM (5.6)."""
         return self._changed(
             Verb.EVICT, RequestOptions(notice=notice, description=description)
         )
@@ -175,7 +176,7 @@ class Vm:
         duration: Length | None = None,
         description: str | None = None,
     ) -> Event:
-        """Freeze its host for seconds, as the platform (5.2)."""
+        """Freeze the VM's host for seconds, as the platform (5.2)."""
         return self._maintained(
             Action.FREEZE,
             RequestOptions(notice=notice, duration=duration, description=description),
@@ -189,7 +190,7 @@ class Vm:
         duration: Length | None = None,
         description: str | None = None,
     ) -> Event:
-        """Migrate it to another host with its memory, as the platform (5.2)."""
+        """Migrate the VM to another host with its memory, as the platform (5.2)."""
         return self._maintained(
             Action.LIVE_MIGRATE,
             RequestOptions(notice=notice, duration=duration, description=description),
@@ -204,7 +205,8 @@ class Vm:
         duration: Length | None = None,
         description: str | None = None,
     ) -> Event:
-        """Maintain its host, as the platform: freeze, live-migrate, reboot, redeploy.
+        """Maintain the VM's host, as the platform: freeze, live-migrate, reboot,
+        redeploy.
 
         Without a `notice`, all VMs on the host get events; with one, only this VM does.
         """

@@ -317,7 +317,7 @@ def _ids(containers: Iterable[Container]) -> list[str]:
 def _told(before: Container, now: Container | None) -> str:
     """Return the result for a container that had to stop."""
     how = "killed" if now is not None and now.was_killed else "stopped"
-    # The engine may remove it a moment later.
+    # The engine may remove the container a moment later.
     gone = ", which is removed now (--rm)" if before.vanishes else ""
     return f"{how} {before.name}{gone}"
 

@@ -82,12 +82,12 @@ class Container:
 
     @property
     def is_up(self) -> bool:
-        """Return whether it runs."""
+        """Return whether the container runs."""
         return self.status in _UP
 
     @property
     def is_paused(self) -> bool:
-        """Return whether it is paused."""
+        """Return whether the container is paused."""
         return self.status == "paused"
 
     @property

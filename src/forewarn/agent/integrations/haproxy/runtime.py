@@ -58,17 +58,17 @@ class Server:
     admin: int
     """`srv_admin_state`, a bit set."""
     is_up: bool
-    """Whether its health checks succeed; always true without checks."""
+    """Whether the server's health checks succeed; always true without checks."""
     sessions: int
     """Active and queued sessions, including those in old workers."""
     is_counted: bool = True
-    """Whether its process has reported the sessions."""
+    """Whether the server's process has reported the sessions."""
     process: str = ""
-    """The prefix that sends a command to its process."""
+    """The prefix that sends a command to the server's process."""
 
     @property
     def label(self) -> str:
-        """Return its name in commands."""
+        """Return the server's name in commands."""
         return f"{self.backend}/{self.name}"
 
     @property

@@ -57,7 +57,7 @@ class Pod:
     uid: str
     fate: Fate
     is_refused: bool = False
-    """Whether it makes the handler fail."""
+    """Whether the decision makes the handler fail."""
     is_system: bool = False
     grace: int = GRACE_SECONDS
     """Grace period of the pod, in seconds."""
@@ -65,7 +65,7 @@ class Pod:
     """When it is killed, if it is ending; None: it is not ending."""
 
     def __str__(self) -> str:
-        """Return its namespace and name."""
+        """Return the pod's namespace and name."""
         return f"{self.namespace}/{self.name}"
 
     @property

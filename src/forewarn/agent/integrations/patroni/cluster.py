@@ -52,7 +52,7 @@ class Member:
 
     @property
     def rank(self) -> int:
-        """Return the failover priority of its tags."""
+        """Return the failover priority in the member's tags."""
         rank = self.tags.get("failover_priority", 1)
         return rank if isinstance(rank, int) else 1
 
@@ -92,15 +92,15 @@ class Status:
     """The status that a node reports of itself."""
 
     name: str
-    """Empty: its Patroni is too old to report it."""
+    """Empty: the member's Patroni is too old to report it."""
     scope: str
     """The cluster's name."""
     streams_to: frozenset[str]
-    """Members that stream its WAL."""
+    """Members that stream the WAL of this member."""
     is_streaming: bool
     """Whether it streams another member's WAL, as far as it reports."""
     is_primary: bool
-    """Whether its PostgreSQL runs as a primary."""
+    """Whether the member's PostgreSQL runs as a primary."""
 
 
 @frozen_dataclass

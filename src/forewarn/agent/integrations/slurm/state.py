@@ -83,17 +83,17 @@ class Node:
 
     @property
     def is_leaving(self) -> bool:
-        """Return whether Slurm is powering it down."""
+        """Return whether Slurm is powering the node down."""
         return bool(self.states & _LEAVING)
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a job uses it."""
+        """Return whether a job uses the node."""
         return bool(self.states & _BUSY)
 
     @property
     def is_ours(self) -> bool:
-        """Return whether its reason has the handler's mark."""
+        """Return whether the node's reason has the handler's mark."""
         return self.reason.startswith(MARK)
 
 
@@ -107,7 +107,7 @@ class SlurmJob:
     state: str
 
     def __str__(self) -> str:
-        """Return it for a message."""
+        """Return the node for a message."""
         return f"{self.id} ({self.user})"
 
 

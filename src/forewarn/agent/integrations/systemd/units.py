@@ -85,22 +85,22 @@ class Unit:
 
     @property
     def has_job(self) -> bool:
-        """Return whether systemd has a pending job for it."""
+        """Return whether systemd has a pending job for the unit."""
         return self.value("Job") not in {"", "0"}
 
     @property
     def is_up(self) -> bool:
-        """Return whether it runs or is starting."""
+        """Return whether the unit runs or is starting."""
         return self.state in _UP or (self.state in _DOWN and self.has_job)
 
     @property
     def is_down(self) -> bool:
-        """Return whether it is stopped and has no job."""
+        """Return whether the unit is stopped and has no job."""
         return self.state in _DOWN and not self.has_job
 
     @property
     def is_settled(self) -> bool:
-        """Return whether its state is not changing."""
+        """Return whether the unit's state is not changing."""
         return self.state not in _ON_ITS_WAY and not self.has_job
 
     @property
@@ -115,7 +115,7 @@ class Unit:
 
     @property
     def stops_with_it(self) -> tuple[str, ...]:
-        """Return the units that systemd stops together with it."""
+        """Return the units that systemd stops together with this one."""
         return self.names(*_STOP_WITH)
 
     @property
@@ -125,7 +125,7 @@ class Unit:
 
     @property
     def shown(self) -> str:
-        """Return its name and state for a message."""
+        """Return the unit's name and state for a message."""
         result = self.value("Result")
         if self.state == "failed" and result:
             status = self.value("ExecMainStatus")
@@ -136,7 +136,7 @@ class Unit:
         return f"{self.name} ({self.state}, {self.value('SubState')}{job})"
 
     def unusable(self) -> str:
-        """Return why systemd cannot load it; empty: it can."""
+        """Return why systemd cannot load the unit; empty: it can."""
         loaded = self.value("LoadState")
         if loaded in {"loaded", "merged", "masked"}:
             return ""
