@@ -69,7 +69,7 @@ class Trial:
     waits: tuple[tuple[str, str], ...]
     """The events that are not approved at the end, each with the reason."""
     is_cut: bool = False
-    """There may be further actions after the simulated time."""
+    """Whether there may be further actions after the simulated time."""
 
 
 def attempt(

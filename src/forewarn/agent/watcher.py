@@ -119,11 +119,11 @@ class Watcher:
     ) -> None:
         """Store the parameters; `tell` gets each document and must not block.
 
-        `wanted` tells whether an unchanged document is needed too. `name` is the name
-        in the settings, with which the instance endpoint is not needed. `has_answered`
-        says that the endpoint has answered an earlier agent, so it gets no long first
-        timeout. `known` is the state of the previous watcher of this endpoint in this
-        process. `called` is this VM's name in the journal.
+        `wanted` returns whether an unchanged document is needed too. `name` is the name
+        in the settings; if it is set, the watcher does not use the instance endpoint.
+        `has_answered` is true if the endpoint has answered an earlier agent, so the
+        first request gets no long timeout. `known` is the state of the previous watcher
+        of this endpoint in this process. `called` is this VM's name in the journal.
         """
         self._endpoint = endpoint
         self._pace = pace

@@ -39,14 +39,15 @@ class Fault:
 
     kind: FaultKind
     action: Action | None = None
-    """None: any."""
+    """Action of the calls; None: any action."""
     vm: str = ""
-    """Only calls with this VM; empty: all calls."""
+    """The fault matches only calls with this VM; empty: all calls."""
     times: int | None = 1
     """Number of calls; None: all further calls."""
     reason: str = "a simulated fault"
     leaves_down: bool = False
-    """FAIL and LIE: the VMs do not run afterwards; if `vm` is set, only that VM."""
+    """With FAIL or LIE: whether the VMs of the call do not run afterward. If `vm` is
+    set, this applies only to that VM."""
     spares_others: bool = False
     """FAIL with `vm`: the call succeeds for the other VMs."""
     elsewhere: str = ""

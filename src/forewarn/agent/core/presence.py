@@ -70,7 +70,8 @@ TABLE: Mapping[tuple[Presence, Answer], Presence] = {
     (Presence.EMPTY, Answer.UNREADABLE): Presence.EMPTY,
     (Presence.EMPTY, Answer.RENAMED): Presence.LISTED,
     (Presence.EMPTY, Answer.LONG_ENOUGH): Presence.GONE,
-    # After a reset, a higher number is no evidence until an event is listed again.
+    # After a reset, a higher incarnation is not evidence until an event is listed
+    # again.
     (Presence.RESET, Answer.LISTED): Presence.LISTED,
     (Presence.RESET, Answer.MISSING): Presence.RESET,
     (Presence.RESET, Answer.RESET): Presence.RESET,

@@ -86,7 +86,7 @@ def python_worker(settings: HandlerSettings, ground: Ground) -> ExecWorker:
         start = (sys.executable, *safe, "-u", "-c", _CALL, then)
         return (*start, *entries) if entries else ()
 
-    # Check that they can be imported and called, even without a `check`.
+    # Check that the functions can be imported and called, even without a `check`.
     entries = (*settings.check, *settings.prepare, *settings.recover)
     called = replace(
         settings,

@@ -19,8 +19,9 @@ FORGET_SECONDS = 1.0
 
 RETRY_SECONDS_MIN = 1.0
 RETRY_SECONDS_MAX = 300.0
-"""First and longest pause after a failure; it doubles in between. A longer pause would
-delay messages after a recovery, a shorter one would overload a failing receiver."""
+"""Minimum and maximum pause after a failure. The pause doubles with each failure in a
+row. A longer pause would delay messages after a recovery; a shorter one would overload
+a failing receiver."""
 
 RETRY_AFTER_SECONDS_MAX = 3600.0
 """Maximum Retry-After that is respected: a longer one is probably a mistake, and

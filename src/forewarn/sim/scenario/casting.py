@@ -160,7 +160,7 @@ class _Need:
 
     must: str
     key: str
-    """The setting in a fleet file."""
+    """The setting of a fleet file that meets the need."""
     has: Callable[[Scope, Vm], bool]
 
 
