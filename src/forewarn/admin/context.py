@@ -1,7 +1,7 @@
 """Dependencies of each route: the gateway and the caller.
 
-They are asynchronous so that the framework does not use another thread for each
-request.
+The functions are asynchronous so that the framework does not use another thread for
+each request.
 """
 
 from typing import Annotated, cast

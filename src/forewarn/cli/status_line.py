@@ -1,6 +1,6 @@
 """Progress messages for a person at a terminal.
 
-They need no extra packages, since `record` runs inside a VM.
+This module needs no extra packages, since `record` runs inside a VM.
 """
 
 import errno

@@ -67,7 +67,7 @@ class Verdict(enum.Enum):
 
 
 class VmVerdict(enum.Enum):
-    """What a call did to one VM."""
+    """The effect of a call on one VM."""
 
     DONE = "done"
     FAILED = "failed"
@@ -77,7 +77,7 @@ class VmVerdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmResult:
-    """What a call did to one VM."""
+    """The effect of a call on one VM."""
 
     vm: str
     verdict: VmVerdict

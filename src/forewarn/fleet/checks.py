@@ -1,7 +1,7 @@
 """Rules for a whole fleet.
 
-They apply to the content of a file and to the result of a merge, which has the current
-placement. They therefore use plain values, and a `Place` for the line numbers.
+The rules apply to the content of a file and to the result of a merge, which has the
+current placement. They therefore use plain values, and a `Place` for the line numbers.
 `validators` has the rules for single values; this module has the rules between objects.
 Rules yield problems lazily, because only the first ones are shown. Names can be
 duplicated and references can be broken; a reference means the first object of a name.

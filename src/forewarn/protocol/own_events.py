@@ -1,8 +1,8 @@
 """Event details for VMs, an extension of Azure's protocol: values.
 
-They say what each event of the document waits for, and for recently ended events their
-outcome and how long the VM was down. They name no host, no other tenant and no
-operation. They name another VM only if the document does. Pure.
+The details say what each event of the document waits for. For recently ended events,
+they have the outcome and how long the VM was down. They name no host, no other tenant
+and no operation. They name another VM only if the document does. Pure.
 """
 
 from __future__ import annotations

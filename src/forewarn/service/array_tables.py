@@ -1,8 +1,8 @@
 """The arrays of tables in forewarn.toml, such as [[webhook]].
 
-They exist only in the file, since a flag or an environment variable cannot say which
-table it means. The full name of a key has a number, `webhook.2.url`. Messages name the
-array, the key and the line.
+These arrays exist only in the file, since a flag or an environment variable cannot say
+which table it means. The full name of a key has a number, `webhook.2.url`. Messages
+name the array, the key and the line.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The secrets of a service: tokens and keys, each in a file that the settings name.
 
-They are read before anything starts. Errors and warnings about such a file never
-contain any of its content.
+The service reads all secrets before it starts anything. Errors and warnings about such
+a file never contain any of its content.
 """
 
 import stat

@@ -1,7 +1,7 @@
 """Consistent reads of a store's file, also from another process than the service.
 
-They take no lock and change nothing, and the writer does not wait for them. The file
-must have this version's schema, as the service's file has.
+Such reads take no lock and change nothing, and the writer does not wait for them. The
+file must have this version's schema, as the service's file has.
 """
 
 import contextlib

@@ -97,7 +97,7 @@ class WebhookWorker(Forgetful):
         last = "no time was left for a request"
         while (seconds := context.remaining()) > LAST_SECONDS:
             try:
-                # A new one each time: an interrupted one cannot be sent again.
+                # Create a new post each time: an interrupted one cannot be sent again.
                 post = Post(template, values, usual=usual, clock=self._clock)
                 with context.on_stop(post.interrupt):
                     post.send(seconds=min(seconds, TRY_SECONDS))

@@ -110,7 +110,8 @@ class Ask:
     """Expected form of the response; another form is a FormError, without a retry."""
 
     def unexpected(self, answer: Answer, why: str) -> FormError:
-        """Return the error for an unexpected response; `why` is such as `no Node`."""
+        """Return the error for an unexpected response; `why` is a text like `no
+        Node`."""
         return FormError(self.method, self.path.partition("?")[0], answer, why)
 
 

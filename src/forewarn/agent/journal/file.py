@@ -194,7 +194,7 @@ class File:
             raise JournalRefusedError(
                 f"the journal {self._path} was written by a newer version of forewarn "
                 f"(schema {done}; this version supports {len(schema.STEPS)})",
-                hint="Start that version, or move the file away to begin with an away.",
+                hint="Start that version, or move the file away to begin with an empty journal.",
             )
         return done
 

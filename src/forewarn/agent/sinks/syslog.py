@@ -1,6 +1,6 @@
 """Notifications to syslog in the format of RFC 5424, with structured data.
 
-They go to the local daemon by its socket, or to a remote one by UDP (RFC 5426), TCP
+Messages go to the local daemon by its socket, or to a remote one by UDP (RFC 5426), TCP
 with octet counting (RFC 6587, 3.4.1) or TLS (RFC 5425). Syslog has no answers: with TCP
 and TLS, a notification counts as delivered if the daemon closed the connection
 properly. With UDP, the delivery is unknown.

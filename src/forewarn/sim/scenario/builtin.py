@@ -1,6 +1,6 @@
 """The built-in scenarios, by name and alias.
 
-They are normal scenario files: `text` returns one, to copy and change.
+Built-in scenarios are normal scenario files: `text` returns one, to copy and change.
 """
 
 import functools

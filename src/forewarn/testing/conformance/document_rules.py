@@ -1,7 +1,7 @@
 """Rules of section 2: the document, in every version.
 
-They send no requests. They judge every document of every version, whichever check
-requested it, until the end of a watch.
+These rules send no requests. They judge every document of every version, whichever
+check requested it, until the end of a watch.
 """
 
 import re

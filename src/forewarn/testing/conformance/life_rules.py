@@ -1,7 +1,7 @@
 """Rules about changes over time: IDs, incarnations, statuses and times.
 
-They send no requests. They judge the documents of the newest version in their order,
-from the first question to the end of a watch.
+These rules send no requests. They judge the documents of the newest version in their
+order, from the first question to the end of a watch.
 """
 
 from collections.abc import Iterator

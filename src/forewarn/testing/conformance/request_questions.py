@@ -1,7 +1,7 @@
 """Questions of section 1: address, versions and headers. None approves an event.
 
-They judge statuses, and bodies only to distinguish two refusals. A rule of 1.8 judges
-whether each refusal is JSON with a message.
+These questions judge statuses, and bodies only to distinguish two refusals. A rule of
+1.8 judges whether each refusal is JSON with a message.
 """
 
 from collections.abc import Iterator
