@@ -94,7 +94,7 @@ class Change:
 
 
 def _is_implied(record: Record | None) -> bool:
-    """Return whether it is a scope that the file does not contain."""
+    """Return whether the object is a scope that the file does not contain."""
     return isinstance(record, Scope) and record.implied
 
 

@@ -142,7 +142,7 @@ class Vm(_Named):
 
     @property
     def is_unsteady(self) -> bool:
-        """Return whether it is down or an operation has started on it."""
+        """Return whether the VM is down or an operation has started on it."""
         return self.state is VmState.DOWN or (
             self.state is VmState.RUNNING and self.started != ()
         )

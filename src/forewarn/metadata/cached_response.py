@@ -52,7 +52,8 @@ class CachedResponse:
         self._until = monotonic + VALID_SECONDS
 
     def may_send(self, monotonic: float) -> bool:
-        """Tell whether it can be sent now; if so, count it against the rate limit."""
+        """Tell whether the response can be sent now; if so, count the request against
+        the rate limit."""
         return (
             self._number == self._edition.number
             and monotonic < self._until

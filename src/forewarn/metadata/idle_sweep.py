@@ -19,7 +19,7 @@ class Sweepable(Protocol):
     """A connection that may be idle."""
 
     def check_idle(self) -> None:
-        """Check whether it is idle, once in each sweep."""
+        """Check whether the connection is idle, once in each sweep."""
         ...
 
 

@@ -160,7 +160,8 @@ class Operation:
 
     @property
     def called_no_driver(self) -> bool:
-        """Return whether it started without a driver call because it has no VMs.
+        """Return whether the operation started without a driver call because it has no
+        VMs.
 
         Failures are excluded: they never call a driver.
         """
@@ -178,7 +179,7 @@ class Operation:
 
     @property
     def occupies_host(self) -> bool:
-        """Return whether it is announced or running for the host itself.
+        """Return whether the operation is announced or running for the host itself.
 
         No VM is placed on such a host, because it would be affected without notice.
         """

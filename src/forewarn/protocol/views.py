@@ -60,7 +60,8 @@ class View:
 
     @property
     def shows_events(self) -> bool:
-        """Return whether its document shows events: enabled, without a delay (7.1)."""
+        """Return whether the view's document shows events: enabled, without a delay
+        (7.1)."""
         return self.state is ViewState.ENABLED and not self.events_from
 
 

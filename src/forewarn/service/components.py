@@ -111,7 +111,8 @@ def _check_works(settings: Settings) -> None:
 
 def _check_records(settings: Settings) -> None:
     folder = records_of(settings).absolute().parent
-    # The default directory is next to the store, whose check reports problems.
+    # The default directory is next to the store, and the check of the store reports its
+    # problems.
     if settings.command.records and not folder.is_dir():
         message = f"the directory {folder} does not exist"
         raise problem(settings, "driver.command.records", message)

@@ -38,7 +38,8 @@ class LastSeen:
             await asyncio.wait([self._task])
 
     async def note(self) -> None:
-        """Store them now; a lost time is replaced at the next request of the view."""
+        """Store the times now; a lost time is replaced at the next request of the
+        view."""
         with contextlib.suppress(ForewarnError):
             seen = list(self._take().items())
             for start in range(0, len(seen), limits.LAST_SEEN_TOGETHER_MAX):

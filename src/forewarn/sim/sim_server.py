@@ -83,7 +83,7 @@ class Actor(Protocol):
     """A client or scenario on a virtual clock."""
 
     def next_at(self) -> Micros | None:
-        """Return when it wants to act; None: only after a change."""
+        """Return when the actor wants to act; None: only after a change."""
         ...
 
     def act(self) -> None:

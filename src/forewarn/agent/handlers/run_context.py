@@ -211,7 +211,7 @@ class Bell:
         return self._read
 
     def ring(self) -> None:
-        """Make it readable permanently."""
+        """Make the descriptor readable permanently."""
         with contextlib.suppress(OSError):
             os.write(self._write, b"!")
 

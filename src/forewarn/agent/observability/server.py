@@ -129,8 +129,8 @@ class Server:
     def __init__(self, *, clock: Clock, listeners: Listeners | None = None) -> None:
         """Store the parameters, without listening.
 
-        `listeners` has the sockets of the previous server, and gets those of this one.
-        Without it, the sockets are closed at the end.
+        `listeners` has the sockets of the previous server, and gets the sockets of this
+        one. Without `listeners`, the sockets are closed at the end.
         """
         self._clock = clock
         self._others = listeners

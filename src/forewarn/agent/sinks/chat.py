@@ -114,7 +114,8 @@ def chat_kind(shape: Shape) -> SinkKind:
 
 
 def name_of(settings: NotifySettings) -> str:
-    """Return its name, which has the file, since the URL may change."""
+    """Return the receiver's name, which has the file's name, since the URL may
+    change."""
     return f"{settings.kind} {settings.more['url_file']}"
 
 

@@ -190,7 +190,7 @@ def _signatures(token: str) -> Sequence[str]:
 
 
 def sample(told: Told) -> dict[str, Any]:
-    """Return it in the format of Azure's sample for central logging."""
+    """Return the notification in the format of Azure's sample for central logging."""
     note = told.note
     event = forms.event_json(note.notice)
     return {

@@ -113,9 +113,9 @@ def apply(
 ) -> MergePlan:
     """Apply the file, or a plan for it; return the changes.
 
-    `digest` is the digest of its text, to be stored. A plan can be older if no write since
-    then `concerns_plans`. If it raises FleetFileError, RefusedError or RepeatedError,
-    nothing is changed.
+    `digest` is the digest of the file's text, which is stored. An older plan is valid
+    if `concerns_plans` was false for every write since it was made. If this raises
+    FleetFileError, RefusedError or RepeatedError, nothing is changed.
     """
 
     def decide(work: Work) -> MergePlan:

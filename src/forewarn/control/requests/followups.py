@@ -149,7 +149,8 @@ class FollowUps:
 
 
 def _is_unwoken(reader: Reader, operation: Operation, now: Micros) -> bool:
-    """Return whether it is released but was not checked before the process ended.
+    """Return whether the operation is released but was not checked before the process
+    ended.
 
     Operations that are due have a timer.
     """

@@ -114,5 +114,5 @@ def is_reservation(name: str) -> bool:
 
 
 def is_turn(name: str) -> bool:
-    """Return whether it is the name of a wait of Planned hosts."""
+    """Return whether a name is that of a wait of Planned hosts."""
     return name == TURN_ROOM or TURNS.is_one(name) or name.startswith("host:")

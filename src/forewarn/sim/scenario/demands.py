@@ -35,7 +35,8 @@ class Named:
 
     @property
     def exactly(self) -> str:
-        """Return it for a failure, with its EventId so that it can be found elsewhere."""
+        """Return the event for a failure message, with its EventId so that readers can
+        find it elsewhere."""
         return f"{self.name} ({self._about}, EventId {self.event.event_id})"
 
     @property

@@ -84,7 +84,7 @@ class Stepped:
             self.act()
 
     def next_at(self) -> Micros | None:
-        """Return when it wants to continue; None: not started, or ended."""
+        """Return when the scenario wants to continue; None: not started, or ended."""
         if self._work is None or self._is_acting or self.over.done():
             return None
         return self._time.target

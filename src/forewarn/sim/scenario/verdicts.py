@@ -67,22 +67,22 @@ class Verdict:
 
 
 def good(sentence: str) -> Verdict:
-    """Return that it was met."""
+    """Return a verdict: the demand was met."""
     return Verdict(outcome=Outcome.PASSED, sentence=sentence)
 
 
 def bad(sentence: str) -> Verdict:
-    """Return that it was not met."""
+    """Return a verdict: the demand was not met."""
     return Verdict(outcome=Outcome.FAILED, sentence=sentence)
 
 
 def untried(sentence: str) -> Verdict:
-    """Return that it could not be checked."""
+    """Return a verdict: the demand could not be checked."""
     return Verdict(outcome=Outcome.ERROR, sentence=sentence)
 
 
 def skipped(sentence: str) -> Verdict:
-    """Return that it was not judged."""
+    """Return a verdict: the demand was not judged."""
     return Verdict(outcome=Outcome.SKIPPED, sentence=sentence)
 
 

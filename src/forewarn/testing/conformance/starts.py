@@ -51,7 +51,8 @@ class Start:
 
     @property
     def is_early(self) -> bool:
-        """Tell whether it started earlier than a difference of clocks can explain."""
+        """Tell whether the event started earlier than a difference of clocks can
+        explain."""
         is_dated = self.step.after.document.is_dated
         return self.early > clocks_apart(is_dated=is_dated)
 

@@ -204,7 +204,7 @@ class Event:
     # Waits and assertions
     @property
     def aio(self) -> AioEvent:
-        """Return the waits for tests on an asyncio loop."""
+        """Return the wait methods for tests on an asyncio loop."""
         return AioEvent(self._core, self._id)
 
     @checked

@@ -387,7 +387,7 @@ class ScheduledEvents(Several):
 
     @property
     def aio(self) -> AioScheduledEvents:
-        """Return the waits for tests on an asyncio loop."""
+        """Return the wait methods for tests on an asyncio loop."""
         return AioScheduledEvents(self._core, self._begun)
 
     # Requests of the VMs

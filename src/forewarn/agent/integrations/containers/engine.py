@@ -92,12 +92,12 @@ class Container:
 
     @property
     def was_killed(self) -> bool:
-        """Return whether it was killed because it did not stop in time."""
+        """Return whether the container was killed because it did not stop in time."""
         return self.exit_code == KILLED and not self.was_out_of_memory
 
     @property
     def owner(self) -> str:
-        """Return the program that manages it; empty: no known one."""
+        """Return the program that manages the container; empty: no known one."""
         return next((who for label, who in _OWNERS.items() if label in self.labels), "")
 
 

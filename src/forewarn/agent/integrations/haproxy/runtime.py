@@ -73,7 +73,7 @@ class Server:
 
     @property
     def is_out(self) -> bool:
-        """Return whether it gets no new sessions, for any reason."""
+        """Return whether the server gets no new sessions, for any reason."""
         return bool(self.admin & OUT)
 
 

@@ -70,7 +70,7 @@ class Pod:
 
     @property
     def is_ending(self) -> bool:
-        """Return whether it was deleted and has not ended yet."""
+        """Return whether the pod was deleted and has not ended yet."""
         return self.ends_at is not None
 
 

@@ -47,7 +47,8 @@ class Member:
 
     @property
     def is_promoted(self) -> bool:
-        """Return whether its PostgreSQL is the primary, and not only its lock."""
+        """Return whether the member's PostgreSQL is the primary, not only whether it
+        holds the lock."""
         return self.role in _LEADS - {"promoted"} and self.state in UP
 
     @property

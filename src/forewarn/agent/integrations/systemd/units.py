@@ -105,7 +105,7 @@ class Unit:
 
     @property
     def is_masked(self) -> bool:
-        """Return whether it is masked, so that it cannot start."""
+        """Return whether the unit is masked, so that it cannot start."""
         return self.value("LoadState") == "masked"
 
     @property
