@@ -135,7 +135,7 @@ def test_what_became_of_it_is_asked_of_an_operator_where_nobody_knows(
     (tmp_path / "go").touch()
     service = start().wait_ready()
     [why] = operation_of(service, operation)["blocked_by"]
-    assert why.startswith("nobody knows whether the driver did it")
+    assert why.startswith("the driver cannot tell whether the call completed")
     [event] = service.document("web_0")["Events"]
     assert event["EventStatus"] == "Started"
     url = ("--url", service.urls["operators"])

@@ -114,9 +114,11 @@ def test_a_store_that_was_moved_away_is_named_at_the_end(
     assert is_lost(service, "fail")
     assert service.ended() == 1
     *log, said, hint = service.log().splitlines()
-    gone = f"the store's file {here / 'forewarn.db'} has gone"
+    gone = f"the store's file {here / 'forewarn.db'} was removed"
     assert said == f"forewarn: {gone}: No such file or directory"
-    assert hint.startswith("  hint: Stop the service before a store is moved")
+    assert hint.startswith(
+        "  hint: Stop the service before you move or replace a store."
+    )
     [end] = [line for line in log if " CRITICAL " in line]
     assert gone in end
     assert "Traceback" not in service.log()
@@ -140,7 +142,7 @@ def test_a_store_that_cannot_grow_is_told_at_the_end(start: Start) -> None:
     *_, said, hint = service.log().splitlines()
     assert said.startswith("forewarn: the store ")
     assert said.endswith("forewarn.db cannot do its work: disk I/O error")
-    assert hint == "  hint: Look at its disk and at the system's log."
+    assert hint == "  hint: Check its disk and the system's log."
     assert "Traceback" not in service.log()
 
 

@@ -163,7 +163,7 @@ def test_a_receiver_that_was_away_is_told_when_it_is_tried(
     assert (status, "failing" in said) == (0, True)
     with receiving(port) as back:
         status, said = forewarn(service, "webhook", "test", "shop")
-        assert (status, "shop took it: 200" in said) == (0, True)
+        assert (status, "shop accepted it: 200" in said) == (0, True)
         eventually(back.told, lambda told: sorted(told) == sorted(["Ping", *SHOP]))
         assert all(each.is_genuine for each in back.came)
     # Messages for a removed name would otherwise stay forever.
@@ -202,5 +202,5 @@ def test_only_a_certificate_that_is_known_is_believed(
         assert (status, "certificate verify failed" in said) == (1, True), said
         assert not lock_scopes.came
         status, said = forewarn(service, "webhook", "test", "known")
-        assert (status, "known took it" in said) == (0, True), said
+        assert (status, "known accepted it" in said) == (0, True), said
         assert [each.what for each in lock_scopes.came] == ["Ping"]

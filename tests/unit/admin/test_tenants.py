@@ -384,7 +384,7 @@ def test_a_stream_shows_only_the_tenants_own_and_ends_with_the_token(
             told.append(await watcher.text())
         shared.order("reboot", vms=["hidden-db-1"])
         shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
-        name = ""
+        name, seen = await watcher.next()
         while name != "operations":
             name, seen = await watcher.next()
         assert seen["scopes"] == ["web"]

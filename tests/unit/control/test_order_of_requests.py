@@ -22,7 +22,7 @@ from forewarn.sim.scenario.time import VirtualTime
 from forewarn.sim.virtual_client import VirtualClient
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
-from forewarn.store.port import Store
+from forewarn.store.port import Store, every
 from forewarn.store.sqlite import SqliteStore
 from tests.support.profiles import amounts
 from tests.support.rollouts import name_of
@@ -223,7 +223,7 @@ def test_two_events_are_no_matter_of_luck(seed: int) -> None:
         await runner.run(scenario)
         world = stage.engine
         assert isinstance(world, engine.World)
-        made = world.operations()
+        made = world.read(lambda reader: list(every(reader, kinds.ALL_OPERATIONS)))
         await stage.end()
         return made
 
