@@ -30,7 +30,8 @@ class Health:
     alive: bool
     """Whether the control thread runs; if not, the process should be restarted."""
     ready: bool
-    """Whether it takes requests: the store works and everything is published."""
+    """Whether the service takes requests: the store works and everything is
+    published."""
     problems: tuple[str, ...] = ()
 
 

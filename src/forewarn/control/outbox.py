@@ -22,7 +22,7 @@ def waiting(
 ) -> list[OutboxMessage]:
     """Return the next messages of a receiver, redacted for its tenant.
 
-    The receiver of an operator has an empty tenant and gets them unchanged.
+    The receiver of an operator has an empty tenant and gets the messages unchanged.
     """
     found = reader.select(kinds.OUTBOX_OF_RECEIVER, receiver, limit=limit)
     if not tenant or not found:

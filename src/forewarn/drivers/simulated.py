@@ -44,7 +44,7 @@ killed before it stored the report, or after a restored backup. A call that was 
 by then is simulated again."""
 
 _IDENTITY = "memory"
-"""The journal's key of its own identity."""
+"""The key under which the journal stores its identity."""
 
 
 class SimulatedDriver:

@@ -101,7 +101,7 @@ class VmAvailability:
     """Last scope of the VM among the given spans."""
     tenant: str
     was_there: bool
-    """Whether it was in the fleet at some time in the period."""
+    """Whether the VM was in the fleet at some time in the period."""
     total: Availability
 
 

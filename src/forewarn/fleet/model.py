@@ -135,7 +135,7 @@ class Vm(_Named):
     moving_to: str = ""
     """Destination host that reserves capacity for it during a move; empty: none."""
     started: tuple[str, ...] = ()
-    """IDs of operations that have started on it and have not ended."""
+    """IDs of operations that have started on the VM and have not ended."""
     left_views: tuple[str, ...] = ()
     """Marks of its earlier views, from the time when it left them, oldest first. Events
     that it saw there can still be approved (3.2)."""

@@ -26,7 +26,7 @@ class DelayedResponses:
     def hold(self, instant: Micros) -> asyncio.Future[None]:
         """Return a future that is done when the clock reaches `instant`, or at `release`.
 
-        A caller that no longer waits cancels it.
+        A caller that no longer waits cancels the future.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._count += 1

@@ -38,12 +38,12 @@ class Caller:
         self.refused: Bucket | None = None
         """Rate limit of invalid requests; None: the VM has sent none, like most VMs."""
         self.greeted = -1
-        """The epoch of its view in which it last got a full document (1.10)."""
+        """The epoch of the VM's view in which it last got a full document (1.10)."""
         self.signed_as: str | None = None
         """The name in the proxy's spelling that a valid signature has proved; None:
         no signature yet."""
         self.signature = b""
-        """The valid signature of that name, kept because it is always the same."""
+        """The valid signature of `signed_as`, kept because it is always the same."""
 
 
 class Directory:

@@ -177,7 +177,7 @@ class Interception:
         """The current request, until its response is decided."""
         self._plan: Plan | None = None
         self._genuine: InterceptedRequest | None = None
-        """The last request, if it got the genuine response at once."""
+        """The last request, if the client got the genuine response at once."""
         self._sending: asyncio.Task[None] | None = None
         """The task that sends a response slowly."""
 

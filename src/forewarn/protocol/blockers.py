@@ -70,13 +70,13 @@ class CallEnd(Tagged, kind="call end"):
     said: str = ""
     """Message of the driver."""
     given_to: str = ""
-    """Kind of the driver that got the call, if it is a different one."""
+    """Kind of the driver that got the call, if it is not the current kind."""
     driver: str = ""
     """Kind of the current driver, if `given_to` is set."""
     wrong: tuple[Contradiction, ...] = ()
     """Observations that contradict a reported success."""
     vms: tuple[VmEnd, ...] = ()
-    """VMs for which it did not succeed, at most a fixed number."""
+    """VMs for which the call did not succeed, at most a fixed number."""
     more: int = 0
     """Number of such VMs that are not named."""
     of: int = 0
@@ -290,7 +290,8 @@ class ScopeInUse(Blocker, kind="scope in use"):
     scope: str
     fault_domain: int
     operation: str = ""
-    """An operation that announced it or works on it; empty: a VM is down without one."""
+    """An operation that announced the fault domain or works on it; empty: a VM is down
+    without an operation."""
 
 
 @frozen_dataclass
@@ -347,7 +348,7 @@ class ByPlatform(Blocker, kind="platform"):
 
     what: Redacted
     name: str = ""
-    """The tenant's scope or VM that it concerns, if any."""
+    """The tenant's scope or VM that the reason concerns, if any."""
 
 
 AnyBlocker = Union[

@@ -104,7 +104,8 @@ class Event:
     shown_in: tuple[str, ...] = ()
     """Marks of the views whose documents have shown it, from the first time (3.2)."""
     is_planned_work: bool = False
-    """Whether rollouts announce no other fault domain of the scope while it is live."""
+    """Whether rollouts announce no other fault domain of the scope while the event is
+    live."""
     revision: int = 0
 
     @property

@@ -66,4 +66,4 @@ class Reading:
     vague: frozenset[str] = frozenset()
     """EventIds of events whose VM names cannot be read."""
     is_empty: bool = False
-    """Whether it was an empty body: no events and no incarnation."""
+    """Whether the body was empty: no events and no incarnation."""

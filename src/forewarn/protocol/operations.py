@@ -103,10 +103,11 @@ class Operation:
     target: str
     """Name of the host or key of the VM."""
     host: str
-    """Host on which it is carried out."""
+    """Host on which the operation is carried out."""
     state: OperationState
     routine: bool
-    """Whether the guard can hold it: it is maintenance of the operator."""
+    """Whether the guard can hold the operation, because it is maintenance of the
+    operator."""
     not_before: Micros
     moves: tuple[Move, ...]
     scopes: tuple[str, ...]
@@ -136,14 +137,16 @@ class Operation:
     note: AnyNote | None = None
     """Why the operation ended, or other notes about it."""
     left_vms: tuple[str, ...] = ()
-    """VMs that were part of it and left. Their history includes it."""
+    """VMs that were part of the operation and left. Their history includes the
+    operation."""
     cancelled_by: Actor | None = None
     """Actor that cancelled it; None: it was not cancelled by a request."""
     held_by: tuple[AnyBlocker, ...] = ()
     """Last known blockers, bounded in number: of the guard while it is Ready, of the
     rollout while it is Planned."""
     waits_for: tuple[str, ...] = ()
-    """Names of its waits, by which a wake-up finds it. A transition clears them."""
+    """Names of the operation's waits, by which a wake-up finds it. A transition clears
+    them."""
     position: int = 0
     """Position in the list of its rollout, from 1; 0: not in a list."""
     revision: int = 0
@@ -222,7 +225,7 @@ class Request:
     in_flight: int = 0
     """Number of hosts that are announced or running, if `at_once` is set."""
     hosts: int = 0
-    """Number of hosts in its list, if `at_once` is set."""
+    """Number of hosts in the request's list, if `at_once` is set."""
     unplanned: tuple[tuple[str, str], ...] = ()
     """The rest of its list, without operations yet: the ID of each future operation, and
     its host. A long list becomes operations in pages."""

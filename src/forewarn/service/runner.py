@@ -197,7 +197,7 @@ class Runner:
                 if not is_behind:
                     self._inbox.sleep(self._pause())
         except (StoreError, DriverError) as error:
-            # The machine caused it, so the traceback does not help the operator.
+            # The machine caused the error, so the traceback does not help the operator.
             logger.critical("the control thread ended: %s", _in_words(error))
             logger.debug("traceback of the control thread", exc_info=True)
             self._fail(error)

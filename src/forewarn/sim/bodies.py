@@ -258,7 +258,7 @@ class PlaybookShape(BaseModel):
     vms: list[str] = Field(description="Empty: every VM.")
     faults: list[str]
     loop: bool
-    played: int = Field(description="Number of requests that it hit.")
+    played: int = Field(description="Number of requests that the fault hit.")
 
 
 class FaultsShape(BaseModel):

@@ -295,7 +295,7 @@ class VmPicture:
     """Incarnation of its document; None: events are not enabled yet."""
     events: int
     asked: Micros | None
-    """Time since its last request."""
+    """Time since the VM's last request."""
     status: int
     """Status of the last answer; 0: no answer."""
     withheld: bool

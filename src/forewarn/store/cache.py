@@ -159,7 +159,7 @@ class Committed:
 
 
 class RememberingTransaction(RowTransaction):
-    """A transaction that reads each record at most once, if it is not cached."""
+    """A transaction that reads each uncached record at most once."""
 
     def __init__(
         self, connection: Connection, schema: Schema, committed: Committed
@@ -310,7 +310,7 @@ class RememberingTransaction(RowTransaction):
         for row in rows:
             name = (kind, row[key_at])
             known = self.seen.get(name) or self._committed.find(name)
-            # A pending write is newer than its row.
+            # A pending write is newer than the row in the store.
             if known is None or known.revision < row[revision_at]:
                 known = decode(row)
                 self.seen[name] = known

@@ -75,7 +75,8 @@ class Checkpoints:
         try:
             self._connection.checkpoint()
         except StoreError as error:
-            # The next checkpoint or a commit does it; a writer sees the error itself.
+            # The next checkpoint or a commit copies the log; a writer sees the error
+            # itself.
             _warn(error.message)
 
 

@@ -17,7 +17,7 @@ class EventChange(enum.Enum):
 
     SCHEDULED = "scheduled"
     CHANGED = "changed"
-    """A visible property has changed, such as its VMs."""
+    """A visible property of the event has changed, such as its VMs."""
     APPROVED = "approved"
     STARTED = "started"
     COMPLETED = "completed"

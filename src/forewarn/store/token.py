@@ -15,7 +15,7 @@ class Token:
     name: str
     """The owner's name, as the history shows it."""
     tenant: str
-    """The tenant whose VMs it can access; empty: an operator, for everything."""
+    """The tenant whose VMs the token can access; empty: an operator, for everything."""
     read_only: bool
     digest: str = field(repr=False)
     """SHA-256 of the secret, in hexadecimal."""

@@ -177,7 +177,7 @@ class _Reporter:
             item.stash[_HAS_PASSED] = call.excinfo is None
         report = yield
         world = item.stash.get(_WORLD, None)
-        # The message of an unmet expectation already has them.
+        # The message of an unmet expectation already has these lines.
         is_told = call.excinfo is not None and call.excinfo.typename == "NotSeenError"
         if world is None or not world.is_open or is_told:
             return report

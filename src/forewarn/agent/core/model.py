@@ -33,7 +33,8 @@ class StepState(enum.Enum):
     FAILED = "failed"
     """The run failed or timed out."""
     STOPPED = "stopped"
-    """The agent stopped it: its event ended, or another event needed the handler."""
+    """The agent stopped the run: its event ended, or another event needed the
+    handler."""
     LOST = "lost"
     """The agent or the VM stopped during the run, so its result is unknown."""
 
@@ -136,7 +137,8 @@ class Task:
     over: Micros = 0
     presence: Presence = Presence.LISTED
     incarnation: int | None = None
-    """The incarnation of the last document that listed it; None: it had none."""
+    """The incarnation of the last document that listed the event; None: the document
+    had none."""
     absent_at: Micros = 0
     """Since when answers have not listed the event; 0: they list it."""
     absent_from: Micros = 0

@@ -99,9 +99,10 @@ class Rule:
     takeover: Micros = 30 * SECOND
     """How long each of the other VMs waits for the one before it."""
     lock: bool = True
-    """Whether it approves only with the lock, if the settings have one."""
+    """Whether the rule approves only with the lock, if the settings have one."""
     gate: bool = True
-    """Whether it approves only while no alert fires, if the settings have a gate."""
+    """Whether the rule approves only while no alert fires, if the settings have a
+    gate."""
 
 
 @frozen_dataclass

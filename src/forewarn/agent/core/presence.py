@@ -214,7 +214,7 @@ def explain(task: Task, gone_after: GoneAfter, now: Micros) -> str:
     if not is_absent(task.presence):
         return ""
     long = patience(task, gone_after, now)
-    # A document may list it with other VMs only (clause 4.6).
+    # A document may list the event with other VMs only (clause 4.6).
     has_others = task.mine and task.presence is not Presence.EMPTY
     since, until = (
         format_instant(cut_to_second(at))

@@ -199,7 +199,7 @@ def doubling(first: float, most: float) -> Iterator[float]:
 
 
 class Bell:
-    """A file descriptor for `select` that becomes readable when it is rung."""
+    """A file descriptor for `select` that becomes readable when the run must stop."""
 
     def __init__(self) -> None:
         """Create the pipe; raises OSError."""

@@ -148,7 +148,7 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def _lock(document: Mapping[str, Any]) -> Iterator[str]:
-    # An agent of an earlier version does not report it.
+    # An agent of an earlier version does not report this value.
     lock = document.get("lock")
     if not lock:
         return

@@ -67,7 +67,7 @@ class Reply:
 
     xid: bytes
     mac: bytes
-    """The address of the network interface that it is for."""
+    """The address of the network interface that the answer is for."""
     options: Mapping[int, bytes]
 
     @property

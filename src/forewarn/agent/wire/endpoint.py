@@ -118,7 +118,8 @@ class Endpoint:
         self._at = 0
         self._place = ""
         self._answered: float | None = None
-        """When it last returned a document, in seconds of the monotonic clock."""
+        """When the endpoint last returned a document, in seconds of the monotonic
+        clock."""
         self._is_stopped = False
         self._client = self._connect_next()
         self._version = versions.NEWEST.name

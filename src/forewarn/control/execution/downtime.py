@@ -146,7 +146,8 @@ def forget(work: Work, span: Span) -> None:
     if not span.is_outage:
         return
     for life in every(work.tx, kinds.SPANS_OF_VM, span.vm):
-        # An existence keeps its ID, so it sorts before all its interruptions.
+        # The span of an existence keeps its ID, so it sorts before all interruptions of
+        # the VM.
         has_it = life.began <= span.began and (life.is_open or span.ended <= life.ended)
         if has_it and not life.is_outage:
             work.tx.replace(life, changed(life, began=span.ended, is_exact=False))

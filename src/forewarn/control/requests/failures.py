@@ -36,9 +36,9 @@ _STATES_HINT = "Run `forewarn fleet show --all` to see the state of each host an
 def fail_host(work: Work, name: str, request: Request | None = None) -> Operation:
     """Record the failure of a host (table 5.9, `fail`).
 
-    In the same transaction, its scheduled operations are cancelled, except deletions, and
-    its started operations fail. The new operation belongs to `request` or to a new
-    request. Raises RefusedError if the host is already down.
+    In the same transaction, the host's scheduled operations are cancelled, except
+    deletions, and its started operations fail. The new operation belongs to `request`
+    or to a new request. Raises RefusedError if the host is already down.
     """
     host = work.host(name)
     if host.state is HostState.DOWN:
@@ -77,7 +77,8 @@ def fail_vm(work: Work, name: str, request: Request | None = None) -> Operation:
         operation
         for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, name)
         if operation.target_kind is TargetKind.VM
-        # The predicted failure of its host stays announced: the host will still fail.
+        # The predicted failure of the VM's host stays announced: the host will still
+        # fail.
         and not (operation.is_host_bound and operation.state in WAITING_STATES)
     ]
     work.lock_scopes(leaving.scopes_of_vm(work, vm))

@@ -30,7 +30,7 @@ class ViewSnapshot:
     ready_at: Micros
     """Model time before which no document of this epoch may be returned (7.1)."""
     events: tuple[Event, ...]
-    """Events of its document, in order; empty while disabled."""
+    """Events of the view's document, in order; empty while the view is disabled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

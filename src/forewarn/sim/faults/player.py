@@ -63,7 +63,7 @@ class Rule:
     playbook: Playbook
     since: Micros
     spared: set[str] = field(default_factory=set[str])
-    """VMs for which it was cleared."""
+    """VMs for which the playbook was cleared."""
     positions: dict[str, _Position] = field(default_factory=dict[str, _Position])
     played: int = 0
     """Number of hits so far."""

@@ -29,7 +29,7 @@ class Approval(NamedTuple):
     event_id: str
     at: Micros
     in_time: bool
-    """Whether it came before NotBefore and before the start of the event."""
+    """Whether the approval came before NotBefore and before the start of the event."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class ClientActions:
     """The actions of the program in one VM."""
 
     asked_first: Micros = 0
-    """Time of the first answer with its events; 0: never."""
+    """Time of the first answer with the VM's events; 0: never."""
     asked_last: Micros = 0
     polls: deque[Micros] = field(default_factory=lambda: deque(maxlen=NOTED_MAX))
     """Times when it received its genuine document, in order. Repetitions over the same

@@ -131,7 +131,7 @@ _WORDS: Mapping[Demand, str] = {
 def judge(demand: Demand, facts: Facts) -> Verdict | None:
     """Return the verdict on a demand, or None while it is undecided."""
     if demand is not Demand.ASKS and not facts.actions.asked_first:
-        # A separate verdict reports that it has not asked.
+        # A separate verdict reports that the client has not asked.
         return skipped(f"{facts.client.vm} did not ask") if facts.is_over else None
     return _JUDGES[demand](facts)
 

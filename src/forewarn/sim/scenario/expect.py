@@ -37,7 +37,7 @@ class Facts:
     reader: Reader
     witness: Witness
     is_over: bool
-    """Whether the time is over, so that it must be decided."""
+    """Whether the time is over, so that the expectation must be decided."""
 
 
 def judge(wanted: Expectation, facts: Facts) -> Verdict | None:

@@ -33,7 +33,7 @@ class Document:
 
     version: ApiVersion
     exchange: Exchange
-    """The first read that returned it."""
+    """The first read that returned the document."""
     at: Micros
     """Time of that read: from the Date header if there is one, else the client's."""
     is_dated: bool

@@ -46,7 +46,8 @@ class Start:
     due: Micros
     """Its NotBefore."""
     early: Micros
-    """Time from the read that showed it Started until NotBefore; may be negative."""
+    """Time from the read that showed the event as Started until NotBefore; may be
+    negative."""
     step: Step
 
     @property

@@ -87,7 +87,7 @@ class Roster:
 
     def _find(self, name: str) -> Vm | None:
         if name not in self._vms and not self._core.ending.has_ended:
-            # A scenario or the operator API may have added it.
+            # A scenario or the operator API may have added the VM.
             self._refresh()
         return self._vms.get(name)
 

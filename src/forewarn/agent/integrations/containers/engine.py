@@ -75,7 +75,8 @@ class Container:
     exit_code: int = 0
     was_out_of_memory: bool = False
     vanishes: bool = False
-    """Whether it was started with --rm: the engine removes it after it stops."""
+    """Whether the container was started with --rm: the engine removes it after it
+    stops."""
     stop_seconds: int = STOP_SECONDS
     """Stop timeout of the container; negative: it is never killed."""
     labels: Mapping[str, str]

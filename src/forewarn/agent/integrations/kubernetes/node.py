@@ -76,7 +76,7 @@ def label(text: str) -> str:
 
 @frozen_dataclass
 class Changes:
-    """The changes that one handler needs while it is prepared."""
+    """The changes to the node that one handler needs while it is prepared."""
 
     cordon: bool = False
     taints: tuple[str, ...] = ()

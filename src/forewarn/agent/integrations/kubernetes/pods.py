@@ -62,7 +62,7 @@ class Pod:
     grace: int = GRACE_SECONDS
     """Grace period of the pod, in seconds."""
     ends_at: Micros | None = None
-    """When it is killed, if it is ending; None: it is not ending."""
+    """When the pod is killed, if it is ending; None: it is not ending."""
 
     def __str__(self) -> str:
         """Return the pod's namespace and name."""

@@ -108,7 +108,7 @@ class PacemakerWorker(Integration):
         held = self._held(mark, context)
         before = "" if is_standby else self._before(name, held, context)
         if mark is None and (is_standby or _is_bad(before)):
-            # An operator has set it, so it is not changed.
+            # An operator has set the attribute, so it is not changed.
             self._wait_moved(name, (), context)
             how = "in standby" if is_standby else "unhealthy"
             return Result(detail=f"{name} was already {how}; nothing runs on it")

@@ -42,10 +42,10 @@ class Resource:
     node: str
     role: str
     is_settled: bool
-    """Whether it runs and no operation on it is pending."""
+    """Whether the resource runs and no operation on it is pending."""
     is_cloned: bool
     will_stay: str = ""
-    """Why the cluster will not move it; empty: it will."""
+    """Why the cluster will not move the resource; empty: it will."""
 
     @property
     def need(self) -> tuple[str, bool] | None:

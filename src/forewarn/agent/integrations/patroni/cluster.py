@@ -99,7 +99,7 @@ class Status:
     streams_to: frozenset[str]
     """Members that stream the WAL of this member."""
     is_streaming: bool
-    """Whether it streams another member's WAL, as far as it reports."""
+    """Whether the member streams another member's WAL, as far as it reports."""
     is_primary: bool
     """Whether the member's PostgreSQL runs as a primary."""
 

@@ -29,7 +29,8 @@ class OrderOptions:
     """Time from the caller. It is not divided by `speed`."""
     description: str | None = None
     emergency: bool = False
-    """Whether it is an emergency repair, with its own description (table 5.9)."""
+    """Whether the maintenance is an emergency repair, which has a separate description
+    (table 5.9)."""
     at_once: int | None = None
     """Maximum hosts that are announced or running at once; None: as in the policy."""
 
