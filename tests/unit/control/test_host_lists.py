@@ -206,7 +206,9 @@ def test_a_long_list_is_refused_for_one_host_in_use(
     monkeypatch.setattr(hosts, "READ_ONCE_MAX", most)
     it = world_of(scopes(HOSTS))
     it.order(lambda work: verbs.maintain(work, [LAST], Action.FREEZE, OrderOptions()))
-    with pytest.raises(RefusedError, match=f"{LAST} has op-.* Announced"):
+    with pytest.raises(
+        RefusedError, match=f"host {LAST} already has operation op-.*Announced"
+    ):
         roll_out(it, HOSTS)
 
 
