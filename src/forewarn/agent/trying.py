@@ -183,7 +183,8 @@ def _gate_told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happ
     assert terms is not None, "only a gate in the settings is asked"
     for event_id in decision.memory.gate.events:
         text = (
-            f"ask {terms.label} which alerts fire; while one does, it is not approved"
+            f"ask {terms.label} which alerts fire; "
+            "while one does, the event is not approved"
         )
         yield Happening(at=now, event_id=event_id, text=text)
 

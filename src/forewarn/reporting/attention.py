@@ -39,7 +39,7 @@ LATE: Micros = 5 * MINUTE
 `LATE_SHARE` of a short notice. Then there is hardly time to prepare."""
 
 LATE_SHARE = 4
-"""The last quarter of a notice."""
+"""Divisor of a short notice: an approval is late in the last quarter of it."""
 
 
 class ProblemKind(enum.Enum):

@@ -212,7 +212,8 @@ def variables(job: Job) -> dict[str, str]:
         "phase": job.phase.value,
         "deadline": format_instant(job.stop_at // SECOND * SECOND),
         "vm": job.vm,
-        # A shell can calculate with this; it would have to parse a deadline.
+        # Give the seconds too: a shell can calculate with them, but would have to parse
+        # a deadline.
         "timeout": str(max(0, (job.stop_at - job.now) // SECOND)),
         "handler": job.handler,
         "attempt": str(job.attempt),

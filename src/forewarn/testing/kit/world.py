@@ -164,7 +164,7 @@ class ScheduledEvents(Several):
 
     @checked
     def judge(self) -> None:
-        """Fail for unmet expectations of the world itself.
+        """Fail if an expectation of the world itself is not met.
 
         With the profile `strict`, no client may have deviated from the protocol. Clients
         must have met all expectations of the scenario or the replay by now. `close` calls

@@ -223,7 +223,7 @@ def test_try_says_when_alerts_are_asked_for() -> None:
     trial = attempt(POLICY, [notice()], name="vm1", now=START)
     lines = list(words_of(trial, [notice()], name="vm1", now=START))
     assert lines[2:] == [
-        f"  now      ask {GATE.label} which alerts fire; while one does, it is not approved",
+        f"  now      ask {GATE.label} which alerts fire; while one does, the event is not approved",
         "  now      approve",
     ]
     without = replace(POLICY, gate=None)
