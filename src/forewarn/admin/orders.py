@@ -68,7 +68,7 @@ ANSWERS: Mapping[Answer, Told] = {
             "cancelled": [_operation(reader, each, now) for each in made]
         },
     ),
-    # Read again, as the caller may see them.
+    # Read the operations again, as the caller may see them.
     Answer.APPROVED: Told(
         shape=shapes.ApprovedShape,
         report=lambda reader, made, _: {

@@ -82,7 +82,8 @@ def parse_fault(text: str) -> Fault:
         action=_one_of(words[0], _ACTIONS),
         vm=rest.get("vm", ""),
         times=_times(rest.get("times", "1")),
-        # A LIE about VMs that run on the right host would not be a fault.
+        # A report of success would be true if the VMs ran on the right host, so it
+        # would not be a LIE.
         leaves_down=kind is FaultKind.LIE,
     )
 

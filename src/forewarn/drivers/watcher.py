@@ -25,7 +25,7 @@ WATCH_SECONDS = 0.05
 report would extend it. A check costs a few file reads for each program."""
 
 IDLE_SECONDS = 10.0
-"""Interval of the checks while no program runs: only for probes."""
+"""Interval of the checks while no program runs: only probes need them."""
 
 PURGE_SECONDS = 60.0
 """Interval of the steps that remove old records. The first step waits as long, so that

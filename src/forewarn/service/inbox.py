@@ -19,7 +19,7 @@ class StoppedError(ForewarnError):
     def __init__(self) -> None:
         """Create the error."""
         super().__init__(
-            "the service is stopping", hint="Try again after it has restarted."
+            "the service is stopping", hint="Try again after the service has restarted."
         )
 
 

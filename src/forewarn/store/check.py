@@ -123,7 +123,8 @@ def _read(connection: Connection, contents: Contents) -> Iterator[str]:
 
 
 def _links(connection: Connection) -> Iterator[str]:
-    """Yield links that are missing, and links without a record."""
+    """Yield a problem for each record without its links, and for each link without a
+    record."""
     statements = queries.parse(queries.read_sql("check.sql"))
     for codec in CODECS:
         for links in codec.links:

@@ -41,7 +41,8 @@ def driver_failing(operation: Operation, *, now: Micros) -> str:
 def approval_late(
     operation: Operation, tenants: Collection[str], *, now: Micros
 ) -> str:
-    """Return the tenants whose approval is missing shortly before NotBefore."""
+    """Return a sentence with the tenants whose approval is missing shortly before
+    NotBefore."""
     left = describe_duration(max(0, operation.not_before - now))
     have = "has" if len(tenants) == 1 else "have"
     return (

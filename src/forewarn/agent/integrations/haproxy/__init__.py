@@ -123,7 +123,7 @@ class HaproxyWorker(Integration):
                 context.pause(POLL_SECONDS, "")
 
     def recover(self, job: Job, context: RunContext) -> Result:
-        """Make the servers ready that it has drained; raises HandlerError."""
+        """Make the servers that the handler has drained ready; raises HandlerError."""
         del job
         told: list[str] = []
         while memo := self._remembered():

@@ -200,7 +200,7 @@ class PacemakerWorker(Integration):
     def _able(
         self, cluster: Cluster, name: str, context: RunContext
     ) -> tuple[str, ...]:
-        """Return the other nodes that can host resources; health is included."""
+        """Return the other nodes that can host resources, by their state and health."""
         others = cluster.others(name)
         if self._plan.mode == STANDBY:
             return others

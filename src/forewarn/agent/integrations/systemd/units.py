@@ -120,7 +120,7 @@ class Unit:
 
     @property
     def started_by(self) -> tuple[str, ...]:
-        """Return the units that can start it while it is stopped."""
+        """Return the units that can start this unit while it is stopped."""
         return self.names(*_STARTS_AGAIN)
 
     @property
