@@ -75,7 +75,7 @@ class Forms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A key of a table, and its attribute."""
+    """A key of a table, and the attribute that holds its value."""
 
     key: str
     attribute: str

@@ -85,7 +85,7 @@ class Waits:
         """Limit waits to `longest_seconds`; 0: no request waits."""
         self.longest_seconds = longest_seconds
         self.on_called: Callable[[], None] = lambda: None
-        """Called when the queue of called waiters is no longer empty."""
+        """Called when the queue of called waiters was empty and gets its first one."""
         self._most = most
         self._per_vm = per_vm
         self._count = 0

@@ -66,7 +66,8 @@ class NoticeClock:
     def left(self, operation: Operation) -> Micros:
         """Return the rest of the notice on the monotonic clock.
 
-        It is 0 if no step happened since the announcement: then the wall clock decides.
+        The result is 0 if no step happened since the announcement: then the wall
+        clock decides.
         """
         not_before, end = self._ends.get(operation.operation_id, (0, 0))
         if not_before != operation.not_before:

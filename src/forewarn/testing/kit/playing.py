@@ -113,7 +113,7 @@ class Playing:
         """
         __tracebackhide__ = True
         if self._stepped is not None:
-            # Actions of clients at this instant may end it.
+            # Actions of clients at this instant may end the scenario.
             self._stepped.act()
         is_over = self._begun.done()
         if is_over:

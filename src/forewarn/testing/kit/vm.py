@@ -319,7 +319,7 @@ class Vm:
 
     @property
     def aio(self) -> AioVm:
-        """Return the waits for tests on an asyncio loop."""
+        """Return the wait methods for tests on an asyncio loop."""
         return AioVm(self._core, self.name)
 
     @checked
