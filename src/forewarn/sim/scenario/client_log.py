@@ -75,11 +75,11 @@ class ClientLog:
         return self._actions.get(vm) or ClientActions()
 
     def has_asked(self, vm: str) -> bool:
-        """Return whether the program in a VM was answered with its events."""
+        """Return whether the program in a VM asked for its events and got an answer."""
         return bool(self.of(vm).asked_first)
 
     def asking(self) -> Sequence[str]:
-        """Return the VMs whose programs were answered with their events."""
+        """Return the VMs whose programs asked for their events and got an answer."""
         return sorted(vm for vm in self._journal.vms if self.has_asked(vm))
 
     def _note(self, seen: Seen) -> None:
