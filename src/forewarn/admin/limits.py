@@ -129,8 +129,9 @@ of its data treats 12 s without a message as a failure, and proxies close after 
 more."""
 
 RECHECK_SECONDS = 1.0
-"""Maximum seconds for which a stream outlives its token, and for which a change without
-an operation is not seen: one read for all viewers with the same rights."""
+"""Seconds between two checks of a stream: a stream can outlive its token for this long.
+A change without an operation is seen this late at most. All viewers with the same
+rights share one read."""
 
 USES_MAX = 100
 """Maximum tokens whose use is being stored; others are stored with a later request."""

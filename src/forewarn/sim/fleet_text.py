@@ -28,7 +28,7 @@ def write(tables: Tables) -> str:
 
 
 def write_tables(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
-    """Return the fleet file of the tables of each kind."""
+    """Return the text of a fleet file with these tables, by kind."""
     return "".join(
         f"[[{kind}]]\n" + "".join(_pairs(values))
         for kind in KINDS

@@ -44,8 +44,8 @@ class Argument:
     typed: str = ""
     """Addition to the meaning, for the command line only."""
     option: str = ""
-    """Name on the command line, if it is not `--` and the key; a positional argument
-    has no hyphens."""
+    """Name on the command line; empty: `--` and the key. The name of a positional
+    argument has no hyphens."""
     metavar: str = ""
     words: tuple[str, ...] = ()
     is_needed: bool = False
