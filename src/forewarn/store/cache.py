@@ -257,8 +257,8 @@ class RememberingTransaction(RowTransaction):
     def lock_safety_rows(self, scopes: Iterable[str]) -> None:
         """Write nothing: this transaction already has exclusive access to all rows.
 
-        It has taken SQLite's write lock at its beginning, and a waiting writer sees
-        its result. Only transactions without that lock (`begin`) write a row.
+        The transaction took SQLite's write lock when it began, and a waiting writer
+        sees the result. Only transactions without that lock (`begin`) write a row.
         """
         del scopes
 
