@@ -22,7 +22,7 @@ class Option:
     help: str
     metavar: str = ""
     is_flag: bool = False
-    """It takes no value."""
+    """Whether the option takes no value."""
     many: bool = False
     """Whether the option takes one or more values; an optional argument can have
     none."""
@@ -147,7 +147,7 @@ SELECTORS = (
     ),
     Option(name="--tag", metavar="KEY=VALUE", help="Only VMs with this tag."),
 )
-"""They narrow lists and select the targets of requests. All of them must match."""
+"""Options that narrow lists and select targets of requests. All must match."""
 NAMES_FILE = Option(
     name="--file",
     metavar="FILE",

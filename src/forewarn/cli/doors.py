@@ -31,7 +31,7 @@ class Place:
     socket: str = ""
     """The path of a Unix socket; empty for a URL."""
     is_here: bool
-    """It is on this machine."""
+    """Whether the API is on this machine."""
 
     @property
     def is_private(self) -> bool:

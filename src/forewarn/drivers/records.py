@@ -215,7 +215,7 @@ class CallDirectories:
         fresh, path = self.path / f".new-{name}", self.path / name
         try:
             if not self._is_used:
-                # First, so that a crash leaves no call in records without the mark.
+                # Write the mark first, so that a crash leaves no call without it.
                 self._write_identity(self.identity, is_used=True)
                 self._is_used = True
             fresh.mkdir()

@@ -57,7 +57,7 @@ class FleetWrites(Listener):
     def planning(self) -> Generator[threading.Event]:
         """Yield an event that a write sets if it can invalidate a plan made from now."""
         stale = threading.Event()
-        # Replaced, not changed, since the writing thread can be iterating over it.
+        # Replace the list: the writing thread can be iterating over the old one.
         self._plans = [*self._plans, stale]
         try:
             yield stale

@@ -21,7 +21,7 @@ from forewarn.metadata.http import Response
 
 FORMAT = "forewarn recording"
 FORMAT_VERSION = 1
-"""It rises when an older reader would misunderstand a line."""
+"""Version of the format. Increase it if an older reader would misunderstand a line."""
 
 ANSWERS_REMEMBERED_MAX = 1_000
 """Maximum number of answers that a later line can refer to, some kilobytes each. So an

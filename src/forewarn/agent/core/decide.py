@@ -95,7 +95,7 @@ def decide(
             waits.append((verdict.task.event_id, verdict.waits))
     memory = replace(memory, tasks=tuple(tasks))
     recovery = recovering.advance(memory, policy, now, needed=needed)
-    # Last, because a recovery may have ended the need for the lock.
+    # Advance the lock after recoveries, which can end the need for it.
     lock = locking.advance(recovery.memory, policy, now)
     gate = gating.advance(lock.memory, policy, passages, now)
     wakes += (recovery.wake, lock.wake, gate.wake)

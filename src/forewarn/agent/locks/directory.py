@@ -63,7 +63,7 @@ class DirectoryRegister:
         """Return the last state; raises LockError."""
         del context
         self._find_marker()
-        # First, since a change of the directory makes NFS read it again.
+        # Read the time first: this changes the directory, so NFS reads it again.
         now = self._now()
         for _ in range(READS):
             number = max(self._numbers(), default=0)
