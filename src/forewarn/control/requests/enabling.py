@@ -22,7 +22,7 @@ from forewarn.store.port import PAGE_ROWS, every
 def enable(work: Work, vm: str) -> None:
     """Enable the view of this VM and the views of the same enabling key (7.1, 7.2).
 
-    If they are already enabled, nothing happens.
+    If the view of this VM is already enabled, nothing happens.
     """
     asked = need(work.tx, View, work.vm(vm).view)
     if asked.is_enabled:

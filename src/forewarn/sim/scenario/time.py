@@ -65,7 +65,7 @@ class RunningTime(Time):
 class VirtualTime(Time):
     """A virtual time, which advances when all its users wait for it.
 
-    It advances from timer to timer, so a week passes quickly.
+    The time advances from timer to timer, so a week passes quickly.
     """
 
     def __init__(
