@@ -293,8 +293,8 @@ class TenantReader:
                 return
             subjects = [value]
         start, end = self._place(after)
-        # Each page collects the keys of all operations again, so pages are long if there
-        # are few subjects.
+        # Each page collects the keys of all operations again. So a page has more rows
+        # per subject if there are few subjects.
         ahead = max(MERGED_ROWS, PAGE_ROWS // len(subjects))
         rows = heapq.merge(
             *(

@@ -344,7 +344,7 @@ class Vm:
 
     @checked
     def assert_approved_nothing(self) -> None:
-        """Fail if it has approved an event."""
+        """Fail if the VM has approved an event."""
         __tracebackhide__ = True
         core, name = self._core, self.name
         core.call(lambda: requests.judge_no_approval(core, name))
