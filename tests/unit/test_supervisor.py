@@ -127,10 +127,10 @@ async def test_service_notifies_ready_watchdog_and_stopping(
     before = limits.STUCK_SECONDS
     try:
         limits.STUCK_SECONDS = -1
-        await until(lambda: "the watchdog is not fed" in caplog.text)
+        await until(lambda: "the watchdog is not notified" in caplog.text)
         told(heard)
         caplog.clear()
-        await until(lambda: caplog.text.count("the watchdog is not fed") >= 3)
+        await until(lambda: caplog.text.count("the watchdog is not notified") >= 3)
         assert told(heard) == []
     finally:
         limits.STUCK_SECONDS = before

@@ -172,7 +172,7 @@ async def feed_watchdog(
         if is_alive():
             supervisor.tell("WATCHDOG=1", f"STATUS={status()}")
         else:
-            logger.error("the control thread hangs, so the watchdog is not fed")
+            logger.error("the control thread hangs, so the watchdog is not notified")
         await asyncio.sleep(supervisor.pause)
 
 

@@ -282,7 +282,7 @@ class Replay:
             self.server.wake()
 
     def settle(self) -> None:
-        """Serve the moment of the current instant."""
+        """Serve the recorded moments up to the current time."""
         elapsed = self.elapsed
         has_news = False
         while self._next < len(self._times) and (

@@ -130,13 +130,13 @@ class Event:
     @property
     @checked
     def json(self) -> dict[str, Any]:
-        """Return all its data in the form of the operator API."""
+        """Return all data of the event in the form of the operator API."""
         return event_report(self._stored())
 
     @property
     @checked
     def waits_for(self) -> list[str]:
-        """Return every reason why it has not started, as text."""
+        """Return every reason why the event has not started, as text."""
         core, operation = self._core, self.operation
         return core.call(lambda: core.reasons(operation))
 
