@@ -236,7 +236,7 @@ def test_a_position_and_the_slots_are_explained() -> None:
 def test_a_host_in_a_rollout_is_not_ordered_twice() -> None:
     it = world_of([{"a": 0}, {"b": 0}])
     roll_out(it, 2)
-    with pytest.raises(RefusedError, match=r"h0001 has op-.* Planned"):
+    with pytest.raises(RefusedError, match=r"h0001 already has operation op-.*Planned"):
         it.order(
             lambda work: verbs.maintain(work, ["h0001"], Action.FREEZE, OrderOptions())
         )

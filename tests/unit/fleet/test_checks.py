@@ -55,7 +55,7 @@ def test_a_deleted_vm_takes_nothing_from_others() -> None:
 
 def test_an_owner_without_a_line_is_told_by_its_name() -> None:
     [problem] = told(FIRST, replace(SECOND, addresses=FIRST.addresses))
-    assert "192.0.2.4 is also an address of vm web_0; a VM is known" in problem
+    assert "192.0.2.4 is also an address of vm web_0; an address identifies" in problem
 
 
 def test_the_last_problem_that_is_told_is_no_sign_of_more() -> None:
