@@ -24,7 +24,7 @@ CODE := src tests $(wildcard examples bench deploy docs)
 # (pyproject.toml names the packages), and only they run under coverage.
 PURE_TESTS := $(addprefix tests/unit/, protocol fleet addresses control agent/core \
 	agent/locks/test_telling.py agent/test_beginning_anew.py agent/test_watcher.py \
-	metadata/test_instance.py)
+	metadata/test_instance.py settings/test_messages.py)
 # What runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
 AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
 	clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
