@@ -94,10 +94,11 @@ IN_TESTS = {"docker": "containers", "podman": "containers"}
 """Where the real program's tests are, if not under the word itself."""
 
 REAL = re.compile(
-    r"\b(?:It|and) was run (?:with|beside|against) |Our tests try it with "
+    r"\b(?:It|The handler|The receiver|and) was run (?:with|beside|against) "
+    r"|Our tests try it with "
 )
 FAKE = re.compile(
-    r"\b(?:against a fake|stand-in|not with \w+ itself|server of ours|not run against)\b"
+    r"\b(?:against a fake|stand-in|not with \w+ itself|server of ours|tested with a test server|not run against)\b"
 )
 
 
