@@ -73,7 +73,7 @@ def test_statements_are_made_of_the_columns() -> None:
     known: codec.Codec[Host] = next(each for each in CODECS if each.kind is Host)
     assert known.get == "SELECT * FROM hosts WHERE name = ?"
     assert known.add == (
-        "INSERT INTO hosts (name, zone, capacity, state, applied, revision)"
+        "INSERT INTO hosts (name, applied, revision, zone, capacity, state)"
         " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
     )
     assert known.remove == (
@@ -87,10 +87,10 @@ def test_an_update_names_what_changed_and_the_guard() -> None:
     new = replace(old, state=HostState.DOWN, capacity=7, revision=4)
     sql, values = known.change(old, new)
     assert sql == (
-        "UPDATE hosts SET capacity = ?, state = ?, revision = ?"
+        "UPDATE hosts SET revision = ?, capacity = ?, state = ?"
         " WHERE name = ? AND revision = ? AND state = ?"
     )
-    assert values == (7, "down", 4, "h1", 3, "up")
+    assert values == (4, 7, "down", "h1", 3, "up")
 
 
 @pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)
