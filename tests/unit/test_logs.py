@@ -264,6 +264,6 @@ async def test_no_secret_is_ever_logged(tmp_path: Any) -> None:
             await get(service.addresses()[""], signed)
             logger.info("the settings are %s", settings)
     log = stream.getvalue()
-    assert "no known VM" in log
+    assert "belongs to no VM" in log
     for each in (token, secret, wrong):
         assert each not in log
