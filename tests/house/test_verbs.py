@@ -12,7 +12,7 @@ from deploy.cli_reference import usage
 from forewarn.cli.commands import COMMANDS
 from forewarn.control.requests.verbs import DECISIONS
 from forewarn.protocol.operations import Verb
-from forewarn.store.audit import AuditKind
+from forewarn.store.records import AuditKind
 from forewarn.testing import ScheduledEvents, Vm
 from forewarn.testing.channel_verbs import VERBS as CHANNEL
 from forewarn.verbs.model import Answer, Entry, Form, Refusal

@@ -14,8 +14,8 @@ from forewarn.control.rules.policy import Policy, Subscriber
 from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.store import kinds
-from forewarn.store.outbox import EventChange, OutboxMessage
 from forewarn.store.port import every
+from forewarn.store.records import EventChange, OutboxMessage
 from tests.property.stories import FLEET, POLICIES, STORIES
 from tests.property.test_crashes import PLACES, _crashes, _live
 from tests.support.lives import Life

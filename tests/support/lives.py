@@ -29,7 +29,7 @@ from forewarn.protocol.operations import (
     CallState,
     Verb,
 )
-from forewarn.store.order_key import OrderKey
+from forewarn.store.records import OrderKey
 from tests.support.guests import VERSIONS
 from tests.support.moments import seen_by
 from tests.support.ordering import MAINTENANCE, UNKNOWN_ID, Ordering, Step

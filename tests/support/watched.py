@@ -14,7 +14,6 @@ from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.views import View
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
 from forewarn.store.kinds import KINDS, Query, Range, Ranking, Record
 from forewarn.store.port import (
     PAGE_ROWS,
@@ -24,6 +23,7 @@ from forewarn.store.port import (
     Transaction,
     every,
 )
+from forewarn.store.records import AuditEntry
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor, ActorKind
 from forewarn.store.port import Reader
-from forewarn.store.token import Token
+from forewarn.store.records import Token
 from forewarn.verbs.table import VERBS
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from forewarn.fleet.model import Tenant
 from forewarn.protocol.errors import RefusedError
 from forewarn.store import kinds
 from forewarn.store.port import Reader
-from forewarn.store.token import Token
+from forewarn.store.records import Token
 
 router = APIRouter(tags=["tokens"])
 

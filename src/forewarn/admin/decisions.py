@@ -27,7 +27,7 @@ from forewarn.control.transactions.parts import Parts
 from forewarn.control.transactions.work import Who, Work
 from forewarn.instants import Micros, format_instant
 from forewarn.protocol.errors import BadRequestError
-from forewarn.store.token import Token
+from forewarn.store.records import Token
 from forewarn.verbs.model import Kind
 from forewarn.verbs.table import VERBS
 

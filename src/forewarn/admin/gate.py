@@ -40,7 +40,7 @@ from forewarn.control import tokens
 from forewarn.control.gateway import OperatorGateway
 from forewarn.fleet.validators import is_loopback
 from forewarn.protocol.errors import ForewarnError
-from forewarn.store.token import Token
+from forewarn.store.records import Token
 
 OPEN_PATHS = frozenset({"/", "/docs", "/healthz", "/readyz", "/openapi.json"})
 """Paths that need no token."""

@@ -22,8 +22,8 @@ from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import accounts, reports
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
 from forewarn.store.port import Reader, Record
+from forewarn.store.records import AuditEntry
 
 router = APIRouter(tags=["history"])
 

@@ -30,9 +30,8 @@ from forewarn.protocol.operations import Operation
 from forewarn.reporting import attention
 from forewarn.reporting.attention import Surroundings
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import PAGE_ROWS, Reader
-from forewarn.store.token import Token
+from forewarn.store.records import AuditEntry, AuditKind, Token
 
 Around = Callable[[OperatorGateway], Awaitable[Surroundings]]
 

@@ -15,9 +15,9 @@ from forewarn.protocol.operations import (
 )
 from forewarn.reporting.attention import Problem
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
 from forewarn.store.kinds import Query
 from forewarn.store.port import PAGE_ROWS, Reader, Record, every
+from forewarn.store.records import AuditEntry
 
 R = TypeVar("R", bound=Record)
 

@@ -16,8 +16,8 @@ from forewarn.protocol.operations import Operation
 from forewarn.reporting import attention, reports
 from forewarn.reporting.attention import Problem, ProblemKind
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
 from forewarn.store.port import Reader, every
+from forewarn.store.records import AuditEntry
 
 _CHANGE_WITH_TIME = (NotDue, NoticeRuns)
 """Reasons whose text changes with the time only."""

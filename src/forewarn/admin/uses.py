@@ -10,7 +10,7 @@ from forewarn.control import tokens
 from forewarn.control.gateway import OperatorGateway
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
-from forewarn.store.token import Token
+from forewarn.store.records import Token
 
 logger = logging.getLogger("forewarn.admin")
 

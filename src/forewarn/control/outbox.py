@@ -12,9 +12,8 @@ from forewarn.control.transactions.event_json import told_to_tenant
 from forewarn.control.transactions.work import Work
 from forewarn.instants import cut_to_second
 from forewarn.store import kinds
-from forewarn.store.audit import AuditKind, Facts
-from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import Reader
+from forewarn.store.records import AuditKind, Facts, OutboxMessage
 
 
 def waiting(

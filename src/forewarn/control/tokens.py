@@ -16,9 +16,8 @@ from forewarn.instants import DAY, HOUR, Micros
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.frozen import changed
 from forewarn.store import kinds
-from forewarn.store.audit import AuditKind, Facts, TokenMade
 from forewarn.store.port import Reader, every
-from forewarn.store.token import Token
+from forewarn.store.records import AuditKind, Facts, Token, TokenMade
 
 PREFIX = "fw"
 """Prefix of the text of a token, which secret scanners recognize."""

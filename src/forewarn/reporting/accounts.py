@@ -18,8 +18,8 @@ from forewarn.protocol.operations import (
 )
 from forewarn.reporting.uptime import seconds
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, every
+from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.wording import operators
 
 Json: TypeAlias = dict[str, Any]

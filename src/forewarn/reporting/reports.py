@@ -26,8 +26,8 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
 from forewarn.store.port import Reader, every
+from forewarn.store.records import AuditEntry
 from forewarn.wording import operators
 
 Json: TypeAlias = dict[str, Any]

@@ -50,7 +50,7 @@ from forewarn.service.api_channel import (
 from forewarn.service.listening import StartError
 from forewarn.service.options import SOCKET_PREFIX, socket_path
 from forewarn.store.port import Reader
-from forewarn.store.token import Token
+from forewarn.store.records import Token
 
 logger = logging.getLogger("forewarn.service")
 

@@ -17,7 +17,7 @@ from forewarn.protocol.events import EventType
 from forewarn.service import settings_model
 from forewarn.service.options import Forms
 from forewarn.settings.forms import Option
-from forewarn.store.outbox import EventChange
+from forewarn.store.records import EventChange
 
 WEBHOOK_TIMEOUT_MAX = 5 * MINUTE
 """Maximum time of one post: a slower receiver should respond first and work later."""

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from forewarn.protocol.operations import Operation
 from forewarn.service.observed import Change, Listener
-from forewarn.store.audit import AuditEntry, AuditKind
+from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.wording.operators import detail_of
 
 logger = logging.getLogger("forewarn.audit")

@@ -15,7 +15,7 @@ from forewarn.instants import SECOND, Micros
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
 from forewarn.service.options import WORKS
-from forewarn.store.outbox import EventChange
+from forewarn.store.records import EventChange
 
 _NOTICES = (
     *("freeze_notice", "reboot_notice", "redeploy_notice", "preempt_notice"),

@@ -24,8 +24,8 @@ from forewarn.protocol.views import View
 from forewarn.service import metric_definitions
 from forewarn.service.observed import Change, Listener
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, Store, every
+from forewarn.store.records import AuditEntry, AuditKind
 
 VERDICTS: Mapping[AuditKind, str] = {
     AuditKind.DRIVER_DONE: "done",

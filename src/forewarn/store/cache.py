@@ -20,12 +20,12 @@ from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
 from forewarn.protocol.views import View
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
 from forewarn.store.codec import Row, revised
 from forewarn.store.connection import Connection
 from forewarn.store.kinds import Query, Ranking, Record
 from forewarn.store.pending import Pending
 from forewarn.store.port import PAGE_ROWS, require_unchanged
+from forewarn.store.records import AuditEntry
 from forewarn.store.rows import RowTransaction, Schema, Values
 
 R = TypeVar("R", bound=Record)

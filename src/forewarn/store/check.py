@@ -2,8 +2,8 @@
 
 It works on an unused file, on a backup, and on the file of a running service: it reads
 one moment and changes nothing. The rules of the records are in `fleet_rules`,
-`work_rules`, `overlap_rules` and `span_rules`. This module reads the whole file, and
-compares the tables of links with their records.
+`work_rules` and `overlap_rules`. This module reads the whole file, and compares the
+tables of links with their records.
 """
 
 import contextlib
@@ -13,18 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.fleet.model import Span
-from forewarn.store import fleet_rules, overlap_rules, queries, span_rules, work_rules
-from forewarn.store.audit import AuditEntry
+from forewarn.store import fleet_rules, overlap_rules, queries, work_rules
 from forewarn.store.backup import integrity_faults
 from forewarn.store.codec import CODECS
 from forewarn.store.connection import Connection
 from forewarn.store.contents import Contents
 from forewarn.store.migrate import count_done, load_steps, tables_of
-from forewarn.store.order_key import OrderKey
-from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import StoreError
+from forewarn.store.records import AuditEntry, OrderKey, OutboxMessage, Token
 from forewarn.store.rows import Schema
-from forewarn.store.token import Token
 
 VIOLATIONS_MAX = 1_000
 """Maximum number of reported violations: with more, the file is lost anyway."""
@@ -49,13 +46,13 @@ RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
     overlap_rules.moved,
     overlap_rules.failures,
     overlap_rules.announced_domains,
-    span_rules.open_spans,
+    fleet_rules.open_spans,
 )
 
 WRONG: Mapping[type, Callable[[Any, Contents], str]] = {
     AuditEntry: work_rules.wrong_entry,
     OutboxMessage: work_rules.wrong_message,
-    Span: span_rules.wrong_span,
+    Span: fleet_rules.wrong_span,
     Token: overlap_rules.wrong_token,
     OrderKey: work_rules.wrong_order_key,
 }

@@ -28,14 +28,10 @@ from forewarn.protocol.frozen import changed, maker_of
 from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.views import View
 from forewarn.store import statements
-from forewarn.store.audit import AuditEntry
 from forewarn.store.kinds import Record
-from forewarn.store.leader import Leader
 from forewarn.store.nested import fields_of, shape_of
-from forewarn.store.order_key import OrderKey
-from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import StoreError
-from forewarn.store.token import Token
+from forewarn.store.records import AuditEntry, Leader, OrderKey, OutboxMessage, Token
 
 R = TypeVar("R", bound=Record)
 

@@ -10,8 +10,7 @@ from forewarn.protocol.events import Event
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.protocol.views import View
 from forewarn.store.kinds import Record
-from forewarn.store.leader import Leader
-from forewarn.store.token import Token
+from forewarn.store.records import Leader, Token
 
 
 class Contents:

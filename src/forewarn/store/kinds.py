@@ -29,11 +29,7 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.protocol.views import View
-from forewarn.store.audit import AuditEntry
-from forewarn.store.leader import Leader
-from forewarn.store.order_key import OrderKey
-from forewarn.store.outbox import OutboxMessage
-from forewarn.store.token import Token
+from forewarn.store.records import AuditEntry, Leader, OrderKey, OutboxMessage, Token
 
 
 class Record(Protocol):

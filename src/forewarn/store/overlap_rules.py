@@ -10,7 +10,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.store.contents import Contents, first_of
-from forewarn.store.token import Token
+from forewarn.store.records import Token
 from forewarn.store.work_rules import is_digest, wrong_actor
 
 

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from forewarn.instants import Micros
 from forewarn.store import queries, statements
-from forewarn.store.audit import AuditEntry
 from forewarn.store.codec import CODECS, Codec, Row, revised
 from forewarn.store.connection import Connection
 from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS, DuplicateError, StaleWriteError
+from forewarn.store.records import AuditEntry
 
 R = TypeVar("R", bound=Record)
 

@@ -10,8 +10,8 @@ import re
 from dataclasses import replace
 
 from forewarn.ids import new_secret
-from forewarn.store.leader import NAME, Leader
 from forewarn.store.port import Transaction
+from forewarn.store.records import LEADER_KEY, Leader
 
 TERM_DIGITS = 6
 """Digits of a term in a key: enough for a restart every minute for two years."""
@@ -49,7 +49,7 @@ def raise_term(tx: Transaction) -> int:
 
     The first term also creates the secret of the store.
     """
-    leader = tx.get(Leader, NAME)
+    leader = tx.get(Leader, LEADER_KEY)
     if leader is None:
         return tx.add(Leader(term=LEGACY_TERM + 1, secret=new_secret())).term
     return tx.replace(leader, replace(leader, term=leader.term + 1)).term

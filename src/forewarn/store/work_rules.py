@@ -31,10 +31,8 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.protocol.verbs import PLANNED_VERBS
-from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.contents import Contents, first_of, unknown, violated
-from forewarn.store.order_key import OrderKey
-from forewarn.store.outbox import OutboxMessage
+from forewarn.store.records import AuditEntry, AuditKind, OrderKey, OutboxMessage
 from forewarn.store.sequence import term_of
 
 DIGEST_CHARACTERS = 64

@@ -61,7 +61,7 @@ from forewarn.protocol.operations import (
     OperationState,
 )
 from forewarn.protocol.verbs import Verb
-from forewarn.store.audit import AuditEntry, AuditKind, Facts, Task, VmMove
+from forewarn.store.records import AuditEntry, AuditKind, Facts, Task, VmMove
 from forewarn.wording.tenants import redacted
 
 JOINT = "; "

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from forewarn.fleet.model import Host
 from forewarn.instants import Micros
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
 from forewarn.store.kinds import KINDS, Query, Range, Ranking, Record
 from forewarn.store.port import Reader, Store, Transaction, every
+from forewarn.store.records import AuditEntry
 from tests.support.profiles import amounts
 
 Model: TypeAlias = dict[str, Record]

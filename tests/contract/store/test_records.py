@@ -17,8 +17,8 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import DuplicateError, StaleWriteError, Store, Transaction
+from forewarn.store.records import AuditEntry, AuditKind
 
 HOST = Host(name="h1", zone="1", capacity=40)
 DOWN = replace(HOST, state=HostState.DOWN)

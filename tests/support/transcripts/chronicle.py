@@ -11,8 +11,8 @@ from forewarn.instants import Micros
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import Operation, OperationState, RequestState, Verb
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, every
+from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.wording import operators
 from tests.support.transcripts import moments
 from tests.support.transcripts.names import Names

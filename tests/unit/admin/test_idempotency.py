@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from forewarn.control.requests.idempotency import KEPT_FOR
 from forewarn.instants import format_duration
 from forewarn.store import kinds
-from forewarn.store.order_key import OrderKey
+from forewarn.store.records import OrderKey
 from tests.unit.admin.gateway import FLEET, LocalGateway
 
 KEY = {"Idempotency-Key": "8e03978e-40d5-43e8-bc93-6894a57f9324"}

@@ -8,8 +8,8 @@ from forewarn.admin import limits
 from forewarn.admin.errors import TooManyError
 from forewarn.admin.pace import Pace
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
 from forewarn.store.port import Reader, every
+from forewarn.store.records import AuditEntry
 from tests.unit.admin.tenants import Shared
 
 

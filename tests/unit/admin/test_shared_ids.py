@@ -22,8 +22,8 @@ from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
 from forewarn.service.webhooks import payload
 from forewarn.store import kinds
-from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import every
+from forewarn.store.records import OutboxMessage
 from tests.unit.admin.streams import Streams
 from tests.unit.admin.tenants import Shared, paths
 

@@ -21,7 +21,7 @@ from forewarn.protocol.blockers import (
     Redacted,
 )
 from forewarn.store import kinds
-from forewarn.store.token import Token
+from forewarn.store.records import Token
 from tests.unit.admin.streams import Streams, run
 from tests.unit.admin.tenants import SECRETS, UNKNOWN, Shared, paths, without
 

@@ -13,7 +13,7 @@ from forewarn.instants import SECOND, parse_instant
 from forewarn.protocol.actors import service_part
 from forewarn.store import kinds
 from forewarn.store.port import StoreError
-from forewarn.store.token import Token
+from forewarn.store.records import Token
 from tests.unit.admin.gateway import START, LocalGateway
 
 ALICE = "alice-0123456789abcdef-0123"

@@ -13,9 +13,9 @@ from forewarn.fleet.model import Vm
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Action
 from forewarn.store import kinds
-from forewarn.store.audit import AuditKind
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader, every
+from forewarn.store.records import AuditKind
 from forewarn.store.sqlite import SqliteStore
 from forewarn.wording.operators import refusal
 from tests.support.profiles import amounts

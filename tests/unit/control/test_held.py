@@ -16,9 +16,9 @@ from forewarn.protocol.actors import operator
 from forewarn.protocol.blockers import AnyBlocker, Blocker, FaultDomainDown
 from forewarn.protocol.operations import Action, Operation, OperationState, Verb
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.kinds import Query, Ranking
 from forewarn.store.port import Reader, every
+from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.wording.operators import detail_of, reason
 from tests.unit.admin.gateway import FLEET, LocalGateway
 

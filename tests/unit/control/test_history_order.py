@@ -21,8 +21,8 @@ from forewarn.protocol.actors import operator
 from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import Reader, every
+from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.store.sequence import key_of, term_of
 from forewarn.store.sqlite import SqliteStore
 from forewarn.wording.operators import detail_of

@@ -16,9 +16,9 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.store import kinds
-from forewarn.store.audit import AuditKind
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import every
+from forewarn.store.records import AuditKind
 from forewarn.wording.operators import note
 from tests.support.worlds import World
 

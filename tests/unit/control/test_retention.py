@@ -10,7 +10,7 @@ from forewarn.instants import DAY, HOUR
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, Request
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry, AuditKind
+from forewarn.store.records import AuditEntry, AuditKind
 from tests.unit.admin.gateway import LocalGateway
 
 

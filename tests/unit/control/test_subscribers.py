@@ -22,7 +22,7 @@ from forewarn.protocol.events import (
 )
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
-from forewarn.store.outbox import EventChange, OutboxMessage
+from forewarn.store.records import EventChange, OutboxMessage
 from forewarn.store.sequence import key_of
 
 NEW = Event(

@@ -28,8 +28,8 @@ from forewarn.service.assembly import Service
 from forewarn.service.planner import Planning, PlanningError
 from forewarn.service.settings import load_settings
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.port import every
+from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.store.snapshot import reading
 from tests.support.loops import in_loop
 

@@ -22,7 +22,7 @@ from forewarn.service.settings import (
 )
 from forewarn.service.settings_model import WebhookSettings
 from forewarn.settings.forms import from_text
-from forewarn.store.outbox import EventChange
+from forewarn.store.records import EventChange
 from tests.support.pages import check_block
 
 ROOT = Path(__file__).resolve().parents[3]

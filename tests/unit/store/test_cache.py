@@ -21,7 +21,6 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.views import View
 from forewarn.store import cache, kinds
-from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.kinds import Record
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import (
@@ -32,6 +31,7 @@ from forewarn.store.port import (
     Transaction,
     every,
 )
+from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.store.sqlite import SqliteStore
 
 T = TypeVar("T")

@@ -24,9 +24,9 @@ from forewarn.protocol.operations import (
 )
 from forewarn.reporting import accounts, explanations
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry, AuditKind
 from forewarn.store.check import check
 from forewarn.store.port import Reader, every
+from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.store.sequence import key_of
 from forewarn.store.sqlite import SqliteStore
 from forewarn.wording.operators import detail_of

@@ -23,7 +23,7 @@ from forewarn.protocol.operations import (
     Move,
     Operation,
 )
-from forewarn.store.audit import AuditKind, Facts
+from forewarn.store.records import AuditKind, Facts
 
 
 def keep_places(

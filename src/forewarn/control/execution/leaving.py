@@ -22,8 +22,8 @@ from forewarn.protocol.operations import (
     Operation,
 )
 from forewarn.store import kinds
-from forewarn.store.audit import AuditKind, Facts, VmMove
 from forewarn.store.port import every
+from forewarn.store.records import AuditKind, Facts, VmMove
 
 
 def move_vm(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:

@@ -18,8 +18,8 @@ from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import OperationInput
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
-from forewarn.store.audit import AuditKind, Facts
 from forewarn.store.port import every
+from forewarn.store.records import AuditKind, Facts
 
 LOOK_AGAIN_AFTER: Micros = MINUTE
 """Time to the first check of a held operation that nothing wakes, before the division by

@@ -11,8 +11,8 @@ from functools import cached_property
 from forewarn.fleet.model import Scope, Span, SpanKind
 from forewarn.instants import Micros
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
 from forewarn.store.port import Reader, every
+from forewarn.store.records import AuditEntry
 
 _OF_SCOPE = "ownership-of:"
 """Prefix of the subject with the scope, to find its few entries."""

@@ -28,10 +28,16 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.views import View
 from forewarn.store import kinds
-from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts
 from forewarn.store.kinds import Record
-from forewarn.store.leader import NAME, Leader
 from forewarn.store.port import Reader, every
+from forewarn.store.records import (
+    LEADER_KEY,
+    NOTHING,
+    AuditEntry,
+    AuditKind,
+    Facts,
+    Leader,
+)
 
 R = TypeVar("R", bound=Record)
 
@@ -339,7 +345,7 @@ class TenantFilter:
 def aliases_of(reader: Reader, tenant: str) -> Aliases:
     """Return the aliases of a tenant, from the secret of the store."""
     # Without a secret, the store is empty, so there are no IDs.
-    leader = reader.get(Leader, NAME)
+    leader = reader.get(Leader, LEADER_KEY)
     return Aliases("" if leader is None else leader.secret, tenant)
 
 

@@ -26,9 +26,9 @@ from forewarn.instants import SECOND, Micros, cut_to_second
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.operations import Operation, Request
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
 from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS, Reader, every
+from forewarn.store.records import AuditEntry
 
 R = TypeVar("R", bound=Record)
 

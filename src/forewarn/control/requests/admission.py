@@ -48,7 +48,7 @@ from forewarn.protocol.operations import (
 from forewarn.protocol.verbs import PLANNED_VERBS
 from forewarn.protocol.views import View
 from forewarn.store import sequence
-from forewarn.store.audit import AuditKind
+from forewarn.store.records import AuditKind
 
 USER_VERBS = frozenset({Verb.REBOOT, Verb.REDEPLOY, Verb.TERMINATE})
 """Verbs of users. They start at once if Scheduled Events are not enabled (7.4)."""

@@ -15,8 +15,8 @@ from forewarn.protocol.lifecycle import ViewInput
 from forewarn.protocol.views import END_OF_TIME, View, step_view
 from forewarn.protocol.views import end_delays as end_delays_of
 from forewarn.store import kinds
-from forewarn.store.audit import AuditKind, Facts
 from forewarn.store.port import PAGE_ROWS, every
+from forewarn.store.records import AuditKind, Facts
 
 
 def enable(work: Work, vm: str) -> None:

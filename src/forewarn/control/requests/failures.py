@@ -25,8 +25,8 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.store import kinds
-from forewarn.store.audit import AuditKind
 from forewarn.store.port import every
+from forewarn.store.records import AuditKind
 
 DESCRIPTION = "Virtual machine has encountered a failure."
 

@@ -43,8 +43,8 @@ from forewarn.protocol.operations import (
     UNSTARTED_STATES,
 )
 from forewarn.store import kinds
-from forewarn.store.audit import AuditKind, Facts
 from forewarn.store.port import Reader, Record, every
+from forewarn.store.records import AuditKind, Facts
 
 R = TypeVar("R", bound=Record)
 

@@ -21,8 +21,8 @@ from forewarn.protocol.events import EventSource
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import Operation, Request
 from forewarn.store import kinds
-from forewarn.store.audit import AuditKind, Facts
 from forewarn.store.port import every
+from forewarn.store.records import AuditKind, Facts
 
 PAGE = 25
 """Maximum hosts per transaction. Creating and storing one operation takes about 0.1 ms, so

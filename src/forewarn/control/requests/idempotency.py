@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from forewarn.control.transactions.work import Work
 from forewarn.instants import DAY
 from forewarn.protocol.errors import ForewarnError, RefusedError
-from forewarn.store.order_key import OrderKey
+from forewarn.store.records import OrderKey
 
 T = TypeVar("T")
 

@@ -41,7 +41,7 @@ from forewarn.protocol.operations import (
     Operation,
     OperationState,
 )
-from forewarn.store.audit import AuditKind, Facts
+from forewarn.store.records import AuditKind, Facts
 
 _AWAITED = frozenset(
     {CallState.ISSUED, CallState.PROBING, CallState.OVERDUE, CallState.UNKNOWN}

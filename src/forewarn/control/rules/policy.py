@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventType
-from forewarn.store.outbox import EventChange
+from forewarn.store.records import EventChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

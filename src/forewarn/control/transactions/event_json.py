@@ -20,8 +20,8 @@ from forewarn.instants import (
     parse_instant,
 )
 from forewarn.protocol.events import Event, EventStatus, Outcome
-from forewarn.store.outbox import EventChange, OutboxMessage
 from forewarn.store.port import Transaction
+from forewarn.store.records import EventChange, OutboxMessage
 
 
 def event_report(event: Event) -> dict[str, Any]:

@@ -39,9 +39,8 @@ from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
 from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.operations import Action, Operation, Request
 from forewarn.store import kinds
-from forewarn.store.audit import NOTHING, AuditEntry, AuditKind, Facts, Task
 from forewarn.store.port import Reader, Record, Transaction, every
-from forewarn.store.token import Token
+from forewarn.store.records import NOTHING, AuditEntry, AuditKind, Facts, Task, Token
 
 R = TypeVar("R", bound=Record)
 

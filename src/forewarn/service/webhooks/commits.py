@@ -10,9 +10,8 @@ from forewarn.fleet.model import Tenant
 from forewarn.service.observed import Change, Listener
 from forewarn.service.settings import Settings
 from forewarn.store import kinds
-from forewarn.store.audit import AuditEntry
-from forewarn.store.outbox import OutboxMessage
 from forewarn.store.port import Reader, Store, every
+from forewarn.store.records import AuditEntry, OutboxMessage
 
 logger = logging.getLogger("forewarn.webhooks")
 

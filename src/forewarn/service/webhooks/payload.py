@@ -8,7 +8,7 @@ from typing import Any
 
 from forewarn.control.redaction.redact import actor_for
 from forewarn.instants import Micros, format_instant
-from forewarn.store.outbox import EventChange, OutboxMessage
+from forewarn.store.records import EventChange, OutboxMessage
 
 FAMILY = "Forewarn.ScheduledEvents"
 

@@ -26,7 +26,7 @@ from forewarn.service.webhooks import decisions, limits, payload
 from forewarn.service.webhooks.commits import Pending
 from forewarn.service.webhooks.decisions import Answer, Verdict
 from forewarn.service.webhooks.signing import signed_headers
-from forewarn.store.outbox import OutboxMessage
+from forewarn.store.records import OutboxMessage
 
 logger = logging.getLogger("forewarn.webhooks")
 

@@ -13,7 +13,7 @@ from forewarn.instants import SECOND, parse_instant
 from forewarn.service.webhooks import limits
 from forewarn.service.webhooks.decisions import Answer
 from forewarn.service.webhooks.receiver import Mailbox, Receiver
-from forewarn.store.outbox import EventChange, OutboxMessage
+from forewarn.store.records import EventChange, OutboxMessage
 from forewarn.store.sequence import key_of
 from tests.support.loops import in_loop
 

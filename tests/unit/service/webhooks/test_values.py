@@ -26,7 +26,7 @@ from forewarn.protocol.actors import (
 from forewarn.service.webhooks import decisions, limits, payload
 from forewarn.service.webhooks.decisions import Answer, Verdict
 from forewarn.service.webhooks.signing import read_keys, signed_headers
-from forewarn.store.outbox import EventChange, OutboxMessage
+from forewarn.store.records import EventChange, OutboxMessage
 from forewarn.store.sequence import key_of
 from tests.support.pages import OPERATE, REFERENCE
 from tests.unit.control.test_subscribers import SCHEDULED

@@ -1,7 +1,17 @@
-"""Audit entries: actor, action, time and reason, stored with each change."""
+"""The records of the store that are not part of the fleet or of the protocol.
+
+- Audit entries: actor, action, time and reason, stored with each change.
+- The outbox: messages that the receivers of webhooks have not got yet. A message is
+  stored in the transaction that changes the event, and deleted when it was delivered or
+  dropped. Every committed change therefore has its message, even if the service is
+  killed.
+- Tokens of the operator API, with a digest instead of the secret.
+- The `Idempotency-Key`s of requests, with their results.
+- The leader: the current term of the store and its secret.
+"""
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
@@ -184,3 +194,118 @@ class AuditEntry:
         if self.kind is AuditKind.VM_MOVED:
             return tuple(each for each in self.subjects if each.startswith("host:"))
         return ()
+
+
+class EventChange(enum.Enum):
+    """The change of an event."""
+
+    SCHEDULED = "scheduled"
+    CHANGED = "changed"
+    """A visible property of the event has changed, such as its VMs."""
+    APPROVED = "approved"
+    STARTED = "started"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxMessage:
+    """One change of one event, for one receiver."""
+
+    message_id: str
+    """The ID, which sorts in the order of the decisions: `sequence.key_of`."""
+    receiver: str
+    """The receiver's name in the settings."""
+    at: Micros
+    change: EventChange
+    public_id: str
+    """The public ID of the change, the same at each delivery: a GUID in upper case.
+    Unlike a counter, it reveals nothing about other tenants' changes."""
+    body: str
+    """The event after the change, as JSON."""
+    approver: Actor | None = None
+    """The approver of the event; a tenant's receiver gets it redacted."""
+    revision: int = 0
+
+    @property
+    def key(self) -> str:
+        """Return the message's id."""
+        return self.message_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token with its owner, its tenant and its rights."""
+
+    token_id: str
+    """The public ID: it appears in lists and in the token's text, and revokes it."""
+    name: str
+    """The owner's name, as the history shows it."""
+    tenant: str
+    """The tenant whose VMs the token can access; empty: an operator, for everything."""
+    read_only: bool
+    digest: str = field(repr=False)
+    """SHA-256 of the secret, in hexadecimal."""
+    created_at: Micros
+    created_by: Actor
+    expires_at: Micros = 0
+    """When the token becomes invalid; 0: it does not expire."""
+    last_used_at: Micros = 0
+    """The hour of the token's last use; 0: never used."""
+    is_unauthenticated: bool = False
+    """The creator of the token had no token and no credentials."""
+    revision: int = 0
+
+    @property
+    def key(self) -> str:
+        """Return the key of the record."""
+        return self.token_id
+
+    def is_expired(self, *, now: Micros) -> bool:
+        """Tell whether the token has expired."""
+        return self.expires_at != 0 and now >= self.expires_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderKey:
+    """One request of a caller with a key."""
+
+    key_id: str
+    """SHA-256 of caller and key, in hexadecimal: a fixed length for both."""
+    caller: str
+    """The caller: the ID of a token, or a name."""
+    digest: str
+    """SHA-256 of the request, in hexadecimal."""
+    result: str
+    """The result as JSON: identifiers, not the records themselves."""
+    created_at: Micros
+    expires_at: Micros
+    """When the key can be used for another request."""
+    revision: int = 0
+
+    @property
+    def key(self) -> str:
+        """Return the key of the record."""
+        return self.key_id
+
+
+LEADER_KEY = "leader"
+"""The key of the only record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """The current term and the secret of the store."""
+
+    name: str = LEADER_KEY
+    term: int
+    secret: str = field(default="", repr=False)
+    """256 random bits in hexadecimal, created once. The keys of the tenants' aliases are
+    derived from it."""
+    revision: int = 0
+
+    @property
+    def key(self) -> str:
+        """Return the key of the only record."""
+        return self.name
