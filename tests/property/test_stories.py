@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.drivers.faults import FaultKind
+from forewarn.drivers.tasks import FaultKind
 from forewarn.protocol import lifecycle, views
 from forewarn.protocol.lifecycle import EventInput
 from forewarn.protocol.operations import Action, Verb

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.control.rules.policy import Policy
-from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.operations import Action, Operation, OperationState
 from tests.spec import support

@@ -16,7 +16,7 @@ from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.obstacles import why_not_start
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Work
-from forewarn.drivers.faults import Fault, FaultKind
+from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.fleet.model import HostState, VmState
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.blockers import Blocker, NoCapacity

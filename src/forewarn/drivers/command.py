@@ -16,8 +16,6 @@ from pathlib import Path
 from forewarn.clock import Clock
 from forewarn.drivers import placeholders
 from forewarn.drivers.book import CallList, TrackedCall
-from forewarn.drivers.observer import VmObserver
-from forewarn.drivers.plans import Plan, Run
 from forewarn.drivers.port import (
     Call,
     DriverError,
@@ -28,8 +26,15 @@ from forewarn.drivers.port import (
     Report,
     not_started,
 )
-from forewarn.drivers.programs import Programs
-from forewarn.drivers.records import UNDER_WAY, CallDirectories, Progress, RunState
+from forewarn.drivers.programs import Programs, VmObserver
+from forewarn.drivers.records import (
+    UNDER_WAY,
+    CallDirectories,
+    Plan,
+    Progress,
+    Run,
+    RunState,
+)
 from forewarn.drivers.watcher import Watcher
 from forewarn.instants import DAY, SECOND, Micros
 from forewarn.protocol.operations import Action

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeAlias, cast
 
-from forewarn.drivers.folders import hint_for
-from forewarn.drivers.port import DriverError
+from forewarn.drivers.port import DriverError, hint_for
 
 logger = logging.getLogger("forewarn.drivers")
 

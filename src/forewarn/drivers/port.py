@@ -12,6 +12,7 @@ is unknown. Otherwise control would wait for a report that a lost store has rece
 """
 
 import enum
+import errno
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -247,3 +248,13 @@ class Driver(Protocol):
     def close(self) -> None:
         """Release resources; running work continues."""
         ...
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def hint_for(error: OSError) -> str:
+    """Return a hint about a directory that cannot be used."""
+    if error.errno in _FULL:
+        return "Free some space on the disk of that directory."
+    return "Allow the service's user to write in that directory."

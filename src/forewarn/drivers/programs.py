@@ -1,8 +1,10 @@
 """The operator's programs: their settings, their environment, and how they run.
 
 A shim, which outlives the service, runs the programs that change something. The
-programs `observe` and `probe` are child processes of the service. A few of them run
-at once for a short time; a program that has not ended by then gives no result.
+programs `observe` (about VMs) and `probe` (about interrupted work) are child processes of
+the service. A few of them run at once for a short time; a program that has not ended by
+then gives no result. Either may be missing. Its result is then unknown, and an operator
+must decide.
 """
 
 import contextlib
@@ -14,15 +16,16 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from forewarn.clock import Clock
-from forewarn.drivers import shim
-from forewarn.drivers.port import DriverError
-from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS
+from forewarn.drivers import placeholders, shim
+from forewarn.drivers.book import TrackedCall
+from forewarn.drivers.port import DriverError, Observation
+from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.operations import Action
 
@@ -217,8 +220,73 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def is_running(answer: Answer) -> bool | None:
-    """Return whether a VM runs according to `observe`; None: unknown."""
-    if answer.status == DONE_STATUS:
-        return True
-    return False if answer.status == DOWN_STATUS else None
+STILL_RUNNING_STATUS = 4
+"""Exit status of `probe`: the work is still running."""
+
+PROBE_AGAIN_SECONDS = 10.0
+"""Seconds between two probes of work without a shim: each runs a program."""
+
+
+class VmObserver:
+    """Runs `observe` and `probe`; several threads may use it."""
+
+    def __init__(self, *, programs: Programs, clock: Clock) -> None:
+        """Run nothing yet."""
+        self._programs = programs
+        self._clock = clock
+        self._asker = Asker(clock)
+
+    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+        """Return the observed state of VMs."""
+        if not self._programs.observe:
+            return {vm: Observation() for vm in vms}
+        answers = self._ask(
+            {vm: placeholders.expand(self._programs.observe, {"vm": vm}) for vm in vms}
+        )
+        return {vm: _observation(answer) for vm, answer in answers.items()}
+
+    def end(self) -> None:
+        """End the programs that are running."""
+        self._asker.end()
+
+    # Lost work
+
+    def is_due(self, case: TrackedCall) -> bool:
+        """Tell whether it is time to probe programs without a recorded end."""
+        return bool(self._programs.probe) and self._clock.monotonic() >= case.probe_at
+
+    def probe_lost(self, case: TrackedCall) -> None:
+        """Probe programs without a recorded end, and record the results."""
+        if not self._programs.probe:
+            return
+        # Only control may start another probe meanwhile.
+        case.probe_at = self._clock.monotonic() + ASK_SECONDS + PROBE_AGAIN_SECONDS
+        plan = case.directory.plan
+        questions: dict[str, Words] = {}
+        for number in case.lost():
+            values = placeholders.values_of(plan.call, plan.call.vms[number])
+            questions[str(number)] = placeholders.expand(self._programs.probe, values)
+        running: set[int] = set()
+        for name, answer in self._ask(questions).items():
+            if answer.status == STILL_RUNNING_STATUS:
+                running.add(int(name))
+            elif answer.status in {DONE_STATUS, RUNS_STATUS, DOWN_STATUS}:
+                case.directory.record_end(
+                    int(name), end="probed", status=answer.status, output=answer.text
+                )
+        case.probed_running = frozenset(running)
+        case.probe_at = self._clock.monotonic() + PROBE_AGAIN_SECONDS
+
+    def _ask(self, questions: Mapping[str, Words]) -> dict[str, Answer]:
+        return self._asker.ask(questions, parallel=self._programs.parallel)
+
+
+_RUNNING = {DONE_STATUS: True, DOWN_STATUS: False}
+"""Whether a VM runs according to `observe`; another status tells nothing."""
+
+
+def _observation(answer: Answer) -> Observation:
+    running = _RUNNING.get(answer.status)
+    # The host of a VM that does not run is not used.
+    host = next(iter(answer.text.split()), None) if running else None
+    return Observation(running=running, host=host)

@@ -18,12 +18,76 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from forewarn.drivers import plans, shim
-from forewarn.drivers.folders import hint_for
-from forewarn.drivers.plans import Plan, Run
-from forewarn.drivers.port import DriverError
+from forewarn.drivers import shim
+from forewarn.drivers.port import Call, CallVm, DriverError, hint_for
 from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, Micros, parse_duration
+from forewarn.protocol.operations import Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The program of one VM."""
+
+    vm: str
+    to_host: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A call as it was accepted, with the input of its programs."""
+
+    call: Call
+    runs: tuple[Run, ...]
+    timeout: float | None
+    """Maximum seconds for each program; None: no limit."""
+    grace: float
+    """Seconds between SIGTERM and SIGKILL."""
+
+
+def note_of(plan: Plan) -> dict[str, Any]:
+    """Return the call in the form that its directory keeps and its shims read."""
+    call = plan.call
+    said = {
+        "action": call.action.value,
+        "operation": call.operation_id,
+        "generation": call.generation,
+        "host": call.host,
+        "seconds": call.duration_seconds,
+    }
+    runs = [
+        {
+            "vm": run.vm,
+            "to_host": run.to_host,
+            "words": run.words,
+            "input": {**said, "vm": run.vm, "to_host": run.to_host or None},
+        }
+        for run in plan.runs
+    ]
+    return {**said, "timeout": plan.timeout, "grace": plan.grace, "runs": runs}
+
+
+def plan_from(note: dict[str, Any]) -> Plan:
+    """Return the call of a note; raises KeyError, ValueError, TypeError."""
+    runs = tuple(
+        Run(vm=run["vm"], to_host=run["to_host"], words=tuple(run["words"]))
+        for run in note["runs"]
+    )
+    return Plan(
+        call=Call(
+            operation_id=note["operation"],
+            generation=note["generation"],
+            action=Action(note["action"]),
+            host=note["host"],
+            vms=tuple(CallVm(vm=run.vm, to_host=run.to_host) for run in runs),
+            duration_seconds=note["seconds"],
+        ),
+        runs=runs,
+        timeout=note["timeout"],
+        grace=note["grace"],
+    )
+
 
 TOLD = "told"
 
@@ -92,7 +156,7 @@ class CallDirectory:
         """Return the call as it was accepted; raises DriverError."""
         note = _read(self.path / shim.CALL)
         try:
-            return plans.plan_from(note or {})
+            return plan_from(note or {})
         except (KeyError, ValueError, TypeError) as error:
             raise DriverError(f"{self.path / shim.CALL} is not a record") from error
 
@@ -219,7 +283,7 @@ class CallDirectories:
                 self._write_identity(self.identity, is_used=True)
                 self._is_used = True
             fresh.mkdir()
-            shim.write(fresh / shim.CALL, plans.note_of(plan))
+            shim.write(fresh / shim.CALL, note_of(plan))
             fresh.rename(path)
             shim.sync_folder(self.path)
         except OSError as error:

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.journal import Journal, MemoryJournal, Note
 from forewarn.drivers.port import (
     Call,
@@ -23,7 +22,7 @@ from forewarn.drivers.port import (
     Verdict,
     not_started,
 )
-from forewarn.drivers.tasks import Task, note_of, task_from, task_of
+from forewarn.drivers.tasks import Fault, FaultKind, Task, note_of, task_from, task_of
 from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.operations import Action

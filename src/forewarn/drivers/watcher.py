@@ -14,9 +14,8 @@ from forewarn.clock import Clock
 from forewarn.drivers import programs
 from forewarn.drivers.book import CallList, TrackedCall
 from forewarn.drivers.errands import Errands
-from forewarn.drivers.observer import VmObserver
 from forewarn.drivers.port import DriverError, ProbeState
-from forewarn.drivers.programs import Programs
+from forewarn.drivers.programs import Programs, VmObserver
 from forewarn.drivers.records import UNDER_WAY, CallDirectories, RunState, age
 from forewarn.instants import Micros
 

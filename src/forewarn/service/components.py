@@ -8,11 +8,11 @@ from pathlib import Path
 from forewarn.clock import SystemClock
 from forewarn.control.transactions.publishing import Publication
 from forewarn.drivers.command import CommandDriver
-from forewarn.drivers.faults import parse_fault
 from forewarn.drivers.journal import FileJournal, MemoryJournal
 from forewarn.drivers.port import Driver
 from forewarn.drivers.programs import PATH, Programs
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import parse_fault
 from forewarn.instants import SECOND
 from forewarn.metadata.waiting import Waits
 from forewarn.problems import quoted

@@ -5,8 +5,8 @@ import shlex
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
-from forewarn.drivers.faults import parse_fault
 from forewarn.drivers.placeholders import arguments_problem
+from forewarn.drivers.tasks import parse_fault
 from forewarn.fleet.validators import split_listener
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action

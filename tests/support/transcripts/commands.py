@@ -5,7 +5,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from forewarn.drivers.faults import Fault, FaultKind
+from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.fleet.availability import Period
 from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol.operations import Action

@@ -11,10 +11,10 @@ from forewarn.control.requests import fleet_changes, outcome, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Who, Work
-from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.port import Call, CallVm
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.fleet.availability import Period
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds

@@ -6,10 +6,10 @@ import pytest
 
 from forewarn.control.requests import failures, outcome, verbs
 from forewarn.control.requests.verbs import OrderOptions
-from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.port import Observation, Report, Verdict, VmResult, VmVerdict
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.fleet.availability import Period
 from forewarn.fleet.model import VmState
 from forewarn.instants import MINUTE

@@ -7,8 +7,8 @@ import pytest
 
 from forewarn.control.requests import failures, rollouts, verbs
 from forewarn.control.requests.verbs import OrderOptions
-from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import HOUR, MINUTE
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event

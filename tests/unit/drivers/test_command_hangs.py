@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.drivers import shim
-from forewarn.drivers.plans import Plan, Run, note_of
 from forewarn.drivers.port import Verdict
+from forewarn.drivers.records import Plan, Run, note_of
 from tests.support.processes import eventually
 from tests.unit.drivers.test_command import NOW, Bench, call_of, report_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forewarn.drivers.faults import Fault, FaultKind, parse_fault
+from forewarn.drivers.tasks import Fault, FaultKind, parse_fault
 from forewarn.protocol.operations import Action
 
 

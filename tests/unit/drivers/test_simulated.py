@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from forewarn.drivers import simulated
-from forewarn.drivers.faults import Fault, FaultKind
 from forewarn.drivers.journal import FileJournal, MemoryJournal
 from forewarn.drivers.port import (
     Call,
@@ -16,6 +15,7 @@ from forewarn.drivers.port import (
     Verdict,
 )
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import HOUR, SECOND, Micros
 from forewarn.protocol.operations import Action
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forewarn.clock import Clock, SystemClock
-from forewarn.drivers.faults import parse_fault
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import parse_fault
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros, parse_duration
 from forewarn.protocol.errors import RefusedError
