@@ -18,11 +18,10 @@ from forewarn.control.transactions.work import need
 from forewarn.drivers.port import Driver
 from forewarn.fleet.model import Vm
 from forewarn.instants import SECOND, Micros, parse_duration
-from forewarn.metadata import own_events
-from forewarn.metadata.endpoint import Approve, Describe, Enable, Hold
+from forewarn.metadata.endpoint import Approve, Describe, Enable, Hold, details
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
-from forewarn.metadata.own_events import OwnRead
+from forewarn.metadata.routes import OwnRead
 from forewarn.metadata.waiting import Wait
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
@@ -288,7 +287,7 @@ class WorldVm:
                             reader, self.name, now=world.now
                         )
                     )
-                    return taken_apart(own_events.answer(told))
+                    return taken_apart(details(told))
 
 
 def taken_apart(response: Response) -> Answer:

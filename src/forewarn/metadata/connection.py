@@ -22,7 +22,7 @@ from forewarn.metadata.cached_response import CachedResponse
 from forewarn.metadata.dates import DatedPayload
 from forewarn.metadata.endpoint import Answer, Approve, Question
 from forewarn.metadata.fast_parser import parse_common
-from forewarn.metadata.flow import UNREAD, Flow
+from forewarn.metadata.flow import UNREAD, Flow, Phase, Watchdog
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.hub import NOWHERE, Hub
 from forewarn.metadata.identity import Source, normal_address
@@ -30,7 +30,6 @@ from forewarn.metadata.interceptor import NOT_ARRIVED, Interception
 from forewarn.metadata.reader import Received, Refused, RequestReader
 from forewarn.metadata.request_cache import CachedRequest
 from forewarn.metadata.waiting import Wait, Waiter
-from forewarn.metadata.watchdog import Phase, Watchdog
 
 logger = logging.getLogger("forewarn.metadata")
 

@@ -20,12 +20,14 @@ from forewarn.metadata.cached_response import CachedResponse, Edition
 from forewarn.metadata.http import TEXT_TYPE, Request, Response, build
 from forewarn.metadata.identity import Caller, Directory, Source
 from forewarn.metadata.limits import ALWAYS_READ_BYTES_MAX, BODY_BYTES_OF_REQUEST
-from forewarn.metadata.own_events import OwnRead
 from forewarn.metadata.prepared import Preparer, ServedView
 from forewarn.metadata.ratelimit import Bucket, RateLimit
+from forewarn.metadata.routes import OwnRead
 from forewarn.metadata.waiting import Wait, Waits
 from forewarn.protocol import approvals
 from forewarn.protocol.errors import BadRequestError
+from forewarn.protocol.own_events import OwnEvents
+from forewarn.wording import vms
 
 UNKNOWN_LOG_SECONDS = 60.0
 """Minimum seconds between log lines about unknown callers: these can be frequent."""
@@ -445,6 +447,11 @@ class Endpoint:
     def _waited(self, answer: Response) -> Response:
         """Return the response with the header for requests with `wait`."""
         return answer.with_header(WAIT_HEADER, str(self.waits.longest_seconds))
+
+
+def details(told: OwnEvents | None) -> Response:
+    """Return the response with a VM's own events; None: the VM was deleted."""
+    return answers.NOT_FOUND if told is None else build(200, vms.render(told))
 
 
 def _too_many(request: Request) -> Response:

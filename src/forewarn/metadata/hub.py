@@ -8,10 +8,8 @@ from typing import Protocol
 
 from forewarn.clock import Clock
 from forewarn.instants import Micros
-from forewarn.metadata import answers, limits, own_events
+from forewarn.metadata import answers, limits
 from forewarn.metadata.dates import Dates
-from forewarn.metadata.deadlines import Deadlines
-from forewarn.metadata.delayed_responses import DelayedResponses
 from forewarn.metadata.endpoint import (
     Approve,
     Describe,
@@ -19,18 +17,17 @@ from forewarn.metadata.endpoint import (
     Endpoint,
     Hold,
     Question,
+    details,
 )
 from forewarn.metadata.gateway import ControlGateway
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
-from forewarn.metadata.idle_sweep import IdleSweep
 from forewarn.metadata.interceptor import Interceptor
-from forewarn.metadata.limits import Limits
-from forewarn.metadata.own_events import OwnRead
 from forewarn.metadata.reader import Received, Refused
 from forewarn.metadata.request_cache import CachedRequest, RequestCache
+from forewarn.metadata.routes import OwnRead
+from forewarn.metadata.timers import Deadlines, DelayedResponses, IdleSweep, Wakeups
 from forewarn.metadata.waiting import Wait
-from forewarn.metadata.wakeups import Wakeups
 from forewarn.protocol.errors import ForewarnError
 
 logger = logging.getLogger("forewarn.metadata")
@@ -86,7 +83,7 @@ class Hub:
         endpoint: Endpoint,
         gateway: ControlGateway | None,
         clock: Clock,
-        bounds: Limits,
+        bounds: limits.Limits,
         interceptor: Interceptor | None = None,
     ) -> None:
         """Connect the core, the gateway to control, and the clock.
@@ -253,4 +250,4 @@ class Hub:
                     facts = await self.gateway.instance(vm)
                     return self.endpoint.described(question, facts)
                 case OwnRead():
-                    return own_events.answer(await self.gateway.own_events(vm))
+                    return details(await self.gateway.own_events(vm))

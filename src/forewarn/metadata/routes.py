@@ -11,11 +11,10 @@ from typing import NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from forewarn.fleet import instance
-from forewarn.metadata import answers, own_events
+from forewarn.metadata import answers
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.limits import WAIT_DIGITS_MAX
-from forewarn.metadata.own_events import OwnRead
-from forewarn.protocol import versions
+from forewarn.protocol import own_events, versions
 from forewarn.protocol.versions import ApiVersion
 
 
@@ -52,11 +51,18 @@ class InstanceRead:
     text: bool
 
 
+@dataclass(frozen=True, slots=True)
+class OwnRead:
+    """GET of the caller's event details; also the question to control for them."""
+
+
 Route: TypeAlias = Read | Approval | VersionList | InstanceRead | OwnRead
 
 _EVENTS = ("metadata", "scheduledevents")
 _INSTANCE = ("metadata", "instance")
 _VERSIONS = ("metadata", "versions")
+_OWN_EVENTS = ("metadata", "forewarn", "events")
+"""An extension: this path and its api-versions are not Azure's."""
 
 _UNGUARDED = [
     version.name for version in versions.VERSIONS if not version.header_enforced
@@ -98,8 +104,8 @@ def route(
         return VersionList() if request.method == "GET" else answers.READ_ONLY
     if target.path[:2] == _INSTANCE:
         return _route_instance(request, target)
-    if own and target.path == own_events.PATH:
-        return own_events.route(request.method, target.version)
+    if own and target.path == _OWN_EVENTS:
+        return _route_own_events(request, target)
     return answers.NOT_FOUND
 
 
@@ -155,6 +161,14 @@ def _route_instance(request: Request, target: _Target) -> Route | Response:
         path=target.path[len(_INSTANCE) :],
         text=target.formats == ("text",),
     )
+
+
+def _route_own_events(request: Request, target: _Target) -> Route | Response:
+    if request.method != "GET":
+        return answers.READ_ONLY
+    if target.version not in own_events.VERSIONS:
+        return answers.OWN_EVENTS_VERSION
+    return OwnRead()
 
 
 def _segments(path: str) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.gateway import ControlGateway
 from forewarn.metadata.hub import Hub
 from forewarn.metadata.interceptor import Interceptor
-from forewarn.metadata.limits import Limits
 
 Address: TypeAlias = tuple[str, int]
 """A host and a port; with port 0, the system chooses one."""
@@ -34,7 +33,7 @@ class Server:
         endpoint: Endpoint,
         gateway: ControlGateway | None = None,
         clock: Clock,
-        bounds: Limits | None = None,
+        bounds: limits.Limits | None = None,
         interceptor: Interceptor | None = None,
     ) -> None:
         """Serve `endpoint` with control behind `gateway`; do not listen yet.
@@ -47,7 +46,7 @@ class Server:
             endpoint=endpoint,
             gateway=gateway,
             clock=clock,
-            bounds=bounds or Limits(),
+            bounds=bounds or limits.Limits(),
             interceptor=interceptor,
         )
         self._shared: asyncio.Server | None = None

@@ -4,7 +4,7 @@ A waiter is called when the document of its VM may have changed, and at its dead
 then rechecks whether there is a response, so that an unnecessary call is safe. It stays
 registered until it leaves.
 
-This module has no sockets, no timers and no clock; `wakeups` is the shell that rechecks
+This module has no sockets, no timers and no clock; `timers.Wakeups` is the shell that rechecks
 the called waiters. Times are seconds of I/O time.
 """
 

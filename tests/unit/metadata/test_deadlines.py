@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.metadata.deadlines import Deadlines
+from forewarn.metadata.timers import Deadlines
 from tests.unit.metadata.support import Play
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from forewarn.metadata.idle_sweep import TOGETHER_MAX, IdleSweep
+from forewarn.metadata.timers import TOGETHER_MAX, IdleSweep
 from tests.support.loops import until
 from tests.unit.metadata.support import Play
 

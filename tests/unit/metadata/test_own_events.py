@@ -8,11 +8,10 @@ import pytest
 from forewarn.control.requests import approvals, failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.instants import DAY
-from forewarn.metadata import own_events
-from forewarn.metadata.endpoint import Endpoint
+from forewarn.metadata.endpoint import Endpoint, details
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
-from forewarn.metadata.own_events import OwnRead
+from forewarn.metadata.routes import OwnRead
 from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import Action, Verb
 from forewarn.reporting import event_details
@@ -93,12 +92,12 @@ def test_the_rate_limit_holds_for_it() -> None:
 
 
 def test_a_vm_that_has_gone_meanwhile() -> None:
-    assert own_events.answer(None).status == 404
-    assert own_events.answer(NO_EVENTS).status == 200
+    assert details(None).status == 404
+    assert details(NO_EVENTS).status == 200
 
 
 def told(gateway: LocalGateway, vm: str) -> Any:
-    answer = own_events.answer(
+    answer = details(
         gateway.store.read(
             lambda reader: event_details.own_events(reader, vm, now=gateway.now())
         )
