@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from forewarn.control.execution import release
 from forewarn.control.requests import admission, verbs
 from forewarn.control.requests.admission import MAINTENANCE, Draft
-from forewarn.control.requests.verbs.order import check_targets, either
-from forewarn.control.requests.verbs.vms import CHANGES
+from forewarn.control.requests.verbs.changes import CHANGES, check_targets, either
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.instants import SECOND, Micros

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.requests import failures, host_lists, verbs
-from forewarn.control.requests.verbs import OrderOptions, hosts
+from forewarn.control.requests import failures, rollouts, verbs
+from forewarn.control.requests.verbs import OrderOptions, changes
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR
@@ -39,7 +39,7 @@ LAST = name_of(HOSTS - 1)
 
 @pytest.fixture
 def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_lists, "PAGE", 2)
+    monkeypatch.setattr(rollouts, "PAGE", 2)
 
 
 def scopes(count: int) -> list[dict[str, int]]:
@@ -53,13 +53,13 @@ def first_page_of(it: World) -> str:
     made = it.order(
         lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions(at_once=3))
     )
-    assert list(states(it)) == names[: host_lists.PAGE]
+    assert list(states(it)) == names[: rollouts.PAGE]
     assert it.plane.unplanned == {made.request_id}
     return made.request_id
 
 
 def test_a_list_of_some_pages_is_whole_before_the_first_host_is_announced() -> None:
-    count = 2 * host_lists.PAGE + 10
+    count = 2 * rollouts.PAGE + 10
     it = world_of(scopes(count))
     it.plane.bound_turns(lambda: True)
     names = [name_of(number) for number in range(count)]
@@ -68,7 +68,7 @@ def test_a_list_of_some_pages_is_whole_before_the_first_host_is_announced() -> N
     while not in_flight(it):
         found.append(len(it.operations()))
         it.plane.advance(now=it.now)
-    assert found[:2] == [host_lists.PAGE, 2 * host_lists.PAGE]
+    assert found[:2] == [rollouts.PAGE, 2 * rollouts.PAGE]
     assert set(found[2:]) == {count}
     ordered = sorted(it.operations(), key=lambda each: each.operation_id)
     assert [each.host for each in ordered] == names
@@ -111,7 +111,7 @@ def test_a_crash_at_any_commit_loses_no_host_of_a_list(tmp_path: Path) -> None:
         )
         with pytest.raises(CrashError):
             roll_out(it, HOSTS, at_once=3)
-        assert len(states(it)) == min(HOSTS, number * host_lists.PAGE)
+        assert len(states(it)) == min(HOSTS, number * rollouts.PAGE)
         assert check_of(it, file) == []
         it.restart()
         it.advance("2h")
@@ -203,7 +203,7 @@ def test_a_long_list_is_refused_for_one_host_in_use(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """Whether all that is under way is read once, or is too much for that."""
-    monkeypatch.setattr(hosts, "READ_ONCE_MAX", most)
+    monkeypatch.setattr(changes, "READ_ONCE_MAX", most)
     it = world_of(scopes(HOSTS))
     it.order(lambda work: verbs.maintain(work, [LAST], Action.FREEZE, OrderOptions()))
     with pytest.raises(
@@ -216,7 +216,7 @@ def test_a_long_list_is_refused_for_one_host_in_use(
 def test_a_long_list_is_refused_for_one_host_that_a_vm_moves_to(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(hosts, "READ_ONCE_MAX", most)
+    monkeypatch.setattr(changes, "READ_ONCE_MAX", most)
     driver = SimulatedDriver(impacts={Action.LIVE_MIGRATE: HOUR})
     it = world_of([{"s": 0}, *({} for _ in range(HOSTS - 1))], driver=driver)
     it.order(

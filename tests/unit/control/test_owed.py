@@ -10,7 +10,7 @@ import pytest
 from forewarn.control.requests import verbs
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.followups import FollowUps
-from forewarn.control.requests.host_lists import PAGE
+from forewarn.control.requests.rollouts import PAGE
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.waking import Freed
 from forewarn.control.transactions.work import Effects

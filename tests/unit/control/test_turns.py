@@ -8,7 +8,7 @@ import pytest
 
 from forewarn.control.plane import LOOKS_PER_TURN, STEPS_PER_TURN
 from forewarn.control.requests import verbs
-from forewarn.control.requests.host_lists import PAGE
+from forewarn.control.requests.rollouts import PAGE
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.protocol.operations import Action, OperationState
 from forewarn.store.memory import MemoryStore

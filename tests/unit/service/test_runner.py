@@ -12,7 +12,7 @@ import pytest
 from forewarn.clock import SystemClock
 from forewarn.control.gateway import BusyError
 from forewarn.control.plane import Plane
-from forewarn.control.requests import fleet_changes, host_lists, verbs
+from forewarn.control.requests import fleet_changes, rollouts, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.publishing import Publication
@@ -432,7 +432,7 @@ async def test_waiting_task_runs_after_the_next_step_of_a_rollout(
 async def test_request_returns_when_its_list_of_hosts_is_complete(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(host_lists, "PAGE", 1)
+    monkeypatch.setattr(rollouts, "PAGE", 1)
     monkeypatch.setattr(limits, "TURN_SECONDS", 0)
     names = [f"h{number}" for number in range(1, 6)]
     fleet = FLEET + "".join(f'[[host]]\nname = "{name}"\n' for name in names[1:])

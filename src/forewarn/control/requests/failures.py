@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from forewarn.control.execution import downtime, ending, leaving
-from forewarn.control.requests import admission, host_lists
+from forewarn.control.requests import admission, rollouts
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.protocol.errors import RefusedError
@@ -46,7 +46,7 @@ def fail_host(work: Work, name: str, request: Request | None = None) -> Operatio
             f"host {name} is already down",
             hint=f"Run `forewarn restore {name}` when it is up again.",
         )
-    host_lists.complete(work, [name])
+    rollouts.complete(work, [name])
     vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
     operations = list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name))
     work.lock_scopes(

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from forewarn.control import tokens
 from forewarn.control.execution import downtime, ending, leaving, view_assignment
 from forewarn.control.redaction import ownership_history
-from forewarn.control.requests import fleet_conflicts, host_lists
+from forewarn.control.requests import fleet_conflicts, rollouts
 from forewarn.control.requests.idempotency import Once, first_time
 from forewarn.control.transactions.work import Work
 from forewarn.fleet import merge
@@ -270,7 +270,7 @@ def _remove(work: Work, change: Change) -> None:
 def _close_host(work: Work, host: Host) -> None:
     """End the open operations of a removed host. It has no VMs left."""
     fleet_conflicts.check_removal(work.tx, host)
-    host_lists.complete(work, [host.name])
+    rollouts.complete(work, [host.name])
     note = host_changed(Happened.REMOVED, host.name)
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host.name)):
         if operation.state in UNSTARTED_STATES:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from forewarn.control.execution import release
-from forewarn.control.requests import host_lists, rollouts
+from forewarn.control.requests import rollouts
 from forewarn.control.rules import consent, obstacles, waits
 from forewarn.control.rules.waking import Freed, after_call, after_look, next_waiter
 from forewarn.control.transactions.work import Effects, Work
@@ -94,7 +94,7 @@ class FollowUps:
             request_id = next(iter(self._pages))
             del self._pages[request_id]
             with _on_failure(lambda: self._pages.setdefault(request_id)):
-                self._run(lambda work: host_lists.plan_page(work, request_id), now)
+                self._run(lambda work: rollouts.plan_page(work, request_id), now)
             return True
         if self._revisits:
             operation_id = self._revisits.popleft()

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from forewarn.control.requests.admission import MAINTENANCE
 from forewarn.control.requests.verbs import DECISIONS
-from forewarn.control.requests.verbs.vms import CHANGES
+from forewarn.control.requests.verbs.changes import CHANGES
 from forewarn.control.transactions.work import Work
 from forewarn.instants import SECOND
 from forewarn.protocol.errors import RefusedError

@@ -11,9 +11,15 @@ from typing import Any, TypeAlias
 
 from forewarn.control.execution import ending
 from forewarn.control.requests import approvals, failures, outcome, rollouts
-from forewarn.control.requests.verbs.hosts import maintain, predict_failure
-from forewarn.control.requests.verbs.order import OrderOptions, check_targets, wishes_of
-from forewarn.control.requests.verbs.vms import CHANGES, change_vms
+from forewarn.control.requests.verbs.changes import (
+    CHANGES,
+    OrderOptions,
+    change_vms,
+    check_targets,
+    maintain,
+    predict_failure,
+    wishes_of,
+)
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError

@@ -1,0 +1,463 @@
+"""The verbs that change VMs and hosts: their options, checks, events and notices.
+
+For VMs, from users and operators: reboot and redeploy (5.3), eviction (5.6), deletion
+(5.7), OS images (5.8). For whole hosts: maintenance (5.2) and predicted failures (5.4).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from forewarn.control.requests import admission, rollouts
+from forewarn.control.requests.admission import MAINTENANCE, Change, Draft
+from forewarn.control.rules import destinations
+from forewarn.control.rules.remedies import way_out
+from forewarn.control.transactions.work import Work
+from forewarn.fleet.model import (
+    UNLIMITED_PLACES,
+    Capacity,
+    HostState,
+    ScopeKind,
+    Vm,
+    VmState,
+)
+from forewarn.instants import SECOND, Micros, describe_duration, round_up_to_second
+from forewarn.problems import listed
+from forewarn.protocol.blockers import AnyBlocker, HinderedError
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.events import EventSource, EventType
+from forewarn.protocol.operations import (
+    MOVING_ACTIONS,
+    WAITING_STATES,
+    Action,
+    Operation,
+    OperationState,
+    Request,
+    TargetKind,
+    Verb,
+)
+from forewarn.store import kinds
+from forewarn.store.kinds import Query
+from forewarn.store.port import PAGE_ROWS, Record, every
+from forewarn.verbs.model import TARGETS_MAX, Given
+
+T = TypeVar("T")
+
+REPAIRING = "Host server is undergoing an emergency repair."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderOptions:
+    """Options of a request."""
+
+    duration_seconds: int | None = None
+    not_before: Micros | None = None
+    """Time from the caller. It is not divided by `speed`."""
+    description: str | None = None
+    emergency: bool = False
+    """Whether the maintenance is an emergency repair, which has a separate description
+    (table 5.9)."""
+    at_once: int | None = None
+    """Maximum hosts that are announced or running at once; None: as in the policy."""
+
+
+def wishes_of(given: Given) -> OrderOptions:
+    """Return the options of a request."""
+    return OrderOptions(
+        duration_seconds=given.number("duration"),
+        not_before=given.number("not_before"),
+        description=given.text("description")
+        if "description" in given.values
+        else None,
+        emergency=bool(given.number("emergency")),
+        at_once=given.number("at_once"),
+    )
+
+
+def either(said: T | None, usual: T) -> T:
+    """Return the given value, or the usual one if it is None."""
+    return usual if said is None else said
+
+
+def adapted(change: Change, wishes: OrderOptions) -> Change:
+    """Return the effect of a request with its options."""
+    return replace(
+        change,
+        description=either(wishes.description, change.description),
+        duration_seconds=either(wishes.duration_seconds, change.duration_seconds),
+    )
+
+
+def not_before_of(
+    work: Work, wishes: OrderOptions, notice: Micros, event_type: EventType
+) -> Micros:
+    """Return the end of the notice of a request with the minimum notice `notice` (5.1).
+
+    NotBefore is rounded up to the next whole second. Raises RefusedError if the caller
+    asks for less notice.
+    """
+    earliest = work.now + notice
+    if wishes.not_before is None:
+        return earliest
+    # The second in which the minimum notice ends is valid even if the clock has passed
+    # its start: it becomes the first second with enough notice.
+    if wishes.not_before < earliest - SECOND:
+        raise RefusedError(
+            f"{event_type.value} needs a notice of at least "
+            f"{describe_duration(notice)} (5.1)",
+            hint="Use a later time, or omit it.",
+        )
+    return max(earliest, round_up_to_second(wishes.not_before))
+
+
+def check_targets(names: Sequence[str], what: str) -> None:
+    """Refuse no targets, too many targets, and duplicates."""
+    if not names:
+        raise RefusedError(f"name at least one {what}")
+    if len(names) > TARGETS_MAX:
+        raise RefusedError(f"one request can name at most {TARGETS_MAX} {what}s")
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise RefusedError(f"{what} {twice[0]} is named twice")
+
+
+DELETING_VERBS = frozenset({Verb.EVICT, Verb.TERMINATE})
+IMAGE_VERBS = frozenset({Verb.UPGRADE_OS, Verb.REIMAGE})
+
+
+CHANGES = {
+    Verb.REBOOT: Change(
+        action=Action.REBOOT,
+        event_type=EventType.REBOOT,
+        description="Virtual machine is going to be restarted as requested by "
+        "authorized user.",
+    ),
+    Verb.REDEPLOY: Change(
+        action=Action.REDEPLOY,
+        event_type=EventType.REDEPLOY,
+        description="Virtual machine is going to be redeployed as requested by "
+        "authorized user.",
+    ),
+    Verb.EVICT: Change(
+        action=Action.DELETE,
+        event_type=EventType.PREEMPT,
+        source=EventSource.PLATFORM,
+    ),
+    Verb.TERMINATE: Change(action=Action.DELETE, event_type=EventType.TERMINATE),
+    Verb.UPGRADE_OS: Change(
+        action=Action.REIMAGE, event_type=EventType.REBOOT, routine=True
+    ),
+    Verb.REIMAGE: Change(
+        action=Action.REIMAGE, event_type=EventType.REBOOT, routine=True
+    ),
+}
+
+
+def change_vms(
+    work: Work, vms: Sequence[str], verb: Verb, wishes: OrderOptions
+) -> Request:
+    """Carry out a verb of `CHANGES`: one request with one operation per VM.
+
+    VMs that a user deletes start together, with one NotBefore (3.6). The table of verbs
+    has the refusals.
+    """
+    check_targets(vms, "vm")
+    change = CHANGES[verb]
+    members = work.parts.each(vms, lambda name: _member(work, name, verb))
+    notice = max(_notice(work, vm, verb) for vm in members)
+    not_before = not_before_of(work, wishes, notice, change.event_type)
+    request = admission.open_request(
+        work, verb, together=verb is Verb.TERMINATE, is_rollout=change.routine
+    )
+    admission.admit(
+        work,
+        request,
+        [draft_for(vm, verb, change, not_before, wishes) for vm in members],
+    )
+    return request
+
+
+def _notice(work: Work, vm: Vm, verb: Verb) -> Micros:
+    """Return the minimum notice of a VM; 0: no event."""
+    scope = work.scope(vm.scope)
+    if verb is Verb.EVICT:
+        return work.policy.preempt_notice
+    if verb not in {Verb.TERMINATE, *IMAGE_VERBS}:
+        return work.policy.notice_for(CHANGES[verb].event_type)
+    if not admission.is_announced(verb, scope, vm):
+        return 0
+    if verb is Verb.TERMINATE:
+        return work.policy.terminate_notice_of(scope.terminate_notice or 0)
+    return work.policy.notice_of(scope.os_image_notice or 0)
+
+
+def _member(work: Work, name: str, verb: Verb) -> Vm:
+    """Return a VM that the verb can change; raises RefusedError."""
+    vm = work.vm(name)
+    if verb in IMAGE_VERBS:
+        scope = work.scope(vm.scope)
+        if scope.kind is not ScopeKind.SCALE_SET:
+            raise RefusedError(
+                f"VM {vm.name} is not a scale-set instance: scope {scope.name} is of "
+                f"kind {scope.kind.value}"
+            )
+    _check_free(work, vm, verb)
+    if verb in IMAGE_VERBS and vm.state is VmState.DOWN:
+        raise RefusedError(f"VM {vm.name} is down")
+    if verb is Verb.REBOOT and work.host(vm.host).state is HostState.DOWN:
+        raise RefusedError(
+            f"cannot restart VM {name}: its host {vm.host} is down",
+            hint=f"Run `forewarn redeploy {name}` to move it to another host.",
+        )
+    if verb is Verb.EVICT and not vm.spot:
+        raise RefusedError(
+            f"VM {name} is not a Spot VM",
+            hint=f"Run `forewarn terminate {name}` to delete it with notice.",
+        )
+    return vm
+
+
+def draft_for(
+    vm: Vm, verb: Verb, change: Change, not_before: Micros, wishes: OrderOptions
+) -> Draft:
+    """Return the draft of an operation on one VM, with the options of the request."""
+    return admission.draft(
+        verb,
+        adapted(change, wishes),
+        (vm,),
+        target_kind=TargetKind.VM,
+        target=vm.name,
+        host=vm.host,
+        not_before=not_before,
+        is_timed=wishes.not_before is not None,
+    )
+
+
+def _check_free(work: Work, vm: Vm, verb: Verb) -> None:
+    """Refuse a VM with the same request, a deletion, or a running driver call."""
+    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
+        same = operation.verb is verb and operation.state in WAITING_STATES
+        if same or operation.verb in DELETING_VERBS:
+            raise RefusedError(
+                f"VM {vm.name} already has operation {work.called(operation.operation_id)} "
+                f"({operation.verb.value}, {operation.state.value})",
+                hint=way_out(operation, work.called),
+            )
+        if (
+            operation.state is OperationState.IMPACTING
+            and operation.action is not Action.NONE
+        ):
+            raise RefusedError(
+                f"VM {vm.name} is busy: operation "
+                f"{work.called(operation.operation_id)} "
+                f"({operation.verb.value}) is running on it",
+                hint="Try again after the operation ends.",
+            )
+
+
+R = TypeVar("R", bound=Record)
+
+LEAVING = Change(
+    action=Action.REDEPLOY,
+    event_type=EventType.REDEPLOY,
+    source=EventSource.PLATFORM,
+    description=REPAIRING,
+    routine=True,
+)
+"""The effect of a predicted failure on each VM of the host."""
+
+READ_ONCE_MAX = 100
+"""Maximum open operations, or moving VMs, that are read at once for a long list of hosts.
+A query for a single host takes about as long as reading one of them."""
+
+
+TRIED_MAX = 4
+"""Maximum hosts for which destinations are searched. If more hosts remain, the request is
+accepted: a search for a thousand hosts would block the service."""
+
+
+def maintain(
+    work: Work, hosts: Sequence[str], action: Action, wishes: OrderOptions
+) -> Request:
+    """Maintain hosts: one operation per host, one rollout for all.
+
+    A single host is announced at once. Several hosts are announced one after the other.
+    Refused: a host that is unknown, down or under other maintenance; an impact that
+    maintenance does not have; a NotBefore with less than the minimum notice (5.1).
+    """
+    check_targets(hosts, "host")
+    usual = MAINTENANCE.get(action)
+    if usual is None:
+        raise RefusedError(f"maintenance cannot have the impact {action.value}")
+    if wishes.emergency:
+        usual = replace(usual, description=REPAIRING)
+    change = adapted(usual, wishes)
+    notice = work.policy.notice_for(change.event_type)
+    not_before = not_before_of(work, wishes, notice, change.event_type)
+    at_once = either(wishes.at_once, work.policy.hosts_at_once)
+    hosts = _free_hosts(work, hosts)
+    request = admission.open_request(
+        work, Verb.MAINTAIN, is_rollout=True, at_once=at_once, hosts=len(hosts)
+    )
+    is_single = len(hosts) == 1
+    draft = admission.draft(
+        Verb.MAINTAIN,
+        change,
+        list(every(work.tx, kinds.VMS_ON_HOST, hosts[0])) if is_single else (),
+        target_kind=TargetKind.HOST,
+        target=hosts[0],
+        host=hosts[0],
+        not_before=not_before,
+        is_timed=wishes.not_before is not None,
+    )
+    if is_single:
+        admission.admit(work, request, [draft])
+        return request
+    if action in MOVING_ACTIONS:
+        check_can_be_emptied(work, request, hosts)
+    pattern = replace(draft.operation, created=work.now)
+    rollouts.plan(work, request, hosts, pattern)
+    rollouts.go_on(work, request.request_id)
+    return request
+
+
+def predict_failure(
+    work: Work, hosts: Sequence[str], notice: Micros, wishes: OrderOptions
+) -> Request:
+    """Announce that hosts will fail (5.4), so that their VMs can move early.
+
+    There is one operation per VM, because each can move separately: an approval, or a
+    redeploy by the user, moves it at once. Refused: a host that is down, under maintenance
+    or without VMs; less than the notice of a Redeploy.
+    """
+    check_targets(hosts, "host")
+    hosts = _free_hosts(work, hosts)
+    members = work.parts.each(hosts, lambda name: _vms_to_tell(work, name))
+    least = work.policy.redeploy_notice
+    if notice < least:
+        raise RefusedError(
+            f"a Redeploy needs a notice of at least {describe_duration(least)} (5.1)"
+        )
+    request = admission.open_request(work, Verb.PREDICT_FAILURE)
+    admission.admit(
+        work,
+        request,
+        [
+            draft_for(vm, Verb.PREDICT_FAILURE, LEAVING, work.now + notice, wishes)
+            for vms in members
+            for vm in vms
+        ],
+    )
+    return request
+
+
+def _vms_to_tell(work: Work, host: str) -> list[Vm]:
+    vms = list(every(work.tx, kinds.VMS_ON_HOST, host))
+    if not vms:
+        raise RefusedError(f"host {host} has no VMs")
+    return vms
+
+
+def _free_hosts(work: Work, names: Sequence[str]) -> list[str]:
+    """Return the hosts; refuse hosts that are down or in use.
+
+    For a long list of hosts, few open operations are read once, not per host.
+    """
+    rollouts.complete(work, names)
+    operations: list[Operation] | None = None
+    moving: list[Vm] | None = None
+    if len(names) > READ_ONCE_MAX:
+        operations = _all(work, kinds.OPEN_OPERATIONS)
+        moving = _all(work, kinds.VMS_MOVING)
+    in_use = {each.host for each in operations or ()}
+    expecting = {vm.moving_to for vm in moving or ()}
+
+    def free(name: str) -> str:
+        if work.host(name).state is HostState.DOWN:
+            raise RefusedError(
+                f"host {name} is down", hint=f"Run `forewarn restore {name}` first."
+            )
+        if operations is None or name in in_use:
+            _check_not_in_use(work, name)
+        if moving is None or name in expecting:
+            _check_expects_none(work, name)
+        return name
+
+    return work.parts.each(names, free)
+
+
+def _all(work: Work, query: Query[R]) -> list[R] | None:
+    """Return all records of a query; None: there are too many."""
+    found = work.tx.select(query, limit=READ_ONCE_MAX + 1)
+    return found if len(found) <= READ_ONCE_MAX else None
+
+
+def _check_not_in_use(work: Work, name: str) -> None:
+    for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name):
+        if operation.is_host_bound:
+            raise RefusedError(
+                f"host {name} already has operation {operation.operation_id} "
+                f"({operation.verb.value}, {operation.state.value})",
+                hint=way_out(operation),
+            )
+
+
+def _check_expects_none(work: Work, name: str) -> None:
+    for vm in every(work.tx, kinds.VMS_MOVING_TO, name):
+        raise RefusedError(
+            f"VM {vm.name} is moving to host {name} and would get no notice",
+            hint="Try again after the move ends.",
+        )
+
+
+def check_can_be_emptied(work: Work, request: Request, hosts: Sequence[str]) -> None:
+    """Raise RefusedError if certainly none of the hosts can be emptied.
+
+    The hosts are emptied one after the other, so capacity for the VMs of one host is
+    sufficient. Refused: too little free capacity, or no destination that the rules for
+    fault domains and zones allow. Running work on hosts is ignored, because it ends.
+    """
+    rooms = [
+        found
+        for name in hosts
+        if (found := work.tx.get(Capacity, name)) is not None and found.used
+    ]
+    if not rooms:
+        return
+    # One page of hosts is sufficient for a host that needs no more capacity than the
+    # page has hosts with free capacity, and for the sums in the message.
+    space = work.tx.ranked(kinds.ROOMS_WITH_SPACE, "", limit=PAGE_ROWS)
+    own = {each.host: each.free for each in space}
+    free = sum(own.values())
+    fitting = [each for each in rooms if each.used <= free - own.get(each.host, 0)]
+    if len(fitting) > TRIED_MAX:
+        return
+    reasons: dict[str, AnyBlocker] = {}
+    for each in fitting:
+        vms = list(every(work.tx, kinds.VMS_ON_HOST, each.host))
+        blockers = destinations.find_in_time(work.tx, vms, request=request.request_id)
+        if not blockers:
+            return
+        reasons[each.host] = blockers[0]
+    least = min(fitting or rooms, key=lambda each: (each.used, each.host))
+    because = reasons.get(least.host)
+    raise HinderedError(
+        f"none of these {len(hosts)} hosts can be emptied: {_sums(least, space)}",
+        because=() if because is None else (because,),
+        hint="Empty one host first, or add a host. The hosts of a request are emptied one "
+        "after the other.",
+    )
+
+
+def _sums(least: Capacity, space: Sequence[Capacity]) -> str:
+    others = [each for each in space if each.host != least.host]
+    unlimited = any(each.places == UNLIMITED_PLACES for each in others)
+    free = "enough" if unlimited else str(sum(each.free for each in others))
+    where = listed(
+        [each.host if unlimited else f"{each.host} {each.free}" for each in others]
+    )
+    places = "1 place" if least.used == 1 else f"{least.used} places"
+    return f"{least.host} needs {places}, and other hosts have {free} free" + (
+        f" ({where})" if where else ""
+    )
