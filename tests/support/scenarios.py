@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from forewarn.fleet.model import Vm
 from forewarn.instants import HOUR, SECOND, Micros
-from forewarn.sim.scenario.fleets import usual_text
+from forewarn.sim.scenario.file import usual_text
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.scenario.run import Result, Runner, summary
 from forewarn.sim.scenario.time import VirtualTime

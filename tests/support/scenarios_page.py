@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from forewarn.sim.scenario import builtin, demands, timeline
+from forewarn.sim.scenario import builtin, demands, rehearsal
 from forewarn.sim.scenario.model import Scenario
 
 
@@ -53,5 +53,5 @@ def _section(scenario: Scenario) -> Iterator[str]:
     yield ""
     yield "Timeline:"
     yield ""
-    for line in timeline.lines_of(timeline.play(scenario)):
+    for line in rehearsal.lines_of(rehearsal.play(scenario)):
         yield f"- {line}"

@@ -27,8 +27,7 @@ from forewarn.sim.playlist import CUT, WAIT
 from forewarn.sim.positions import Places, parse_places
 from forewarn.sim.recording import Moment, describe
 from forewarn.sim.replay import Replay, load, vm_names
-from forewarn.sim.scenario.model import Expected
-from forewarn.sim.scenario.verdicts import Outcome, length
+from forewarn.sim.scenario.model import Expected, Outcome, length
 
 GRACE_SECONDS = 0.5
 """Grace period for current requests at the end."""

@@ -37,7 +37,7 @@ from forewarn.sim.playlist import (
 )
 from forewarn.sim.positions import ADMIN, Addresses, Places, parse_places
 from forewarn.sim.profiles import Profile
-from forewarn.sim.scenario import builtin, casting, demands, timeline
+from forewarn.sim.scenario import builtin, casting, demands, rehearsal
 from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.simulator import SPEED, Simulator, Terms
@@ -270,7 +270,7 @@ def _listed(scenario: Scenario) -> dict[str, Any]:
         "description": scenario.description,
         "speed": scenario.own_speed or SPEED,
         "clients": [demands.summary(client) for client in scenario.clients],
-        "timeline": timeline.lines_of(timeline.play(scenario)),
+        "timeline": rehearsal.lines_of(rehearsal.play(scenario)),
     }
 
 

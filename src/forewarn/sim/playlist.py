@@ -19,11 +19,10 @@ from forewarn.sim.news import Reporter, What
 from forewarn.sim.profiles import Profile
 from forewarn.sim.scenario import casting, rehearsal
 from forewarn.sim.scenario.judging import waited_for
-from forewarn.sim.scenario.model import Expected, Scenario
+from forewarn.sim.scenario.model import Expected, Scenario, length
 from forewarn.sim.scenario.run import Result, Runner, cut_result, summary
 from forewarn.sim.scenario.setup import setup_for
 from forewarn.sim.scenario.time import RunningTime
-from forewarn.sim.scenario.verdicts import length
 from forewarn.sim.simulator import SPEED, Simulator, Terms, usual_setup
 
 TOGETHER = "+"

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.sim.recording import Recording
 from forewarn.sim.replay import Replay
-from forewarn.sim.scenario.model import Expected, Scenario
-from forewarn.sim.scenario.run import Result
-from forewarn.sim.scenario.verdicts import (
+from forewarn.sim.scenario.model import (
+    Expected,
     Finding,
     Outcome,
+    Scenario,
     Verdict,
     bad,
     good,
@@ -23,6 +23,7 @@ from forewarn.sim.scenario.verdicts import (
     skipped,
     untried,
 )
+from forewarn.sim.scenario.run import Result
 
 ID_TOLD = 8
 """Shown characters of an EventId: the first group, which is enough to identify it."""

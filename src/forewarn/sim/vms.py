@@ -16,8 +16,8 @@ from forewarn.fleet.file import read_fleet
 from forewarn.fleet.model import Vm, VmState
 from forewarn.fleet.validators import name_fault
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
-from forewarn.sim import fleet_text, fleets
-from forewarn.sim.fleet_text import Tables
+from forewarn.sim import fleets
+from forewarn.sim.fleets import Tables
 from forewarn.sim.natural import counted
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -46,7 +46,7 @@ def in_order(reader: Reader) -> list[Vm]:
 
 def fleet_now(reader: Reader) -> str:
     """Return the current fleet as a fleet file."""
-    return fleet_text.write(_tables(reader))
+    return fleets.write(_tables(reader))
 
 
 def listeners(reader: Reader) -> Mapping[str, str]:
@@ -90,7 +90,7 @@ def remove(work: Work, name: str) -> None:
 
 
 def _apply(work: Work, tables: Tables) -> None:
-    fleet_changes.apply(work, read_fleet(fleet_text.write(tables), name="the fleet"))
+    fleet_changes.apply(work, read_fleet(fleets.write(tables), name="the fleet"))
 
 
 def _with(tables: Tables, new: NewVm) -> Tables:
@@ -117,7 +117,7 @@ def _tables(reader: Reader) -> Tables:
         every(reader, kinds.ALL_HOSTS),
         every(reader, kinds.ALL_VMS),
     )
-    return fleet_text.read(text)
+    return fleets.read(text)
 
 
 def _usual_scope(tables: Tables) -> str:

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from forewarn import toml
-from forewarn.sim import fleet_text
-from forewarn.sim.fleet_text import KINDS, Tables
+from forewarn.sim import fleets
+from forewarn.sim.fleets import KINDS, Tables
 from tests.support.transcripts.form import TranscriptError
 
 
 def read(text: str) -> Tables:
     """Return the tables of a fleet file; raises TranscriptError."""
     try:
-        return fleet_text.read(text)
+        return fleets.read(text)
     except ValueError as error:
         raise TranscriptError(f"this is not TOML: {error}") from error
 

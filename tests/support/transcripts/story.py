@@ -14,7 +14,7 @@ from forewarn.instants import HOUR, Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.settings import load_settings
 from forewarn.service.settings_model import impacts, policy
-from forewarn.sim import fleet_text
+from forewarn.sim import fleets
 from forewarn.store.port import Store
 from forewarn.wording import operators
 from tests.support.transcripts import moments
@@ -50,7 +50,7 @@ class Story:
         self.audience = Audience(self.names, self.tell)
         self.is_down = False
         self.folder = folder
-        self.tables: fleet_text.Tables = {}
+        self.tables: fleets.Tables = {}
         self._settings: dict[str, str] = {}
         self._store = store
         self._chronicle = Chronicle(self.names, self.tell)
@@ -107,9 +107,9 @@ class Story:
             policy=policy(settings),
         )
 
-    def apply_fleet(self, tables: fleet_text.Tables) -> MergePlan:
+    def apply_fleet(self, tables: fleets.Tables) -> MergePlan:
         """Have the fleet as an author wants it; a refused wish is forgotten."""
-        plan = self.world.apply_fleet(fleet_text.write(tables), name="fleet")
+        plan = self.world.apply_fleet(fleets.write(tables), name="fleet")
         self.tables = tables
         return plan
 

@@ -9,7 +9,7 @@ from forewarn.instants import MINUTE
 from forewarn.protocol.errors import BadRequestError, RefusedError
 from forewarn.sim.playlist import PlayOptions, rounds_of
 from forewarn.sim.profiles import Profile
-from forewarn.sim.scenario import builtin, timeline
+from forewarn.sim.scenario import builtin, rehearsal
 from forewarn.sim.scenario.model import Expected, Scenario
 from forewarn.sim.scenario.run import Runner
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
@@ -97,4 +97,4 @@ async def test_every_scenario_is_over_in_two_minutes_whatever_clients_do(
 ) -> None:
     setup = PlayOptions().terms([scenario]).setup
     # Without approvals, everything takes the maximum time.
-    assert await timeline.length(scenario, setup) < 2 * MINUTE
+    assert await rehearsal.length(scenario, setup) < 2 * MINUTE

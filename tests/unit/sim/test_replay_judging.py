@@ -10,8 +10,7 @@ from forewarn.protocol import versions
 from forewarn.sim.engine import START
 from forewarn.sim.recorded_events import RecordedEvents
 from forewarn.sim.replay_judging import Facts, findings
-from forewarn.sim.scenario.model import Expected
-from forewarn.sim.scenario.verdicts import Outcome
+from forewarn.sim.scenario.model import Expected, Outcome
 from tests.support import recordings
 from tests.support.recordings import FREEZE, REBOOT, document, event
 

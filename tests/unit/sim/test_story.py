@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.sim import fleet_text
+from forewarn.sim import fleets
 from forewarn.sim.engine import START
 from tests.support.transcripts import fleet_lines, moments
 from tests.support.transcripts.commands import play
@@ -112,7 +112,7 @@ def test_a_fleet_in_few_words_becomes_a_fleet_file() -> None:
     tables = fleet_lines.edit({}, "+ vm web_0 host=h1 spot=true tags='{role=\"web\"}'")
     tables = fleet_lines.edit(tables, "~ vm web_0 address='[\"192.0.2.4\"]' spot=")
 
-    assert fleet_text.write(tables) == (
+    assert fleets.write(tables) == (
         '[[vm]]\nname = "web_0"\nhost = "h1"\ntags = {role = "web"}\n'
         'address = ["192.0.2.4"]\n'
     )

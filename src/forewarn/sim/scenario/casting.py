@@ -12,9 +12,9 @@ from forewarn.fleet.file import WantedFleet, read_fleet
 from forewarn.fleet.model import Scope, Vm
 from forewarn.problems import did_you_mean, listed
 from forewarn.protocol.errors import RefusedError
-from forewarn.sim import fleet_text
+from forewarn.sim import fleets
 from forewarn.sim.natural import counted
-from forewarn.sim.scenario import fleets
+from forewarn.sim.scenario import file
 from forewarn.sim.scenario.model import (
     OTHERS,
     Act,
@@ -113,7 +113,7 @@ def named_text(
     names. If a new name is already in use, its VM takes a name that has become free.
     Surplus names are ignored.
     """
-    tables = fleet_text.read(text)
+    tables = fleets.read(text)
     others = [name for name in tables["vm"] if name not in first]
     before = [*first, *sorted(others, key=counted)]
     given = names[: len(before)]
@@ -125,7 +125,7 @@ def named_text(
     tables["vm"] = {
         new[entry["name"]]: {**entry, "name": new[entry["name"]]} for entry in entries
     }
-    return fleet_text.write(tables), new
+    return fleets.write(tables), new
 
 
 def with_names(
@@ -135,7 +135,7 @@ def with_names(
 
     Further names are for other VMs. `vms` is the number of VMs in the default fleet.
     """
-    text = fleets.usual_text(scenario.fleet, vms=vms)
+    text = file.usual_text(scenario.fleet, vms=vms)
     first = [role.vm.name for role in roles_of(scenario)]
     text, new = named_text(text, names, first=first)
     return replace(renamed(scenario, new), fleet=Fleet(text=text))
@@ -200,7 +200,7 @@ def roles_of(scenario: Scenario) -> list[Role]:
 
     The clients come first. A named host stands for the first VM on it.
     """
-    own = fleets.wanted(scenario.fleet)
+    own = file.wanted_fleet(scenario.fleet)
     named = [each.vm for each in scenario.clients if each.vm != OTHERS]
     needs: dict[str, list[str]] = {}
     for step in scenario.steps:

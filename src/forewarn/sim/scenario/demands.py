@@ -15,8 +15,17 @@ from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.views import View, sees
 from forewarn.sim.scenario.client_log import ClientActions
 from forewarn.sim.scenario.describe import why_at_once
-from forewarn.sim.scenario.model import OTHERS, Client, Demand, Expected
-from forewarn.sim.scenario.verdicts import Verdict, bad, good, length, skipped
+from forewarn.sim.scenario.model import (
+    OTHERS,
+    Client,
+    Demand,
+    Expected,
+    Verdict,
+    bad,
+    good,
+    length,
+    skipped,
+)
 
 _NOT_TO_BE_APPROVED = frozenset({DOWN_ALREADY, POLICY, NO_NOTICE})
 """Actors that approve an event without any client."""

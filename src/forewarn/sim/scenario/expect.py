@@ -16,8 +16,15 @@ from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.views import View, sees
 from forewarn.sim.scenario.client_log import Witness
 from forewarn.sim.scenario.describe import counted, why_at_once
-from forewarn.sim.scenario.model import EventPhase, Expectation, Wanted
-from forewarn.sim.scenario.verdicts import Verdict, bad, good, length
+from forewarn.sim.scenario.model import (
+    EventPhase,
+    Expectation,
+    Verdict,
+    Wanted,
+    bad,
+    good,
+    length,
+)
 from forewarn.store.port import Reader
 
 

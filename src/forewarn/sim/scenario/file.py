@@ -1,23 +1,94 @@
 """The reader of scenario files: it returns a scenario, or reports all problems.
 
-The keys are described in `docs/how-to/test/scenarios.md`. Those of a step
-are in `steps`, those of the fleet in `fleets`; settings are those of the service. All problems are reported together, with line and key.
+The keys are described in `docs/how-to/test/scenarios.md`. Those of a step are in `steps`;
+settings are those of the service. The fleet is the default fleet, a fleet file, or
+tables: `[[fleet.vm]]` and others are those of a fleet file with a prefix, and the reader
+of fleet files reads them. All problems are reported together, with line and key.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from forewarn.fleet.errors import FleetFileError
+from forewarn.fleet.file import WantedFleet, read_fleet
 from forewarn.problems import unreadable
 from forewarn.protocol.events import EventStatus
 from forewarn.service.option_table import OPTIONS, SPEED_MAX
 from forewarn.settings.files import read_file
 from forewarn.settings.forms import Form, Option, shown
 from forewarn.settings.tables import FileError, Tables
-from forewarn.sim.scenario import fleets, steps, validators
-from forewarn.sim.scenario.model import OTHERS, Client, Demand, Scenario
+from forewarn.sim import fleets
+from forewarn.sim.scenario import steps, validators
+from forewarn.sim.scenario.model import OTHERS, Client, Demand, Fleet, Scenario
 from forewarn.sim.scenario.steps import STATUSES, Known
 from forewarn.sim.scenario.validators import Forms
+
+FLEET_BYTES_MAX = 16 * 1024 * 1024
+"""Maximum bytes of a fleet file: more VMs than a simulation has."""
+
+_FLEET: Mapping[str, Option] = {
+    "vms": Option(form=Forms.COUNT, least=1, most=fleets.VMS_MAX),
+    "together": validators.SWITCH,
+    "file": validators.TEXT,
+    **dict.fromkeys(fleets.KINDS, Option(form=Forms.ANY)),
+}
+"""The keys of `[fleet]`."""
+
+
+def usual_text(fleet: Fleet, *, vms: int | None = None) -> str:
+    """Return the fleet file of a scenario; `vms` overrides the number of VMs."""
+    if fleet.text:
+        return fleet.text
+    number = vms or fleet.vms or fleets.VMS
+    return fleets.fleet_text(number, together=fleet.together)
+
+
+def _read_fleet_of(
+    tables: Tables, found: Mapping[str, Any], *, text: str, folder: Path | None
+) -> Fleet:
+    """Return the fleet from the valid keys of `[fleet]`; `text` is the whole file."""
+    own = {kind: found[kind] for kind in fleets.KINDS if kind in found}
+    usual = "vms" if found.get("vms") or found.get("together") else ""
+    ways = [way for way in (usual, "file" if "file" in found else "", *own) if way]
+    if len(ways) > 1 and ways[0] not in own:
+        tables.blame(
+            f"fleet.{ways[1]}",
+            "a fleet has `vms` and `together`, or a `file`, or tables",
+        )
+        return Fleet()
+    try:
+        if own:
+            read_fleet(text, name=tables.file, within="fleet", tables=own)
+            return Fleet(text=fleets.write_tables(own))
+        if "file" in found:
+            beside = _beside(found["file"], folder)
+            read_fleet(beside, name=found["file"])
+            return Fleet(text=beside)
+    except FleetFileError as error:
+        tables.problems += error.problems
+    except ValueError as error:
+        tables.blame("fleet.file", str(error))
+    return Fleet(vms=found.get("vms"), together=found.get("together", False))
+
+
+def wanted_fleet(fleet: Fleet) -> WantedFleet:
+    """Return the fleet as values."""
+    return read_fleet(usual_text(fleet), name="fleet")
+
+
+def _beside(named: str, folder: Path | None) -> str:
+    """Return the text of a file; raises ValueError with a message."""
+    if folder is None:
+        raise ValueError("this scenario has no directory with a fleet file")
+    try:
+        data = read_file(folder / named, most=FLEET_BYTES_MAX, pipes=False)
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"{named} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ValueError(f"{named} is not UTF-8") from None
+
 
 SCENARIO_BYTES_MAX = 1024 * 1024
 """Maximum bytes of a scenario file, which is usually a few screens long."""
@@ -79,7 +150,7 @@ _ROOT: Mapping[str, Option] = {
     "description": validators.TEXT,
     "aliases": Option(form=Forms.ALIASES, least=0.001, most=SPEED_MAX),
     "speed": Option(form=Forms.NUMBER, least=0.001, most=SPEED_MAX),
-    "fleet": Option(form=Forms.TABLE, keys=fleets.KEYS),
+    "fleet": Option(form=Forms.TABLE, keys=_FLEET),
     "settings": Option(
         form=Forms.TABLE,
         keys={
@@ -118,10 +189,10 @@ def read_scenario(text: str, *, file: str, folder: Path | None = None) -> Scenar
         raise ScenarioError(tables.problems)
     root = tables.take("", found, _ROOT)
     told = [each for each in tables.problems if not each.key.startswith("fleet")]
-    fleet = fleets.read(tables, root.get("fleet", {}), text=text, folder=folder)
+    fleet = _read_fleet_of(tables, root.get("fleet", {}), text=text, folder=folder)
     known = Known()
     if len(tables.problems) == len(told):
-        wanted = fleets.wanted(fleet)
+        wanted = wanted_fleet(fleet)
         known.names = {"vm": wanted.vms.keys(), "host": wanted.hosts.keys()}
     scenario = Scenario(
         name=root.get("name") or Path(file).stem or "scenario",

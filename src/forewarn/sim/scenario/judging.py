@@ -23,9 +23,11 @@ from forewarn.sim.scenario.model import (
     Demand,
     Expect,
     Expected,
+    Finding,
     Scenario,
+    skipped,
+    untried,
 )
-from forewarn.sim.scenario.verdicts import Finding, skipped, untried
 from forewarn.sim.sim_server import SimServer
 from forewarn.store.port import Reader
 

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from forewarn.instants import SECOND, Micros
 from forewarn.sim.scenario.judging import NO_CLIENT
-from forewarn.sim.scenario.model import Scenario
+from forewarn.sim.scenario.model import Finding, Outcome, Scenario
 from forewarn.sim.scenario.run import Result, cut_result
-from forewarn.sim.scenario.verdicts import Finding, Outcome
 
 _RAN = Finding(line=0, what=NO_CLIENT, outcome=Outcome.PASSED, sentence="")
 """The test case of a scenario without findings."""

@@ -31,18 +31,16 @@ from forewarn.sim.scenario.model import (
     Expect,
     Expectation,
     Expected,
-    Scenario,
-    Step,
-)
-from forewarn.sim.scenario.time import LOOK_SECONDS, Time
-from forewarn.sim.scenario.verdicts import (
     Finding,
     Outcome,
+    Scenario,
+    Step,
     Verdict,
     length,
     skipped,
     untried,
 )
+from forewarn.sim.scenario.time import LOOK_SECONDS, Time
 from forewarn.sim.sim_server import SimServer
 from forewarn.wording import operators
 

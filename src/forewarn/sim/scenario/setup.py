@@ -17,7 +17,7 @@ from forewarn.service.options import environment_name
 from forewarn.service.settings import load_settings
 from forewarn.service.settings_model import Settings, impacts, policy
 from forewarn.sim.engine import Engine, World
-from forewarn.sim.scenario import fleets
+from forewarn.sim.scenario import file
 from forewarn.sim.scenario.file import SETTINGS
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.sim_server import CLIENTS, SimServer
@@ -81,11 +81,11 @@ def setup_for(
 
     first = scenarios[0]
     number = vms or max((scenario.fleet.vms or 0 for scenario in scenarios), default=0)
-    fleet = fleets.usual_text(first.fleet, vms=number or None)
+    fleet = file.usual_text(first.fleet, vms=number or None)
     settings: dict[str, str] = {}
     for scenario in scenarios:
         what = ""
-        if fleets.usual_text(scenario.fleet, vms=number or None) != fleet:
+        if file.usual_text(scenario.fleet, vms=number or None) != fleet:
             what = "another fleet"
         elif speed is None and wanted_speed(scenario) != wanted_speed(first):
             what = "another speed"

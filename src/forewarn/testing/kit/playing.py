@@ -7,7 +7,7 @@ from pathlib import Path
 
 from forewarn.instants import SECOND, Micros
 from forewarn.sim.engine import World
-from forewarn.sim.scenario import builtin, casting, timeline
+from forewarn.sim.scenario import builtin, casting, rehearsal
 from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.judging import NO_CLIENT
 from forewarn.sim.scenario.model import Expected, Order, Scenario
@@ -218,7 +218,7 @@ async def _length(core: Core, scenario: Scenario) -> float:
         step.act.targets for step in scenario.steps if isinstance(step.act, Order)
     ]
     floors = core.sim_server.floors.lengthen() * sum(map(len, orders))
-    return (await timeline.length(scenario, core.setup) + floors) / SECOND
+    return (await rehearsal.length(scenario, core.setup) + floors) / SECOND
 
 
 def _judge(

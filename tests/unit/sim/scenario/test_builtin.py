@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.sim.scenario import builtin, timeline
+from forewarn.sim.scenario import builtin, rehearsal
 from forewarn.sim.scenario.model import Scenario
 from tests.support.scenarios import tell
 
@@ -66,7 +66,7 @@ def test_names_of_the_mock_have_its_timings(name: str) -> None:
     scenario = builtin.find(name)
     speed = scenario.speed
     assert speed is not None
-    scheduled, started, gone = (each.at for each in timeline.play(scenario))
+    scheduled, started, gone = (each.at for each in rehearsal.play(scenario))
 
     assert scheduled == 0
     assert (started / speed / 1e6, (gone - started) / speed / 1e6) == MOCK[name]
@@ -82,6 +82,6 @@ def test_dev_timings_are_the_same_numbers_in_seconds(name: str) -> None:
 
 
 def test_the_mocks_cancelled_maintenance_is_cancelled_after_eight_minutes() -> None:
-    scheduled, gone = timeline.play(builtin.find("Canceled Maintenance"))
+    scheduled, gone = rehearsal.play(builtin.find("Canceled Maintenance"))
     assert (scheduled.at, gone.at) == (0, 8 * 60 * 1_000_000)
     assert gone.what == "Freeze of web_0 is removed before it started"

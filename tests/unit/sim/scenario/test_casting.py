@@ -11,7 +11,7 @@ from forewarn.fleet.file import read_fleet
 from forewarn.protocol.errors import RefusedError
 from forewarn.sim import fleets
 from forewarn.sim.scenario import builtin, casting, rehearsal
-from forewarn.sim.scenario.fleets import usual_text
+from forewarn.sim.scenario.file import usual_text
 from forewarn.sim.scenario.model import OTHERS, Order, Scenario
 
 SCENARIOS = [scenario.name for scenario in builtin.scenarios()]

@@ -13,11 +13,10 @@ import pytest
 
 from forewarn.instants import SECOND, Micros
 from forewarn.sim.scenario import builtin
-from forewarn.sim.scenario.model import Expected, Scenario
+from forewarn.sim.scenario.model import Expected, Outcome, Scenario
 from forewarn.sim.scenario.run import Result, Runner, summary
 from forewarn.sim.scenario.setup import setup_for, virtual_stage
 from forewarn.sim.scenario.time import VirtualTime
-from forewarn.sim.scenario.verdicts import Outcome
 from forewarn.sim.sim_server import SimServer
 from forewarn.sim.virtual_client import VirtualClient
 from forewarn.store import kinds

@@ -4,8 +4,7 @@ import pytest
 
 from forewarn.metadata.http import Request
 from forewarn.sim.journal import Seen
-from forewarn.sim.scenario.model import OTHERS
-from forewarn.sim.scenario.verdicts import Outcome
+from forewarn.sim.scenario.model import OTHERS, Outcome
 from forewarn.sim.sim_server import SimServer
 from forewarn.sim.virtual_client import VirtualClient
 from tests.support.played import Deed, approve, run, scenario, sentences

@@ -8,12 +8,12 @@ from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.protocol.events import EventSource, EventStatus, EventType
 from forewarn.sim.scenario import model
 from forewarn.sim.scenario.file import (
+    FLEET_BYTES_MAX,
     SCENARIO_BYTES_MAX,
     ScenarioError,
     load_scenario,
     read_scenario,
 )
-from forewarn.sim.scenario.fleets import FLEET_BYTES_MAX
 from forewarn.sim.scenario.model import EventPhase, Expectation, Scenario, Step, Wanted
 from forewarn.sim.staged import Stop
 
