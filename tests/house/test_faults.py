@@ -6,8 +6,8 @@ import pytest
 
 from forewarn.sim.deviations import RULES
 from forewarn.sim.faults import syntax
+from forewarn.sim.faults.fault import FAULTS, READS, Kind
 from forewarn.sim.faults.file import read_faults
-from forewarn.sim.faults.kinds import FAULTS, READS, Kind
 from forewarn.sim.journal import SEEN_MAX
 from tests.support.pages import REFERENCE, TESTING
 

@@ -15,8 +15,7 @@ from forewarn.agent.core.model import Consent, Stage
 from forewarn.agent.wire.endpoint import Result
 from forewarn.instants import MILLISECOND, MINUTE, SECOND
 from forewarn.sim import fleets
-from forewarn.sim.faults.fault import Fault, Playbook, Replacement
-from forewarn.sim.faults.kinds import FAULTS, Approval
+from forewarn.sim.faults.fault import FAULTS, Approval, Fault, Playbook, Replacement
 from forewarn.sim.loop import LoopThread
 from tests.support.agents import Ground, ground
 from tests.support.processes import eventually

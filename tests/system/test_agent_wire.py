@@ -18,8 +18,7 @@ from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND, SECOND
 from forewarn.protocol.events import EventSource, EventStatus, EventType
 from forewarn.protocol.notices import Notice
-from forewarn.sim.faults.fault import Fault, Playbook, Replacement
-from forewarn.sim.faults.kinds import FAULTS, Approval
+from forewarn.sim.faults.fault import FAULTS, Approval, Fault, Playbook, Replacement
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.staged import Staged
 from tests.support.processes import Serving

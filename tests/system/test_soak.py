@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.sim.faults.kinds import FAULTS
+from forewarn.sim.faults.fault import FAULTS
 from tests.support.processes import eventually, http
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(0)]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from forewarn.protocol.events import EventStatus
-from forewarn.sim.faults.kinds import FAULTS, Approval
+from forewarn.sim.faults.fault import FAULTS, Approval
 from forewarn.sim.loop import LoopThread
 from tests.support.stages import StagedFleet, staged_fleet
 from tests.system.clients import QUERY, Careful, Naive

@@ -23,7 +23,7 @@ from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import reports
 from forewarn.service.listening import url_of
 from forewarn.sim import bodies
-from forewarn.sim.faults.errors import FaultError
+from forewarn.sim.faults.fault import FaultError
 from forewarn.sim.faults.syntax import parse_playbook
 from forewarn.sim.sim_server import SimServer
 from forewarn.sim.vms import NewVm, in_order

@@ -11,8 +11,7 @@ from typing import Any, cast
 
 from forewarn.metadata import answers
 from forewarn.metadata.http import JSON_TYPE, TEXT_TYPE, Response, build
-from forewarn.sim.faults.fault import Fault, Replacement
-from forewarn.sim.faults.kinds import Group
+from forewarn.sim.faults.fault import Fault, Group, Replacement
 from forewarn.sim.recording import BODILESS, Answer
 
 HTML_TYPE = "text/html; charset=utf-8"

@@ -16,9 +16,14 @@ from forewarn.settings import forms
 from forewarn.settings.forms import Form, Forms, Option, from_text
 from forewarn.settings.tables import Tables
 from forewarn.sim.faults import syntax
-from forewarn.sim.faults.errors import FaultError, FaultFileError
-from forewarn.sim.faults.fault import BODY_MAX, Playbook, Replacement
-from forewarn.sim.faults.kinds import FAULTS
+from forewarn.sim.faults.fault import (
+    BODY_MAX,
+    FAULTS,
+    FaultError,
+    FaultFileError,
+    Playbook,
+    Replacement,
+)
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)

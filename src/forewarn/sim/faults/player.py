@@ -15,8 +15,7 @@ from forewarn.metadata.interceptor import Pace, Plan
 from forewarn.problems import Problem, did_you_mean, quoted
 from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.sim.faults import bodies, syntax
-from forewarn.sim.faults.errors import FaultFileError
-from forewarn.sim.faults.fault import Fault, Playbook, Where
+from forewarn.sim.faults.fault import Fault, FaultFileError, Playbook, Where
 
 RULES_MAX = 1_000
 """Maximum number of playbooks, because each request checks them in order."""

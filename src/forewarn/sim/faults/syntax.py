@@ -11,22 +11,20 @@ from typing import Any, TypeAlias
 from forewarn.instants import SECOND, Micros, format_duration, parse_duration
 from forewarn.problems import did_you_mean, quoted
 from forewarn.settings.forms import Form, Forms, Option, from_text
-from forewarn.sim.faults.errors import FaultError
 from forewarn.sim.faults.fault import (
-    STEPS_MAX,
-    TIMES_MAX,
-    Fault,
-    Playbook,
-    Where,
-)
-from forewarn.sim.faults.kinds import (
     ALIASES,
     ANY,
     FAULTS,
     GET,
     POST,
+    STEPS_MAX,
+    TIMES_MAX,
     Approval,
+    Fault,
+    FaultError,
     Kind,
+    Playbook,
+    Where,
 )
 
 Fields: TypeAlias = dict[str, Any]

@@ -9,8 +9,7 @@ from forewarn.metadata.http import Response, build
 from forewarn.protocol import documents
 from forewarn.protocol.versions import VERSIONS
 from forewarn.sim.faults import bodies, syntax
-from forewarn.sim.faults.fault import Fault, Replacement
-from forewarn.sim.faults.kinds import FAULTS, Group
+from forewarn.sim.faults.fault import FAULTS, Fault, Group, Replacement
 from tests.unit.metadata.support import EVENT, Parsed, parse
 
 SECOND_ID = "D7061BAC-AFDC-4513-B24B-AA5F13A16124"

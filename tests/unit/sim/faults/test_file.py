@@ -3,8 +3,7 @@
 import pytest
 
 from forewarn.sim.faults import syntax
-from forewarn.sim.faults.errors import FaultFileError
-from forewarn.sim.faults.fault import Fault, Playbook
+from forewarn.sim.faults.fault import Fault, FaultFileError, Playbook
 from forewarn.sim.faults.file import read_faults
 from forewarn.sim.faults.player import Player
 

@@ -8,8 +8,7 @@ from forewarn.instants import SECOND
 from forewarn.metadata.http import Request
 from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.sim.faults import syntax
-from forewarn.sim.faults.errors import FaultError
-from forewarn.sim.faults.fault import Fault
+from forewarn.sim.faults.fault import Fault, FaultError
 from forewarn.sim.faults.player import OVER_KEPT, RULES_MAX, Player
 
 EVENTS = "/metadata/scheduledevents"

@@ -8,9 +8,16 @@ from hypothesis import strategies as st
 
 from forewarn.instants import MINUTE, SECOND
 from forewarn.sim.faults import syntax
-from forewarn.sim.faults.errors import FaultError
-from forewarn.sim.faults.fault import Fault, Where
-from forewarn.sim.faults.kinds import ALIASES, ANY, FAULTS, READS, Approval
+from forewarn.sim.faults.fault import (
+    ALIASES,
+    ANY,
+    FAULTS,
+    READS,
+    Approval,
+    Fault,
+    FaultError,
+    Where,
+)
 
 CASES = {
     "500": Fault(kind="500"),
