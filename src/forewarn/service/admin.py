@@ -29,8 +29,8 @@ from forewarn.service.admin_connections import BoundedHttp
 from forewarn.service.admin_door import Door, door_limits
 from forewarn.service.api_channel import Setup
 from forewarn.service.listening import AdminListener, open_at
+from forewarn.service.readings import Watchers
 from forewarn.service.tls import Certificate, certificate_of
-from forewarn.service.watching import Watchers
 
 _STATM = Path("/proc/self/statm")
 

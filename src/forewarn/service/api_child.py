@@ -50,9 +50,8 @@ from forewarn.service.api_channel import (
 )
 from forewarn.service.fleets import Fleets, FleetWrites
 from forewarn.service.gateways import ReadingGateway
-from forewarn.service.readings import Readings
+from forewarn.service.readings import Readings, Watchers
 from forewarn.service.tls import certificate_of
-from forewarn.service.watching import Watchers
 from forewarn.store.open import path_of
 from forewarn.store.port import Reader
 from forewarn.store.snapshot import SnapshotStore

@@ -16,9 +16,9 @@ from forewarn.drivers.tasks import parse_fault
 from forewarn.instants import SECOND
 from forewarn.metadata.waiting import Waits
 from forewarn.problems import quoted
+from forewarn.service.fleets import Planner
 from forewarn.service.inquirer import ThreadedInquirer
 from forewarn.service.options import WORKS
-from forewarn.service.planner import Planner
 from forewarn.service.settings import Settings, impacts, problem
 from forewarn.store.open import open_store, path_of
 from forewarn.store.port import Store

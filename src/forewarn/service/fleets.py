@@ -1,9 +1,10 @@
 """Count, plan and apply fleet files without delaying the VMs.
 
 The service reads a small file itself, and compares it with the fleet in the transaction
-that applies it. A separate process (`planner`) reads a large file, while the service
+that applies it. A separate process (`planning`) reads a large file, while the service
 answers VMs and operators. The process returns only the differences, which the service
-applies in one transaction.
+applies in one transaction. One process runs at a time, since each takes hundreds of MiB.
+It ends with its request or with the service.
 
 The fleet can change meanwhile. If a write `concerns_plans`, the process compares the
 file again while the control thread waits for it. Nothing is written during that time, so
@@ -14,23 +15,171 @@ second or two, and only if a VM was moved or deleted in those seconds.
 import asyncio
 import contextlib
 import logging
+import pickle
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from pathlib import Path
 from typing import TypeVar
 
 from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes, fleet_conflicts
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.transactions.work import Who
+from forewarn.fleet import merge
+from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText
-from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
-from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.service import limits
 from forewarn.service.observed import Change, Listener
-from forewarn.service.planner import Planner, Planning
+from forewarn.service.planning import Message, Question
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
+
+
+class PlanningError(ForewarnError):
+    """A fleet file could not be read or compared; nothing was changed."""
+
+
+class Planning:
+    """The process for one file; its methods block."""
+
+    def __init__(self, store: Path, text: FleetText) -> None:
+        """Prepare the process for `text`."""
+        self._store = store
+        self._text = text
+        self._guard = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._has_ended = False
+
+    def begin(self) -> None:
+        """Start the process and send it the text; raises PlanningError."""
+        # With `-m`, its classes would not match the pickled ones.
+        begin = "from forewarn.service.planning import main; main()"
+        with self._guard:
+            if self._has_ended:
+                raise PlanningError("the service is stopping")
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - our own program
+                    [sys.executable, "-P", "-c", begin, str(self._store.absolute())],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    # A signal from the terminal must reach only the service.
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise PlanningError(
+                    f"cannot start a process to read {self._text.name}: "
+                    f"{error.strerror}"
+                ) from error
+        with self._talking() as process:
+            _say(process, self._text)
+
+    def count(self) -> dict[str, int]:
+        """Return how many objects of each kind the file has."""
+        [counts] = self._ask(Question.COUNT)
+        assert isinstance(counts, dict), counts
+        return counts
+
+    def plan(self) -> merge.MergePlan:
+        """Return the changes that applying the file would make now.
+
+        Raises FleetFileError, and RefusedError as `fleet_changes.plan` does.
+        """
+        changes: list[merge.Change] = []
+        for message in self._ask(Question.PLAN):
+            assert isinstance(message, tuple), message
+            changes += message
+        return merge.MergePlan(changes=tuple(changes))
+
+    def end(self) -> None:
+        """Kill the process; running calls raise PlanningError."""
+        with self._guard:
+            self._has_ended = True
+        process = self._process
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+    def _ask(self, question: Question) -> Iterator[Message]:
+        """Yield the parts of an answer, or raise its error."""
+        with self._talking() as process:
+            assert process.stdout is not None
+            _say(process, question)
+            while (message := pickle.load(process.stdout)) is not None:  # noqa: S301
+                if isinstance(message, FleetFileError | RefusedError):
+                    raise message
+                if isinstance(message, ForewarnError):
+                    raise PlanningError(message.message, hint=message.hint)
+                yield message
+
+    @contextlib.contextmanager
+    def _talking(self) -> Generator["subprocess.Popen[bytes]"]:
+        """Limit the time of an exchange; raises PlanningError if the process ends."""
+        process = self._process
+        assert process is not None, "it has not begun"
+        bound = threading.Timer(limits.PLANNING_SECONDS_MAX, process.kill)
+        bound.daemon = True
+        bound.start()
+        try:
+            yield process
+        except (EOFError, OSError, ValueError, pickle.UnpicklingError) as error:
+            if self._has_ended:
+                raise PlanningError("the service is stopping") from error
+            raise PlanningError(
+                f"the process that reads {self._text.name} has ended "
+                f"(status {process.wait()})",
+                hint="Check the free memory: the process takes about 3 KiB per VM.",
+            ) from error
+        finally:
+            bound.cancel()
+
+
+class Planner:
+    """Starts a process for one file at a time; used on one event loop."""
+
+    def __init__(self, store: Path) -> None:
+        """Compare files with the store in the file `store`."""
+        self._store = store
+        self._turn = asyncio.Lock()
+        self._planning: Planning | None = None
+
+    @contextlib.asynccontextmanager
+    async def planning(self, text: FleetText) -> AsyncGenerator[Planning]:
+        """Start a process for the file when earlier ones have ended."""
+        async with self._turn:
+            planning = self._planning = Planning(self._store, text)
+            try:
+                await asyncio.to_thread(planning.begin)
+                yield planning
+            finally:
+                planning.end()
+
+    def close(self) -> None:
+        """End the running process, if there is one."""
+        if self._planning is not None:
+            self._planning.end()
+
+
+def _say(process: "subprocess.Popen[bytes]", message: object) -> None:
+    assert process.stdin is not None
+    pickle.dump(message, process.stdin)
+    process.stdin.flush()
+
 
 T = TypeVar("T")
 
@@ -98,7 +247,7 @@ class Fleets:
 
     async def merge(
         self, text: FleetText, *, who: Who | None, once: Once | None = None
-    ) -> MergePlan:
+    ) -> merge.MergePlan:
         """Apply a file for `who`; without `who`, only plan it."""
         plan = await self._merge(text, who, once)
         if who is not None:
@@ -107,7 +256,7 @@ class Fleets:
 
     async def _merge(
         self, text: FleetText, who: Who | None, once: Once | None
-    ) -> MergePlan:
+    ) -> merge.MergePlan:
         is_small = _is_short(text) and self._count_vms() <= limits.PLANNED_HERE_VMS_MAX
         if self._planner is None or is_small:
             return await self._merge_here(text, who, once)
@@ -135,7 +284,7 @@ class Fleets:
 
     async def _merge_here(
         self, text: FleetText, who: Who | None, once: Once | None
-    ) -> MergePlan:
+    ) -> merge.MergePlan:
         # Read in a thread, so that the event loop is not blocked.
         wanted = await asyncio.to_thread(text.read)
         if who is None:
@@ -156,13 +305,13 @@ class Fleets:
 
     async def _merge_there(
         self, text: FleetText, who: Who, planning: Planning, once: Once | None
-    ) -> MergePlan:
+    ) -> merge.MergePlan:
         # Hash in a thread, since hashing releases the interpreter lock.
         digest = await asyncio.to_thread(text.digest)
         with self._writes.planning() as stale:
             first = await asyncio.to_thread(planning.plan)
 
-            def act(plane: Plane, now: Micros) -> MergePlan:
+            def act(plane: Plane, now: Micros) -> merge.MergePlan:
                 plan = first
                 if stale.is_set():
                     logger.info(

@@ -19,9 +19,8 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.own_events import OwnEvents
 from forewarn.reporting import event_details, reports
 from forewarn.service.fleets import Fleets
-from forewarn.service.readings import Readings
+from forewarn.service.readings import Readings, Watchers
 from forewarn.service.runner import Runner
-from forewarn.service.watching import Watchers
 from forewarn.store.port import Reader
 
 T = TypeVar("T")

@@ -3,13 +3,18 @@
 Each tenant has one running read at a time, and all tenants together use only some of the
 threads. So a thread is always free for operators, and no tenant waits for the long
 list of another tenant.
+
+The watchers of operations follow changes: each has a bounded queue, filled in commit
+order.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
+from itertools import chain
 from typing import TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from forewarn.service import limits
 from forewarn.store.port import Reader, Store
@@ -39,3 +44,73 @@ class Readings:
         turn = self._turns.setdefault(tenant, asyncio.Lock())
         async with turn, self._for_tenants:
             return await self.read(ask)
+
+
+class Watchers:
+    """All watchers; used on one event loop."""
+
+    def __init__(self) -> None:
+        """Start without watchers."""
+        # The caller holds its watcher; a watcher that is dropped leaves this set.
+        self._watchers: WeakSet[_Watcher] = WeakSet()
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """Return the number of watchers."""
+        return len(self._watchers)
+
+    def tell(self, operations: Sequence[str]) -> None:
+        """Queue the IDs of changed operations for all watchers."""
+        for watcher in self._watchers:
+            watcher.tell(tuple(operations))
+
+    def watch(self) -> AsyncIterator[tuple[str, ...]]:
+        """Return an iterator over changes from now until `close`.
+
+        Each item has all new IDs. A watcher that falls behind gets an empty tuple, which
+        means that it must read everything again.
+        """
+        watcher = _Watcher()
+        self._watchers.add(watcher)
+        if self._is_closed:
+            watcher.close()
+        return watcher
+
+    def close(self) -> None:
+        """End all watchers."""
+        self._is_closed = True
+        for watcher in list(self._watchers):
+            watcher.close()
+
+
+class _Watcher:
+    """The queue of one watcher. Cancelling `__anext__` does not end the watcher."""
+
+    def __init__(self) -> None:
+        self._changes: deque[tuple[str, ...]] = deque()
+        self._news = asyncio.Event()
+        self._is_closed = False
+
+    def __aiter__(self) -> AsyncIterator[tuple[str, ...]]:
+        return self
+
+    async def __anext__(self) -> tuple[str, ...]:
+        while not self._changes:
+            if self._is_closed:
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        changes = [*self._changes]
+        self._changes.clear()
+        return () if () in changes else tuple(dict.fromkeys(chain(*changes)))
+
+    def tell(self, operations: tuple[str, ...]) -> None:
+        if len(self._changes) >= limits.CHANGES_KEPT:
+            self._changes.clear()
+            operations = ()
+        self._changes.append(operations)
+        self._news.set()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._news.set()

@@ -42,19 +42,17 @@ from forewarn.service.api_channel import Setup
 from forewarn.service.api_process import ApiProcess
 from forewarn.service.audit_log import AuditLog
 from forewarn.service.checking import refuse_empty_store
-from forewarn.service.fleets import Fleets, FleetWrites
+from forewarn.service.fleets import Fleets, FleetWrites, PlanningError
 from forewarn.service.gateways import ThreadedControlGateway, ThreadedOperatorGateway
 from forewarn.service.guests import GuestListeners
 from forewarn.service.last_seen import LastSeen
 from forewarn.service.listening import address_of, refused, url_of
 from forewarn.service.metrics import Metrics, Parts
 from forewarn.service.observed import ObservedStore
-from forewarn.service.planner import PlanningError
-from forewarn.service.readings import Readings
+from forewarn.service.readings import Readings, Watchers
 from forewarn.service.runner import Runner
 from forewarn.service.settings import Settings, policy
 from forewarn.service.tls import certificate_of
-from forewarn.service.watching import Watchers
 from forewarn.service.webhooks.commits import Pending, Tenants
 from forewarn.service.webhooks.deliveries import Webhooks
 from forewarn.store import kinds

@@ -29,7 +29,7 @@ from forewarn.metadata.endpoint import Endpoint
 from forewarn.protocol.actors import operator
 from forewarn.protocol.own_events import OwnEvents
 from forewarn.reporting import event_details, reports
-from forewarn.service.watching import Watchers
+from forewarn.service.readings import Watchers
 from forewarn.sim.redating import NoticeEnds
 from forewarn.store.port import Reader, Store
 

@@ -21,7 +21,7 @@ from forewarn.metadata.server import Address, Server
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
-from forewarn.service.watching import Watchers
+from forewarn.service.readings import Watchers
 from forewarn.sim import redating, staged
 from forewarn.sim.deviations import Inspector
 from forewarn.sim.engine import (

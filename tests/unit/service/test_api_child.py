@@ -20,7 +20,7 @@ from forewarn.service.api_channel import (
     statement,
 )
 from forewarn.service.api_child import Service
-from forewarn.service.watching import Watchers
+from forewarn.service.readings import Watchers
 from tests.support.loops import in_loop
 
 

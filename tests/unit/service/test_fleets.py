@@ -25,7 +25,7 @@ from forewarn.protocol.actors import CLOCK, operator
 from forewarn.protocol.errors import RefusedError
 from forewarn.service import limits, planning
 from forewarn.service.assembly import Service
-from forewarn.service.planner import Planning, PlanningError
+from forewarn.service.fleets import Planning, PlanningError
 from forewarn.service.settings import load_settings
 from forewarn.store import kinds
 from forewarn.store.port import every

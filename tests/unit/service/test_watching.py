@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from forewarn.service import limits
-from forewarn.service.watching import Watchers
+from forewarn.service.readings import Watchers
 from tests.support.loops import in_loop
 
 
