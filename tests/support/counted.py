@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from forewarn.store.port import OpenTransaction, Reader, Store, Transaction
+from forewarn.store.port import Reader, Store, Transaction
 
 T = TypeVar("T")
 
@@ -61,9 +61,6 @@ class CountedStore:
 
     def read(self, work: Callable[[Reader], T]) -> T:
         return self._inner.read(lambda reader: work(Counted(reader, self.rows).reader))
-
-    def begin(self) -> OpenTransaction:
-        return self._inner.begin()
 
     def close(self) -> None:
         self._inner.close()

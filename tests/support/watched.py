@@ -17,7 +17,6 @@ from forewarn.store import kinds
 from forewarn.store.kinds import KINDS, Query, Range, Ranking, Record
 from forewarn.store.port import (
     PAGE_ROWS,
-    OpenTransaction,
     Reader,
     Store,
     Transaction,
@@ -209,9 +208,6 @@ class WatchedStore:
         if changes := self._mirror.take(writes, renewed):
             self._witness(changes)
         return result
-
-    def begin(self) -> OpenTransaction:
-        return self.inner.begin()
 
     def read(self, work: Callable[[Reader], T]) -> T:
         return self.inner.read(work)

@@ -12,7 +12,6 @@ from forewarn.clock import Clock
 from forewarn.store.kinds import Record
 from forewarn.store.port import (
     ConflictError,
-    OpenTransaction,
     Reader,
     Store,
     StoreError,
@@ -81,10 +80,6 @@ class ObservedStore:
         self._tell(lambda listener: listener.took(seconds))
         self._tell(lambda listener: listener.committed(changes))
         return result
-
-    def begin(self) -> OpenTransaction:
-        """Open a transaction that the caller ends; it is not observed."""
-        return self._inner.begin()
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on a consistent view; any thread can call this."""

@@ -258,7 +258,7 @@ class RememberingTransaction(RowTransaction):
         """Write nothing: this transaction already has exclusive access to all rows.
 
         The transaction took SQLite's write lock when it began, and a waiting writer
-        sees the result. Only transactions without that lock (`begin`) write a row.
+        sees the result.
         """
         del scopes
 

@@ -29,7 +29,6 @@ from forewarn.store.port import (
     PAGE_ROWS,
     ConflictError,
     DuplicateError,
-    OpenTransaction,
     Reader,
     StoreError,
     Transaction,
@@ -304,10 +303,6 @@ class MemoryStore:
                 return result
 
         return self._write_lock.run(attempt)
-
-    def begin(self) -> OpenTransaction:
-        """Open a transaction that the caller ends."""
-        return _View(self._state).__enter__()
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on a consistent view."""

@@ -155,28 +155,12 @@ class Store(Protocol):
         """
         ...
 
-    def begin(self) -> "OpenTransaction":
-        """Open a transaction that the caller ends: for contract tests."""
-        ...
-
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on a consistent view; may be called from any thread."""
         ...
 
     def close(self) -> None:
         """Close the store; a second call has no effect."""
-        ...
-
-
-class OpenTransaction(Transaction, Protocol):
-    """A transaction that the caller ends."""
-
-    def commit(self) -> None:
-        """Make the writes durable and visible; raises ConflictError."""
-        ...
-
-    def rollback(self) -> None:
-        """Discard the writes."""
         ...
 
 

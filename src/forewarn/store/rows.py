@@ -5,12 +5,12 @@ are created from its columns. A guarded write is one statement with the expected
 revision and status. If it changes no row, the write is stale.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from forewarn.instants import Micros
-from forewarn.store import queries, statements
-from forewarn.store.codec import CODECS, Codec, Row, revised
+from forewarn.store import queries
+from forewarn.store.codec import CODECS, Codec, Row
 from forewarn.store.connection import Connection
 from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS, DuplicateError, StaleWriteError
@@ -123,7 +123,7 @@ class RowReader:
 
 
 class RowTransaction(RowReader):
-    """A view with writes."""
+    """A view with the writes that are sent at once."""
 
     def add(self, record: R) -> R:
         """Store a new record; raises DuplicateError."""
@@ -133,26 +133,11 @@ class RowTransaction(RowReader):
         link(self._connection, codec, [(None, record)])
         return record
 
-    def replace(self, old: R, new: R) -> R:
-        """Replace `old` by `new`; return it with its new revision."""
-        assert type(new) is type(old)
-        assert new.key == old.key
-        codec = self._codec(old)
-        stored = revised(new, old.revision + 1)
-        self._run_guarded(old, *codec.change(old, stored))
-        link(self._connection, codec, [(old, stored)])
-        return stored
-
     def remove(self, old: Record) -> None:
         """Delete `old`; raises StaleWriteError if it changed after it was read."""
         codec = self._codec(old)
         self._run_guarded(old, codec.remove, codec.guard(old))
         link(self._connection, codec, [(old, None)])
-
-    def lock_safety_rows(self, scopes: Iterable[str]) -> None:
-        """Lock the safety rows of these scopes, in sorted order."""
-        rows = [(each,) for each in sorted(set(scopes))]
-        self._connection.run_each(statements.TAKE_SAFETY, rows)
 
     def _codec(self, record: R) -> Codec[R]:
         return self._schema.codecs[type(record)]

@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from forewarn.store.cache import Committed, RememberingTransaction
 from forewarn.store.checkpoints import Checkpoints, has_log
-from forewarn.store.connection import BUSY_MILLISECONDS, Connection
+from forewarn.store.connection import Connection
 from forewarn.store.lock import ProcessLock
 from forewarn.store.migrate import count_done, load_steps, migrate
-from forewarn.store.port import OpenTransaction, Reader, StoreError, Transaction
-from forewarn.store.rows import RowTransaction, Schema
+from forewarn.store.port import Reader, StoreError, Transaction
+from forewarn.store.rows import Schema
 from forewarn.store.snapshot import SnapshotStore
 from forewarn.store.write_lock import WriteLock
 
@@ -47,7 +47,6 @@ class SqliteStore:
         self._is_closed = False
         self._writer: Connection | None = None
         self._readers: SnapshotStore | None = None
-        self._open: set[_HandTransaction] = set()
         self._lock = ProcessLock(self._path)
         try:
             self._schema = self._prepare()
@@ -67,7 +66,7 @@ class SqliteStore:
             migrate(connection, steps[done:])
             schema = Schema(connection)
             self._readers = SnapshotStore(self._path, schema)
-            self._checkpoints = Checkpoints(self._connect(BUSY_MILLISECONDS))
+            self._checkpoints = Checkpoints(self._connect())
             # SQLite has opened the file by name, but the lock is on the file itself.
             self._inode = self._lock.inode
             self._check_inode()
@@ -111,31 +110,16 @@ class SqliteStore:
         self._check_open()
         self._check_inode()
         writer, self._writer = self._writer, None
-        return writer or self._connect(BUSY_MILLISECONDS)
+        return writer or self._connect()
 
-    def _connect(self, busy_milliseconds: int) -> Connection:
-        connection = Connection(self._path, busy_milliseconds=busy_milliseconds)
+    def _connect(self) -> Connection:
+        connection = Connection(self._path)
         try:
             connection.make_durable()
         except BaseException:
             connection.close()
             raise
         return connection
-
-    def begin(self) -> OpenTransaction:
-        """Open a transaction on a separate connection, which the caller ends."""
-        self._check_open()
-        # It does not wait: in one thread, the other transaction would never end.
-        connection = self._connect(busy_milliseconds=0)
-        connection.begin()
-        transaction = _HandTransaction(connection, self._schema, self._ended)
-        self._open.add(transaction)
-        return transaction
-
-    def _ended(self, transaction: "_HandTransaction") -> None:
-        self._open.discard(transaction)
-        # The cache does not have these writes.
-        self._committed.forget()
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on a consistent view; may be called from any thread."""
@@ -180,8 +164,6 @@ class SqliteStore:
         try:
             if self._checkpoints:
                 self._checkpoints.close()
-            for transaction in list(self._open):
-                transaction.rollback()
             if self._readers:
                 self._readers.close()
             # Last: this copies the log into the file and deletes the log.
@@ -189,28 +171,3 @@ class SqliteStore:
                 self._writer.close()
         finally:
             self._lock.release()
-
-
-class _HandTransaction(RowTransaction):
-    """A transaction that the caller ends."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        schema: Schema,
-        on_end: Callable[["_HandTransaction"], None],
-    ) -> None:
-        super().__init__(connection, schema)
-        self._on_end = on_end
-
-    def commit(self) -> None:
-        """Make the writes durable and visible; raises ConflictError."""
-        try:
-            self._connection.commit()
-        finally:
-            self.rollback()
-
-    def rollback(self) -> None:
-        """Discard the writes; no effect after the end."""
-        self._connection.close()
-        self._on_end(self)

@@ -8,12 +8,6 @@ columns are constants of this program, and all values are parameters.
 import functools
 from collections.abc import Sequence
 
-TAKE_SAFETY = (
-    "INSERT INTO safety (scope, revision) VALUES (?, 1)"
-    " ON CONFLICT (scope) DO UPDATE SET revision = safety.revision + 1"
-)
-"""Write the safety row of a scope: of concurrent writers, only one can continue."""
-
 
 def get(table: str, key: str) -> str:
     """Return the statement that gets the row with a key."""

@@ -4,6 +4,7 @@ import pytest
 
 from forewarn.fleet.model import Host
 from forewarn.store.port import Store, StoreError
+from tests.support.hand_transactions import begin
 
 
 def add_host(store: Store) -> None:
@@ -16,7 +17,7 @@ def get_host(store: Store) -> Host | None:
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
 def test_a_transaction_that_has_ended_does_nothing_more(store: Store, end: str) -> None:
-    tx = store.begin()
+    tx = begin(store)
     getattr(tx, end)()
     with pytest.raises(StoreError):
         tx.add(Host(name="h1"))
@@ -29,14 +30,14 @@ def test_a_transaction_that_has_ended_does_nothing_more(store: Store, end: str) 
 
 def test_a_closed_store_does_nothing_more(store: Store) -> None:
     add_host(store)
-    tx = store.begin()
+    tx = begin(store)
     tx.add(Host(name="h2"))
     store.close()
     store.close()
     with pytest.raises(StoreError):
         tx.commit()
     with pytest.raises(StoreError, match="closed"):
-        store.begin()
+        begin(store)
     with pytest.raises(StoreError, match="closed"):
         add_host(store)
     with pytest.raises(StoreError, match="closed"):

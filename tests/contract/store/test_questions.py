@@ -22,6 +22,7 @@ from forewarn.store import kinds
 from forewarn.store.kinds import KINDS, Query, Range, Ranking, Record
 from forewarn.store.port import Reader, Store, Transaction, every
 from forewarn.store.records import AuditEntry
+from tests.support.hand_transactions import begin
 from tests.support.profiles import amounts
 
 Model: TypeAlias = dict[str, Record]
@@ -174,7 +175,7 @@ def run(store: Store, kind: type[Record], transactions: list[list[Step]]) -> Non
     committed: Model = {}
     for number, steps in enumerate(transactions):
         model = dict(committed)
-        transaction = store.begin()
+        transaction = begin(store)
         for step in steps:
             apply(transaction, model, step)
         check(transaction, kind, model)

@@ -18,12 +18,12 @@ from forewarn.store import kinds
 from forewarn.store.port import (
     TRANSACTION_ATTEMPTS,
     ConflictError,
-    OpenTransaction,
     Reader,
     StaleWriteError,
     Store,
     Transaction,
 )
+from tests.support.hand_transactions import HandTransaction, begin
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def test_work_that_met_another_writer_reads_afresh(store: Store) -> None:
     others: list[int] = []
 
     def interfere() -> None:
-        other = store.begin()
+        other = begin(store)
         try:
             count_up(other, "h1")
             other.commit()
@@ -150,12 +150,12 @@ ORDERS = [
 ]
 """Every order in which two writers can take their steps."""
 
-Work = Callable[[OpenTransaction], Iterator[None]]
+Work = Callable[[HandTransaction], Iterator[None]]
 
 
 def steps(store: Store, work: Work, through: list[Work]) -> Iterator[None]:
     """Take one writer's steps; note in `through` that it got through."""
-    transaction = store.begin()
+    transaction = begin(store)
     try:
         yield from work(transaction)
         transaction.commit()
@@ -176,7 +176,7 @@ def interleave(store: Store, order: tuple[int, ...], *works: Work) -> list[Work]
 
 @pytest.mark.slow
 def test_no_update_is_lost(store: Store) -> None:
-    def increment(tx: OpenTransaction) -> Iterator[None]:
+    def increment(tx: HandTransaction) -> Iterator[None]:
         yield
         host = present(tx.get(Host, "h1"))
         yield
@@ -196,7 +196,7 @@ def test_no_update_is_lost(store: Store) -> None:
 @pytest.mark.slow
 def test_one_key_is_added_once(store: Store) -> None:
     def add(zone: str) -> Work:
-        def work(tx: OpenTransaction) -> Iterator[None]:
+        def work(tx: HandTransaction) -> Iterator[None]:
             yield
             found = tx.get(Host, "h1")
             yield
@@ -222,7 +222,7 @@ def test_rule_over_two_rows_holds_with_the_safety_row(
     """Each writer takes its own host down if the other is up."""
 
     def take_down(mine: str, other: str) -> Work:
-        def work(tx: OpenTransaction) -> Iterator[None]:
+        def work(tx: HandTransaction) -> Iterator[None]:
             if is_taken_first:
                 tx.lock_safety_rows(["web", "db"])
             yield
@@ -254,7 +254,7 @@ def test_rule_over_two_rows_holds_with_the_safety_row(
 @pytest.mark.slow
 def test_writers_of_different_scopes_both_get_through_in_the_end(store: Store) -> None:
     def increment(name: str) -> Work:
-        def work(tx: OpenTransaction) -> Iterator[None]:
+        def work(tx: HandTransaction) -> Iterator[None]:
             tx.lock_safety_rows([name])
             yield
             host = present(tx.get(Host, name))
@@ -277,8 +277,8 @@ def test_writers_of_different_scopes_both_get_through_in_the_end(store: Store) -
 
 def test_a_conflict_leaves_nothing_of_the_loser(store: Store) -> None:
     add_hosts(store, "h1")
-    first, second = store.begin(), store.begin()
-    losers: list[OpenTransaction] = []
+    first, second = begin(store), begin(store)
+    losers: list[HandTransaction] = []
     for name, tx in (("shop", first), ("bank", second)):
         try:
             tx.add(Tenant(name=name))
@@ -302,7 +302,7 @@ def test_a_conflict_leaves_nothing_of_the_loser(store: Store) -> None:
 
 def test_a_reader_does_not_see_what_is_not_committed(store: Store) -> None:
     add_hosts(store, "h1")
-    writer = store.begin()
+    writer = begin(store)
     count_up(writer, "h1")
     assert capacity(store, "h1") == 0
     writer.commit()

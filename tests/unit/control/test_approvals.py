@@ -21,9 +21,10 @@ from forewarn.protocol.actors import VMS, operator
 from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
-from forewarn.store.port import ConflictError, OpenTransaction, Store, every
+from forewarn.store.port import ConflictError, Store, every
 from forewarn.store.sequence import key_of
 from forewarn.store.sqlite import SqliteStore
+from tests.support.hand_transactions import HandTransaction, begin
 from tests.unit.admin.gateway import FLEET, START, ObedientDriver
 
 IDS = RandomIds(1)
@@ -78,7 +79,7 @@ def operation(plane: Plane) -> Operation:
     return found
 
 
-def work_in(tx: OpenTransaction, who: Who) -> Work:
+def work_in(tx: HandTransaction, who: Who) -> Work:
     return Work(
         tx,
         now=START,
@@ -93,10 +94,10 @@ def work_in(tx: OpenTransaction, who: Who) -> Work:
     )
 
 
-def approve(plane: Plane, vm: str) -> Callable[[OpenTransaction], None]:
+def approve(plane: Plane, vm: str) -> Callable[[HandTransaction], None]:
     event_id = events(plane)[vm]
 
-    def act(tx: OpenTransaction) -> None:
+    def act(tx: HandTransaction) -> None:
         work = work_in(tx, Who(actor=VMS))
         post = Approval(vm=vm, event_ids=(event_id,))
         assert approvals.approve_together(work, [post]) == (None,)
@@ -105,9 +106,9 @@ def approve(plane: Plane, vm: str) -> Callable[[OpenTransaction], None]:
     return act
 
 
-def both(plane: Plane, *acts: Callable[[OpenTransaction], None]) -> int:
+def both(plane: Plane, *acts: Callable[[HandTransaction], None]) -> int:
     """Do both on what was before either; return how many get through."""
-    writers = [plane.store.begin() for _ in acts]
+    writers = [begin(plane.store) for _ in acts]
     for writer in writers:
         writer.select(kinds.OPEN_OPERATIONS)  # its view of the store begins here
     through = 0
@@ -144,9 +145,9 @@ ORDERS = [
 
 
 def in_parts(
-    plane: Plane, act: Callable[[OpenTransaction], None], through: list[object]
+    plane: Plane, act: Callable[[HandTransaction], None], through: list[object]
 ) -> Iterator[None]:
-    writer = plane.store.begin()
+    writer = begin(plane.store)
     try:
         writer.select(kinds.OPEN_OPERATIONS)
         yield
@@ -198,7 +199,7 @@ def test_an_approval_meets_whoever_takes_a_vm_off_its_operation(plane: Plane) ->
     missing = FLEET.replace('name = "db_0"\nhost = "h1"', 'name = "db_0"\nhost = "h2"')
     wanted = read_fleet(missing, name="fleet.toml")
 
-    def leave(tx: OpenTransaction) -> None:
+    def leave(tx: HandTransaction) -> None:
         work = work_in(tx, Who(actor=operator("test")))
         fleet_changes.apply(work, wanted)
         work.finish()
@@ -211,7 +212,7 @@ def test_an_approval_meets_who_looks_again(plane: Plane) -> None:
     plane.approve([Approval(vm="db_0", event_ids=(events(plane)["db_0"],))], now=START)
     operation_id = operation(plane).operation_id
 
-    def look(tx: OpenTransaction) -> None:
+    def look(tx: HandTransaction) -> None:
         release.recheck(work_in(tx, CLOCK), operation_id)
 
     assert both(plane, look, approve(plane, "web_0")) == 1

@@ -6,6 +6,7 @@ from forewarn.fleet.model import Tenant
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import TRANSACTION_ATTEMPTS, ConflictError, Transaction
+from tests.support.hand_transactions import begin
 
 
 def test_it_meets_other_writers_when_a_test_says_so() -> None:
@@ -38,7 +39,7 @@ def test_it_gives_up_when_others_always_come_first() -> None:
 
 def test_transactions_ended_by_hand_are_not_asked_about() -> None:
     store = MemoryStore(conflict=lambda: True)
-    tx = store.begin()
+    tx = begin(store)
     tx.add(Tenant(name="shop"))
     tx.commit()
     assert store.read(lambda reader: reader.get(Tenant, "shop"))
@@ -48,7 +49,7 @@ def test_an_open_view_keeps_only_what_was_replaced() -> None:
     """The past is kept for open views, and goes with them."""
     store = MemoryStore()
     store.transact(lambda tx: tx.add(Tenant(name="shop")))
-    view = store.begin()
+    view = begin(store)
     for number in range(3):
         store.transact(
             lambda tx, number=number: tx.add(Tenant(name=f"tenant {number}"))

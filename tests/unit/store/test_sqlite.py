@@ -22,6 +22,7 @@ from forewarn.store.port import (
     Transaction,
 )
 from forewarn.store.sqlite import SqliteStore
+from tests.support.hand_transactions import begin
 
 HOST = Host(name="h1")
 
@@ -51,11 +52,12 @@ def names(store: Store) -> list[str]:
 def test_what_was_committed_is_there_after_opening_again(path: Path) -> None:
     with opened(path) as store:
         store.transact(lambda tx: tx.add(HOST))
-        tx = store.begin()
+        tx = begin(store)
         tx.add(replace(HOST, name="h2"))
         tx.commit()
-        tx = store.begin()
+        tx = begin(store)
         tx.add(replace(HOST, name="h3"))
+        tx.rollback()
     assert not path.with_name("store.db-wal").exists()
     with opened(path) as store:
         assert names(store) == ["h1", "h2"]
@@ -145,7 +147,7 @@ def test_a_second_store_in_this_process_is_refused_too(path: Path) -> None:
 
 def test_a_writer_waits_a_little_for_another_program(path: Path) -> None:
     with opened(path) as store:
-        other = store.begin()
+        other = begin(store)
         other.add(HOST)
         attempts: list[int] = []
 
@@ -165,7 +167,7 @@ def test_a_writer_waits_a_little_for_another_program(path: Path) -> None:
 
 def test_a_swallowed_failure_is_not_committed(path: Path) -> None:
     with opened(path) as store:
-        first, second = store.begin(), store.begin()
+        first, second = begin(store), begin(store)
         first.add(HOST)
         with pytest.raises(ConflictError):
             second.add(replace(HOST, name="h2"))
