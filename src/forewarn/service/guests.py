@@ -1,4 +1,8 @@
-"""The listeners of VMs with their own listener, kept in line with the fleet."""
+"""Two tasks about VMs: their own listeners, and the last-seen times of their views.
+
+The listeners are kept in line with the fleet. The time of each view's last request is read
+from the endpoint and stored periodically.
+"""
 
 import asyncio
 import contextlib
@@ -7,14 +11,32 @@ from collections.abc import Callable, Mapping
 
 from forewarn.control.transactions.publishing import Publication
 from forewarn.fleet.validators import split_listener
+from forewarn.instants import SECOND, Micros
 from forewarn.metadata.server import Address, Server
+from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits
+from forewarn.service.runner import Runner
 
 logger = logging.getLogger("forewarn.service")
 
 
-class GuestListeners:
-    """Opens and closes the listeners of VMs; used on one event loop."""
+class _Background:
+    """An object with a task on the event loop."""
+
+    _task: asyncio.Task[None] | None = None
+
+    async def end(self) -> None:
+        """Stop the task, if it has begun."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+
+class GuestListeners(_Background):
+    """Opens and closes the listeners of VMs; used on one event loop.
+
+    At the end, the server closes the listeners itself.
+    """
 
     def __init__(self, server: Server, *, on_open: Callable[[str], None]) -> None:
         """Manage the listeners of `server`; `on_open` gets the VM of each new one."""
@@ -22,7 +44,6 @@ class GuestListeners:
         self._on_open = on_open
         self._wanted: dict[str, Address] = {}
         self._is_dirty = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
         self.failed: dict[str, OSError] = {}
         """The VMs whose listener could not be opened, with the error."""
 
@@ -58,12 +79,6 @@ class GuestListeners:
             await self._listen()
         self._task = asyncio.create_task(self._keep())
 
-    async def end(self) -> None:
-        """Stop applying changes; the server closes the listeners itself."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
     async def _keep(self) -> None:
         while True:
             pause = limits.LISTENERS_RETRY_SECONDS if self.failed else None
@@ -78,3 +93,40 @@ class GuestListeners:
         for vm, address in self._server.addresses().items():
             if before.get(vm) != address:
                 self._on_open(vm)
+
+
+class LastSeen(_Background):
+    """Stores last-seen times; used on the event loop."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        *,
+        take: Callable[[], Mapping[str, Micros]],
+        disable_after: Micros,
+    ) -> None:
+        """Store the result of `take` with `runner`, often enough to disable unused
+        views in time."""
+        self._runner = runner
+        self._take = take
+        self._pause = min(limits.LAST_SEEN_SECONDS, disable_after / SECOND / 4)
+
+    def begin(self) -> None:
+        """Start to store them periodically."""
+        self._task = asyncio.create_task(self._keep())
+
+    async def note(self) -> None:
+        """Store the times now; a lost time is replaced at the next request of the
+        view."""
+        with contextlib.suppress(ForewarnError):
+            seen = list(self._take().items())
+            for start in range(0, len(seen), limits.LAST_SEEN_TOGETHER_MAX):
+                some = dict(seen[start : start + limits.LAST_SEEN_TOGETHER_MAX])
+                await self._runner.call(
+                    lambda plane, now, some=some: plane.note_last_seen(some, now=now)
+                )
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(self._pause)
+            await self.note()

@@ -44,8 +44,7 @@ from forewarn.service.audit_log import AuditLog
 from forewarn.service.checking import refuse_empty_store
 from forewarn.service.fleets import Fleets, FleetWrites, PlanningError
 from forewarn.service.gateways import ThreadedControlGateway, ThreadedOperatorGateway
-from forewarn.service.guests import GuestListeners
-from forewarn.service.last_seen import LastSeen
+from forewarn.service.guests import GuestListeners, LastSeen
 from forewarn.service.listening import address_of, refused, url_of
 from forewarn.service.metrics import Metrics, Parts
 from forewarn.service.observed import ObservedStore
