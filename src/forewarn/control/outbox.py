@@ -60,6 +60,5 @@ def give_up(
     count = forget(work, messages)
     if count:
         subjects = (f"webhook:{receiver}", *([f"tenant:{tenant}"] if tenant else []))
-        said = Facts(count=count, cause=why)
-        work.note(AuditKind.WEBHOOK_GAVE_UP, subjects, said)
+        work.note(AuditKind.WEBHOOK_GAVE_UP, subjects, Facts(count=count, cause=why))
     return count

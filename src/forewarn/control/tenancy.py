@@ -65,8 +65,7 @@ def check_cancel(work: Work, tenant: str, name: str) -> str:
     request_id = name
     if own.get(Request, name) is None:
         request_id = need(own, Operation, name).request
-    request = need(work.tx, Request, own.real(request_id))
-    if not request.actor.is_of(tenant):
+    if not need(work.tx, Request, own.real(request_id)).actor.is_of(tenant):
         raise RefusedError(
             f"tenant {tenant} did not request {name}",
             hint="Tenants can cancel only their own requests. Ask the operator.",

@@ -155,8 +155,7 @@ class IdleSweep(_Timed):
         self._cancel()
 
     def _pause(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._seconds, self._sweep)
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._sweep)
 
     def _sweep(self) -> None:
         self._timer = None

@@ -194,5 +194,4 @@ def readings_of(
 
 def resident_bytes() -> int:
     """Return the resident memory of this process."""
-    pages = int(_STATM.read_text("ascii").split()[1])
-    return pages * resource.getpagesize()
+    return int(_STATM.read_text("ascii").split()[1]) * resource.getpagesize()

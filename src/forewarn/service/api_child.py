@@ -258,8 +258,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
 
         async def collect() -> list[Reading]:
             theirs = cast("list[Reading]", await service.ask("metrics"))
-            ours = readings_of(server.door, answered, streams)
-            return [*theirs, *ours]
+            return [*theirs, *readings_of(server.door, answered, streams)]
 
         certificate = certificate_of(setup.settings)
         server = AdminServer(

@@ -248,8 +248,7 @@ def _stands(event: Event) -> str:
 
 def live_events(reader: Reader) -> list[Event]:
     """Return the events that documents show, the oldest first."""
-    found = every(reader, kinds.LIVE_EVENTS)
-    return sorted(found, key=lambda event: event.place)
+    return sorted(every(reader, kinds.LIVE_EVENTS), key=lambda event: event.place)
 
 
 class ShownEvents:

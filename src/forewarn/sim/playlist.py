@@ -114,8 +114,7 @@ class PlayOptions:
 
 def _places_of(fleet: str) -> int:
     """Return the number of VMs without a listener in a fleet file."""
-    found = read_fleet(fleet, name="fleet")
-    return sum(not vm.listen for vm in found.vms.values())
+    return sum(not vm.listen for vm in read_fleet(fleet, name="fleet").vms.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

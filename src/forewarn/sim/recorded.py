@@ -195,8 +195,7 @@ class RecordedFaults(Player):
     @property
     def is_idle(self) -> bool:
         """Return whether there are no faults and no recorded failure."""
-        is_free = self.recorded is None and self.on_first is None
-        return is_free and super().is_idle
+        return self.recorded is None and self.on_first is None and super().is_idle
 
     def connect(self, vm: str) -> Fault | None:
         """Return the fault of a new connection."""

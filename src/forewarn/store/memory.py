@@ -235,8 +235,7 @@ class _View:
             for (kind, key), before in self._before.items():
                 for view in state.views:
                     view.keep(kind, key, before)
-                after = self._layers[kind].table.get(key)
-                state.tables[kind].change(key, after)
+                state.tables[kind].change(key, self._layers[kind].table.get(key))
 
     def keep(self, kind: type[Record], key: str, before: Record | None) -> None:
         """Keep `before` in this view, because the store replaces it."""

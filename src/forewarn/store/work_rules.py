@@ -142,8 +142,7 @@ def _wrong_blockers(operation: Operation) -> Iterator[str]:
 
 def wrong_blockers(blockers: Sequence[Blocker]) -> Iterator[str]:
     """Report stored blockers that cannot hold a start, and lists above the bound."""
-    counts = Counter(blocker.kind for blocker in blockers)
-    for kind, count in counts.items():
+    for kind, count in Counter(blocker.kind for blocker in blockers).items():
         if kind not in GUARD_KINDS:
             yield f"a blocker of kind {kind!r} cannot hold a start"
         elif kind != More.kind and count > NAMED_MAX:

@@ -89,8 +89,7 @@ def scopes_of(work: Work, operation_id: str) -> set[str]:
 
 def _companions(work: Work, operation: Operation) -> list[Operation]:
     """Return the operations that start together, including this one."""
-    request = work.request(operation.request)
-    if not request.together:
+    if not work.request(operation.request).together:
         return [operation]
     siblings = every(work.tx, kinds.OPERATIONS_OF_REQUEST, operation.request)
     return [op for op in siblings if op.state is OperationState.ANNOUNCED]

@@ -116,8 +116,7 @@ def bound(work: Work, operation_ids: Sequence[str]) -> None:
     """Set the timers of these operations back to their latest possible time."""
     for operation_id in operation_ids:
         operation = work.operation(operation_id)
-        latest = _latest(operation, work.policy, now=work.now)
-        due_at = min(operation.due_at, latest)
+        due_at = min(operation.due_at, _latest(operation, work.policy, now=work.now))
         work.save_operation(operation, replace(operation, due_at=due_at))
 
 

@@ -183,8 +183,7 @@ def concerns_plans(before: Record | None, after: Record | None) -> bool:
 
     States of VMs, and operations that have started on them, do not affect plans.
     """
-    kind = type(before or after)
-    if kind not in {Tenant, Scope, Host, Vm}:
+    if type(before or after) not in {Tenant, Scope, Host, Vm}:
         return False
     return (
         before is None

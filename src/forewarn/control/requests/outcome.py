@@ -234,8 +234,7 @@ def call_again(work: Work, operation_id: str) -> None:
     # The last call left these VMs down.
     current = work.operation(operation_id)
     assert current.note is not None, "the note has the reason"
-    down = downtime.left_down(work, current)
-    _give_up(work, current, current.note, down)
+    _give_up(work, current, current.note, downtime.left_down(work, current))
 
 
 def resolve(
@@ -265,8 +264,7 @@ def resolve(
             "outcome done cannot be combined with VMs that are down; use failed"
         )
     work.lock_scopes(operation.scopes)
-    said = Facts(is_done=done)
-    work.note_operation(AuditKind.OPERATION_RESOLVED, operation, said)
+    work.note_operation(AuditKind.OPERATION_RESOLVED, operation, Facts(is_done=done))
     known_down = tuple(move.vm for move in operation.moves if move.is_down)
     if done:
         _resolved_as_done(work, operation, known_down)

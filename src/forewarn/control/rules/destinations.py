@@ -185,8 +185,7 @@ class _Search:
     def _roomiest(
         self, ranking: kinds.Ranking[Capacity], value: str, limit: int
     ) -> list[str]:
-        found = self._reader.ranked(ranking, value, limit=limit)
-        return [room.host for room in found]
+        return [room.host for room in self._reader.ranked(ranking, value, limit=limit)]
 
     def _with_others(self, why: NoPlace) -> NoPlace:
         """Add information about the hosts that were not checked."""

@@ -79,8 +79,7 @@ def _other_domains(
     causes: dict[int, dict[Cause, None]] = {}
     for vm in others:
         if own != frozenset({vm.fault_domain}):
-            found = causes.setdefault(vm.fault_domain, {})
-            found.update(dict.fromkeys(vm.causes))
+            causes.setdefault(vm.fault_domain, {}).update(dict.fromkeys(vm.causes))
     return [
         FaultDomainDown(
             scope=scope,

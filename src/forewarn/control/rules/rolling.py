@@ -157,8 +157,7 @@ def standing_of(reader: Reader, scope: str) -> RolloutState:
     """
     domains: dict[int, str] = {}
     for lowest in (True, False):
-        vms = reader.ranked(kinds.UNSTEADY_DOMAINS, scope, limit=1, lowest=lowest)
-        for vm in vms:
+        for vm in reader.ranked(kinds.UNSTEADY_DOMAINS, scope, limit=1, lowest=lowest):
             domains[vm.fault_domain] = next(iter(vm.started), "")
         told = reader.ranked(kinds.ANNOUNCED_DOMAINS, scope, limit=1, lowest=lowest)
         for event in told:

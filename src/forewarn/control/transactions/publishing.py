@@ -62,8 +62,7 @@ def events_for(reader: Reader, view: views.View) -> tuple[Event, ...]:
     """Return the events of the document of a view, oldest first (clause 2.1)."""
     if not view.shows_events:
         return ()
-    live = every(reader, kinds.LIVE_EVENTS_OF_SCOPE, view.scope)
-    return shown_to(view, live)
+    return shown_to(view, every(reader, kinds.LIVE_EVENTS_OF_SCOPE, view.scope))
 
 
 def shown_to(view: views.View, live: Iterable[Event]) -> tuple[Event, ...]:

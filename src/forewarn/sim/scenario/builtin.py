@@ -40,8 +40,7 @@ def find(name: str) -> Scenario:
                 return scenario
             for alias in scenario.aliases:
                 if spelt(alias.name) == wanted:
-                    named = _plain(alias.name)
-                    return replace(scenario, name=named, speed=alias.speed)
+                    return replace(scenario, name=_plain(alias.name), speed=alias.speed)
     meant = did_you_mean(_plain(name), map(_plain, _names()))
     raise NotFoundError(
         f"scenario {quoted(name)} does not exist{meant}",

@@ -120,8 +120,7 @@ class ClientJudge:
             return [NO_CLIENT]
         pairs = list(self._open)
         if not self._scenario.clients and self._expected is Expected.APPROVED:
-            implied = self._implied(events)
-            pairs = [(each, Demand.APPROVES) for each in implied]
+            pairs = [(each, Demand.APPROVES) for each in self._implied(events)]
         if self._expected is Expected.APPROVED:
             own = {
                 client.vm: self._facts(client, events, is_over=False).own
@@ -161,8 +160,7 @@ class ClientJudge:
         """Return whether no client of the scenario has asked, although one should."""
         if self._expected is Expected.NONE:
             return False
-        clients = self._named(events)
-        return not any(self._log.has_asked(client.vm) for client in clients)
+        return not any(self._log.has_asked(client.vm) for client in self._named(events))
 
     def _decide(self, events: Sequence[Named], *, is_over: bool) -> list[Finding]:
         found: list[Finding] = []

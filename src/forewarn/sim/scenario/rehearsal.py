@@ -152,8 +152,7 @@ async def _play(scenario: Scenario, setup: Setup) -> tuple[tuple[Moment, ...], M
         listener = _Listener(stage)
         listener.act()
         time = VirtualTime(stage, actors=[listener])
-        runner = Runner(stage, time, expected=Expected.NONE)
-        result = await runner.run(scenario)
+        result = await Runner(stage, time, expected=Expected.NONE).run(scenario)
         return tuple(listener.moments), result.took
     finally:
         await stage.end()
