@@ -22,8 +22,7 @@ from forewarn.protocol.notes import Said
 from forewarn.protocol.versions import NEWEST, VERSIONS, ApiVersion
 from forewarn.sim import fleets, staged
 from forewarn.sim.recorded import as_older
-from forewarn.sim.recording import Answer, Header, Outcome
-from forewarn.sim.recording_reader import read_recording
+from forewarn.sim.recording import Answer, Header, Outcome, read_recording
 from forewarn.sim.replay import Replay
 from forewarn.sim.staged import Staged
 from forewarn.store.memory import MemoryStore

@@ -28,8 +28,8 @@ from forewarn.sim.recording import (
     Outcome,
     Recording,
     Writer,
+    read_recording,
 )
-from forewarn.sim.recording_reader import read_recording
 from forewarn.sim.replay import Replay, load
 from forewarn.testing.asking import Asker
 from tests.support.processes import PATIENCE_SECONDS, eventually

@@ -35,8 +35,14 @@ from forewarn.sim.front import Front
 from forewarn.sim.journal import Journal, Seen
 from forewarn.sim.recorded import RecordedDocument, RecordedFaults, Redating
 from forewarn.sim.recorded_events import RecordedEvents
-from forewarn.sim.recording import Answer, Failed, Moment, Recording
-from forewarn.sim.recording_reader import RecordingError, read_recording
+from forewarn.sim.recording import (
+    Answer,
+    Failed,
+    Moment,
+    Recording,
+    RecordingError,
+    read_recording,
+)
 
 FILE_BYTES_MAX = 256 << 20
 """Maximum size of a recording: some weeks of a busy endpoint. It is kept in memory."""

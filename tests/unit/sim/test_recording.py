@@ -14,9 +14,10 @@ from forewarn.sim.recording import (
     Header,
     Moment,
     Outcome,
+    RecordingError,
     Writer,
+    read_recording,
 )
-from forewarn.sim.recording_reader import RecordingError, read_recording
 
 HEADER = Header(
     api_version="2020-07-01",

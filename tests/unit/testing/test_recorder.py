@@ -8,8 +8,14 @@ from typing import Any
 from forewarn.clock import VirtualClock
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
 from forewarn.sim.engine import START
-from forewarn.sim.recording import Answer, Failed, Failure, Header, Outcome
-from forewarn.sim.recording_reader import read_recording
+from forewarn.sim.recording import (
+    Answer,
+    Failed,
+    Failure,
+    Header,
+    Outcome,
+    read_recording,
+)
 from forewarn.testing.recorder import Recorder
 
 
