@@ -25,7 +25,7 @@ from forewarn.admin.errors import Kind, problem
 from forewarn.admin.head import PATIENCE
 from forewarn.metadata import limits as metadata_limits
 from forewarn.metadata.identity import normal_address
-from forewarn.service import limits, unix_socket
+from forewarn.service import limits, listening
 from forewarn.service.admin_door import Door
 from forewarn.service.tls import Certificate
 
@@ -77,7 +77,7 @@ def _unix_peer(transport: asyncio.Transport) -> UnixPeer | None:
     found = transport.get_extra_info("socket")
     if found is None or found.family != socket.AF_UNIX:
         return None
-    return unix_socket.peer_of(found)
+    return listening.peer_of(found)
 
 
 class _SoftTransport:

@@ -15,7 +15,7 @@ import pytest
 
 from forewarn.admin.access import UnixPeer
 from forewarn.metadata.server import Address
-from forewarn.service import admin_connections, secret_files, tls, unix_socket
+from forewarn.service import admin_connections, listening, secret_files, tls
 from forewarn.service.admin import ApiHere
 from forewarn.service.listening import StartError
 from forewarn.service.settings import SettingsError
@@ -123,7 +123,7 @@ async def test_other_user_at_unix_socket_is_refused(
         name="unix:mallory", where="pid 7, uid 7", is_operator=False, wanted="forewarn"
     )
     monkeypatch.setattr(
-        admin_connections.unix_socket, "peer_of", lambda _connection: stranger
+        admin_connections.listening, "peer_of", lambda _connection: stranger
     )
     async with running(service_of(admin__listen=f"unix:{path}")):
         status, found = await ask(path, "POST", "/v1/tokens", body={})
@@ -134,15 +134,15 @@ async def test_other_user_at_unix_socket_is_refused(
 def test_kernel_identifies_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
-        peer = unix_socket.peer_of(ours)
+        peer = listening.peer_of(ours)
         assert peer.is_operator
         assert peer.where == f"pid {os.getpid()}, uid {os.getuid()}"
         # The service has another user and group, so only root is an operator.
         monkeypatch.setattr(os, "geteuid", lambda: 4_000_000)
         monkeypatch.setattr(os, "getegid", lambda: 4_000_000)
-        assert unix_socket.peer_of(ours).is_operator is (os.getuid() == 0)
-        monkeypatch.setattr(unix_socket, "_CREDENTIALS", _Other())
-        stranger = unix_socket.peer_of(ours)
+        assert listening.peer_of(ours).is_operator is (os.getuid() == 0)
+        monkeypatch.setattr(listening, "_CREDENTIALS", _Other())
+        stranger = listening.peer_of(ours)
         assert not stranger.is_operator
         assert (stranger.name, stranger.wanted) == ("unix:65530", "4000000")
 

@@ -19,8 +19,8 @@ from forewarn.protocol.blockers import BLOCKER_KINDS
 from forewarn.protocol.operations import OperationState
 from forewarn.service import limits, metric_definitions
 from forewarn.service.assembly import Service
+from forewarn.service.metrics import Tally
 from forewarn.service.observed import Change, Listener, ObservedStore
-from forewarn.service.tally import Tally
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import ConflictError, StoreError, Transaction
 from tests.support.loops import in_loop
