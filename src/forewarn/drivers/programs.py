@@ -281,7 +281,7 @@ class VmObserver:
         return self._asker.ask(questions, parallel=self._programs.parallel)
 
 
-_RUNNING = {DONE_STATUS: True, DOWN_STATUS: False}
+_RUNNING: Mapping[int | None, bool] = {DONE_STATUS: True, DOWN_STATUS: False}
 """Whether a VM runs according to `observe`; another status tells nothing."""
 
 

@@ -37,6 +37,7 @@ from forewarn.control.transactions.work import Who
 from forewarn.fleet import merge
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText
+from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.service import limits
@@ -90,7 +91,7 @@ class Planning:
         assert isinstance(counts, dict), counts
         return counts
 
-    def plan(self) -> merge.MergePlan:
+    def plan(self) -> MergePlan:
         """Return the changes that applying the file would make now.
 
         Raises FleetFileError, and RefusedError as `fleet_changes.plan` does.
@@ -99,7 +100,7 @@ class Planning:
         for message in self._ask(Question.PLAN):
             assert isinstance(message, tuple), message
             changes += message
-        return merge.MergePlan(changes=tuple(changes))
+        return MergePlan(changes=tuple(changes))
 
     def end(self) -> None:
         """Kill the process; running calls raise PlanningError."""
@@ -247,7 +248,7 @@ class Fleets:
 
     async def merge(
         self, text: FleetText, *, who: Who | None, once: Once | None = None
-    ) -> merge.MergePlan:
+    ) -> MergePlan:
         """Apply a file for `who`; without `who`, only plan it."""
         plan = await self._merge(text, who, once)
         if who is not None:
@@ -256,7 +257,7 @@ class Fleets:
 
     async def _merge(
         self, text: FleetText, who: Who | None, once: Once | None
-    ) -> merge.MergePlan:
+    ) -> MergePlan:
         is_small = _is_short(text) and self._count_vms() <= limits.PLANNED_HERE_VMS_MAX
         if self._planner is None or is_small:
             return await self._merge_here(text, who, once)
@@ -284,7 +285,7 @@ class Fleets:
 
     async def _merge_here(
         self, text: FleetText, who: Who | None, once: Once | None
-    ) -> merge.MergePlan:
+    ) -> MergePlan:
         # Read in a thread, so that the event loop is not blocked.
         wanted = await asyncio.to_thread(text.read)
         if who is None:
@@ -305,13 +306,13 @@ class Fleets:
 
     async def _merge_there(
         self, text: FleetText, who: Who, planning: Planning, once: Once | None
-    ) -> merge.MergePlan:
+    ) -> MergePlan:
         # Hash in a thread, since hashing releases the interpreter lock.
         digest = await asyncio.to_thread(text.digest)
         with self._writes.planning() as stale:
             first = await asyncio.to_thread(planning.plan)
 
-            def act(plane: Plane, now: Micros) -> merge.MergePlan:
+            def act(plane: Plane, now: Micros) -> MergePlan:
                 plan = first
                 if stale.is_set():
                     logger.info(
