@@ -104,5 +104,5 @@ def look_at_alerts(settings: Settings, clock: Clock) -> tuple[bool, str]:
 
     found = AlertServer(settings.gate, clock=clock).ask(round(LOOK_SECONDS * SECOND))
     rest = found.all_alerts - found.alerts
-    others = f"; {rest} more alerts are active but do not count" if rest else ""
+    others = f"; active alerts that do not count: {rest}" if rest else ""
     return found.answer is GateAnswer.CLEAR, f"{found.text}{others}"

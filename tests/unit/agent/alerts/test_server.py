@@ -96,7 +96,7 @@ def test_check_tells_of_alerts_that_do_not_count() -> None:
         said = look_at_alerts(settings, SystemClock())
         assert said == (
             True,
-            "no alert fires; 1 more alerts are active but do not count",
+            "no alert fires; active alerts that do not count: 1",
         )
         fake.alerts = (Fires("A"),)
         assert look_at_alerts(settings, SystemClock()) == (False, "1 alert fires: A")
