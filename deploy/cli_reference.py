@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from forewarn.cli.command_table import GLOBAL, Command, Option
+from forewarn.cli.command_table import GLOBAL, Command, Exit, Option
 from forewarn.cli.commands import COMMANDS
-from forewarn.cli.failure import Exit
 from forewarn.cli.parser import ABOUT, load, options_of
 
 ENDINGS = {

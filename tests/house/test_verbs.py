@@ -14,7 +14,7 @@ from forewarn.control.requests.verbs import DECISIONS
 from forewarn.protocol.operations import Verb
 from forewarn.store.records import AuditKind
 from forewarn.testing import ScheduledEvents, Vm
-from forewarn.testing.channel_verbs import VERBS as CHANNEL
+from forewarn.testing.channel import VERBS as CHANNEL
 from forewarn.verbs.model import Answer, Entry, Form, Refusal
 from forewarn.verbs.table import REASON, SHARED_REFUSALS, VERBS
 from tests.support.pages import REFERENCE

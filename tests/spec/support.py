@@ -27,14 +27,19 @@ from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store, every
 from forewarn.store.sqlite import SqliteStore
 from forewarn.testing.client import METADATA, Answer, Client, Headers, HttpClient, Sent
-from forewarn.testing.conformance.check import Check, Question
+from forewarn.testing.conformance.check import (
+    Check,
+    NotTried,
+    Passed,
+    Question,
+    Verdict,
+)
 from forewarn.testing.conformance.checks import checks_of
 from forewarn.testing.conformance.inquiry import (
     INSTANCE_TARGET,
     Inquiry,
     UntriedError,
 )
-from forewarn.testing.conformance.verdicts import NotTried, Passed, Verdict
 from tests.support.worlds import START, World
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ import pytest
 
 from forewarn.control.requests import failures
 from forewarn.testing.client import EVENTS_PATH, Answer, Client, Headers, HttpClient
+from forewarn.testing.conformance.check import Failed, NotTried, Passed, Verdict
 from forewarn.testing.conformance.checks import CHECKS, QUESTIONS, UNTRIED, checks_of
 from forewarn.testing.conformance.examination import Examination
 from forewarn.testing.conformance.inquiry import (
@@ -16,7 +17,6 @@ from forewarn.testing.conformance.inquiry import (
     UntriedError,
     start_requests,
 )
-from forewarn.testing.conformance.verdicts import Failed, NotTried, Passed, Verdict
 from tests.spec import support
 from tests.spec.conftest import everything
 from tests.spec.support import Bend, BentClient, WorldClient, make_world

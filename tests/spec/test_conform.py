@@ -18,10 +18,10 @@ from forewarn.testing.client import (
     Headers,
     HttpClient,
 )
+from forewarn.testing.conformance.check import Failed, NotTried, Passed, Verdict
 from forewarn.testing.conformance.checks import CHECKS
 from forewarn.testing.conformance.examination import Examination, Finding
 from forewarn.testing.conformance.report import Watched, report
-from forewarn.testing.conformance.verdicts import Failed, NotTried, Passed, Verdict
 from tests.spec import support
 from tests.spec.conftest import EVERYTHING, everything
 from tests.spec.mock_imitation import Mock, served

@@ -11,10 +11,10 @@ import pytest
 from forewarn.clock import SystemClock
 from forewarn.testing.client import HttpClient
 from forewarn.testing.conformance import traffic_questions
+from forewarn.testing.conformance.check import Failed, NotTried, Passed
 from forewarn.testing.conformance.checks import CHECKS
 from forewarn.testing.conformance.inquiry import Inquiry, UntriedError
 from forewarn.testing.conformance.report import Watched, detail, document, report
-from forewarn.testing.conformance.verdicts import Failed, NotTried, Passed
 from tests.support import planted
 from tests.support.planted_expected import FOUND, SURE, UNDECIDABLE, Course
 from tests.support.planted_runs import broken, examined

@@ -7,11 +7,10 @@ import pytest
 from forewarn.instants import format_http_date
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
-from forewarn.testing.conformance.check import Check
+from forewarn.testing.conformance.check import Check, NotTried
 from forewarn.testing.conformance.checks import checks_of
 from forewarn.testing.conformance.inquiry import start_requests
 from forewarn.testing.conformance.traffic_questions import BURST
-from forewarn.testing.conformance.verdicts import NotTried
 from tests.spec import support
 from tests.spec.support import (
     DB,

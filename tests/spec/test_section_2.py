@@ -7,8 +7,7 @@ import pytest
 from forewarn.ids import RandomIds
 from forewarn.instants import parse_instant
 from forewarn.protocol.operations import Action
-from forewarn.testing.conformance.check import Check
-from forewarn.testing.conformance.verdicts import NotTried
+from forewarn.testing.conformance.check import Check, NotTried
 from tests.spec import support
 from tests.spec.support import (
     FLEET,

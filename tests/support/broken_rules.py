@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from forewarn.testing.client import METADATA
-from forewarn.testing.conformance.exchanges import target
+from forewarn.testing.conformance.documents import target
 from tests.support.rule_stories import (
     FAILED,
     OLD,

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from forewarn.clock import VirtualClock
 from forewarn.instants import MILLISECOND, SECOND, Micros
-from forewarn.testing.client import HttpClient
-from forewarn.testing.wire import Socket
+from forewarn.testing.client import HttpClient, Socket
 from tests.support.planted.messages import Connection
 from tests.support.planted.serving import ASKER, Backend
 

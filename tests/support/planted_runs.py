@@ -2,9 +2,9 @@
 
 from forewarn.clock import VirtualClock
 from forewarn.instants import SECOND, Micros
+from forewarn.testing.conformance.check import Failed
 from forewarn.testing.conformance.examination import Examination, Finding
 from forewarn.testing.conformance.report import detail
-from forewarn.testing.conformance.verdicts import Failed
 from tests.support.planted import Backend, Defect
 from tests.support.planted.playing import BEGIN
 from tests.support.planted_client import PlantedClient

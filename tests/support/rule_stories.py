@@ -6,7 +6,7 @@ from typing import Any
 
 from forewarn.testing.answers import BrokenAnswerError, How
 from forewarn.testing.client import METADATA, Answer, Headers
-from forewarn.testing.conformance.exchanges import target
+from forewarn.testing.conformance.documents import target
 from forewarn.testing.conformance.inquiry import start_requests
 from tests.support.shown_documents import Story, event, key
 

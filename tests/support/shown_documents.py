@@ -12,7 +12,7 @@ from typing import Any
 from forewarn.instants import SECOND, Micros, format_http_date
 from forewarn.protocol.versions import NEWEST, VERSIONS
 from forewarn.testing.client import EVENTS_PATH, METADATA, Answer, Headers, Sent
-from forewarn.testing.conformance.exchanges import target
+from forewarn.testing.conformance.documents import target
 from forewarn.testing.conformance.inquiry import (
     INSTANCE_TARGET,
     Inquiry,

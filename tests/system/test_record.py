@@ -31,7 +31,7 @@ from forewarn.sim.recording import (
     read_recording,
 )
 from forewarn.sim.replay import Replay, load
-from forewarn.testing.asking import Asker
+from forewarn.testing.recorder import Asker
 from tests.support.processes import PATIENCE_SECONDS, eventually
 from tests.support.stages import StagedFleet, staged_fleet
 

@@ -13,7 +13,6 @@ from starlette.responses import HTMLResponse, Response
 from forewarn.admin import (
     access,
     attention,
-    availability,
     credentials,
     errors,
     fleet,
@@ -28,8 +27,7 @@ from forewarn.admin import (
 from forewarn.admin.gate import Gate
 from forewarn.admin.head import Head, Unread
 from forewarn.admin.hub import Hubs
-from forewarn.admin.pace import Pace, ReadPace
-from forewarn.admin.throttle import RefusalLog, Throttle
+from forewarn.admin.throttle import Pace, ReadPace, RefusalLog, Throttle
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
 from forewarn.control.gateway import OperatorGateway
@@ -47,7 +45,7 @@ _PAGE_POLICY = (
 """The page loads only itself and /openapi.json."""
 
 
-_PARTS = (orders, lists, attention, history, availability, fleet, watch, credentials)
+_PARTS = (orders, lists, attention, history, fleet, watch, credentials)
 
 
 def create_app(

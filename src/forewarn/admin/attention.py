@@ -10,15 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from forewarn.admin import attention_shapes as shapes
-from forewarn.admin import limits
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
-from forewarn.admin.lists import Filters, Name, check_names
+from forewarn.admin.lists import Filters, Name, Paged, check_names
 from forewarn.admin.selection import Lookups
 from forewarn.admin.webhooks import WebhookGateway
 from forewarn.control.gateway import CallerGateway
 from forewarn.protocol.errors import ForewarnError
-from forewarn.reporting import attention, capacity, explanations, waits
+from forewarn.reporting import attention, explanations, sums
 from forewarn.reporting.attention import ProblemKind, Surroundings
 from forewarn.store.port import Reader
 
@@ -27,29 +26,20 @@ T = TypeVar("T")
 router = APIRouter(tags=["attention"])
 
 
-class _Paged(BaseModel):
-    after: Name = Field(default="", description="`next` of the previous page.")
-    limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
-
-
-class ProblemQuery(Filters, _Paged):
+class ProblemQuery(Filters, Paged):
     """Filters and page of the problems."""
 
     kind: ProblemKind | None = Field(default=None, description="Only this kind.")
 
 
-class WaitQuery(_Paged):
+class WaitQuery(Paged):
     """Filter and page of the missing approvals."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     tenant: Name = Field(default="", description="Only this tenant.")
 
 
-class CapacityQuery(_Paged):
+class CapacityQuery(Paged):
     """Filter and page of the zones."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     zone: Name | None = Field(default=None, description="Only this zone.")
 
@@ -121,18 +111,18 @@ async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Res
     """List the tenants whose approval is missing, the longest wait first."""
 
     def ask(reader: Reader) -> dict[str, Any]:
-        events, is_whole = waits.live_events(reader)
+        events, is_whole = sums.live_events(reader)
         found = [
             wait
-            for wait in waits.waits(reader, events)
+            for wait in sums.waits(reader, events)
             if query.tenant in {"", wait.tenant}
         ]
         page, after = _page(
             found, lambda each: each.key, after=query.after, limit=query.limit
         )
         return {
-            "waits": [waits.report(reader, wait) for wait in page],
-            "sums": waits.sums(found),
+            "waits": [sums.wait_report(reader, wait) for wait in page],
+            "sums": sums.wait_sums(found),
             "complete": is_whole,
             "next": after,
         }
@@ -147,17 +137,15 @@ async def list_capacity(
     """List the free capacity of each zone, and the needs of the next hosts."""
 
     def ask(reader: Reader) -> dict[str, Any]:
-        rooms, is_whole = capacity.rooms(reader)
-        found = [
-            zone for zone in capacity.zones(rooms) if query.zone in {None, zone.zone}
-        ]
+        rooms, is_whole = sums.rooms(reader)
+        found = [zone for zone in sums.zones(rooms) if query.zone in {None, zone.zone}]
         # The name of a zone can be empty, and an empty cursor means the beginning.
         page, after = _page(
             found, lambda each: f"={each.zone}", after=query.after, limit=query.limit
         )
         return {
             "zones": [zone.report() for zone in page],
-            "next_hosts": capacity.next_hosts(reader, now=gateway.now()),
+            "next_hosts": sums.next_hosts(reader, now=gateway.now()),
             "complete": is_whole,
             "next": after,
         }

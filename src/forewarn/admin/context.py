@@ -9,7 +9,7 @@ from typing import Annotated, cast
 from fastapi import Depends
 from starlette.requests import Request
 
-from forewarn.admin.access import Caller, caller_of, gateway_for
+from forewarn.admin.access import caller_of, gateway_for
 from forewarn.control.gateway import CallerGateway, OperatorGateway
 from forewarn.protocol import actors as protocol_actors
 
@@ -25,11 +25,5 @@ async def actor_of(request: Request) -> protocol_actors.Actor:
     return caller_of(request).actor
 
 
-async def asking(request: Request) -> Caller:
-    """Return the caller and its rights."""
-    return caller_of(request)
-
-
 Desk = Annotated[CallerGateway, Depends(gateway_of)]
 Actor = Annotated[protocol_actors.Actor, Depends(actor_of)]
-Asking = Annotated[Caller, Depends(asking)]

@@ -4,17 +4,17 @@ secret."""
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from forewarn import ids
-from forewarn.admin import bodies, limits, selection, shapes
+from forewarn.admin import bodies, selection, shapes
 from forewarn.admin.answers import SafeJsonResponse, answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.decisions import token_report
-from forewarn.admin.idempotency import Giving
-from forewarn.admin.lists import Name
+from forewarn.admin.lists import Name, Paged
+from forewarn.admin.orders import Giving
 from forewarn.control import tokens
 from forewarn.control.transactions.work import need
 from forewarn.fleet.model import Tenant
@@ -26,14 +26,10 @@ from forewarn.store.records import Token
 router = APIRouter(tags=["tokens"])
 
 
-class TokenQuery(BaseModel):
+class TokenQuery(Paged):
     """Filter and page of the tokens."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     tenant: Name = Field(default="", description="Only tokens of this tenant.")
-    after: Name = Field(default="", description="`next` of the previous page.")
-    limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
 
 @router.get("/tokens", responses=documented(shapes.TokenPage, 400, 404))

@@ -7,7 +7,7 @@ unexpected error is logged once.
 
 import enum
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -105,35 +105,34 @@ def of_error(error: ForewarnError) -> JSONResponse:
     An error that is neither a refusal nor a malformed request means that a store or a
     service is not available.
     """
-    match error:
-        case FleetFileError():
-            return _of_fleet(error)
-        case TooManyError():
-            answer = problem(Kind.TOO_MANY, error.message, hint=error.hint)
-            answer.headers["Retry-After"] = str(error.retry_seconds)
-            return answer
-        case UnauthorizedError():
-            kind = Kind.UNAUTHORIZED
-        case ForbiddenError():
-            kind = Kind.FORBIDDEN
-        case NotFoundError():
-            kind = Kind.NOT_FOUND
-        case KeyReusedError():
-            kind = Kind.KEY_REUSED
-        case RefusedError():
-            kind = Kind.REFUSED
-        case BadRequestError():
-            kind = Kind.BAD_REQUEST
-        case _:
-            kind = Kind.UNAVAILABLE
-            logger.warning("a request of an operator failed: %s", error.message)
+    if isinstance(error, FleetFileError):
+        return _of_fleet(error)
+    kinds = (kind for type_, kind in _KINDS.items() if isinstance(error, type_))
+    kind = next(kinds, Kind.UNAVAILABLE)
+    if kind is Kind.UNAVAILABLE:
+        logger.warning("a request of an operator failed: %s", error.message)
     refused = error.refused if isinstance(error, NothingTakenError) else ()
-    return problem(
+    answer = problem(
         kind,
         operators.refusal(error),
         hint=error.hint,
         refused=refused_report(refused),
     )
+    if isinstance(error, TooManyError):
+        answer.headers["Retry-After"] = str(error.retry_seconds)
+    return answer
+
+
+_KINDS: Mapping[type[ForewarnError], Kind] = {
+    TooManyError: Kind.TOO_MANY,
+    UnauthorizedError: Kind.UNAUTHORIZED,
+    ForbiddenError: Kind.FORBIDDEN,
+    NotFoundError: Kind.NOT_FOUND,
+    KeyReusedError: Kind.KEY_REUSED,
+    RefusedError: Kind.REFUSED,
+    BadRequestError: Kind.BAD_REQUEST,
+}
+"""The kind of each error; the first type that fits decides."""
 
 
 def refused_report(refused: Sequence[Refused]) -> list[dict[str, str]]:
@@ -190,48 +189,33 @@ _BY_STATUS = {kind.status: kind for kind in Kind if kind is not Kind.BAD_FLEET}
 
 def of_http(request: Request, error: HTTPException) -> JSONResponse:
     """Return the response for a request that the framework refuses."""
-    kind = _BY_STATUS.get(error.status_code)
+    kind = _BY_STATUS.get(error.status_code, Kind.BAD_REQUEST)
     where = f"{request.method} {request.url.path}"
     if kind is Kind.NOT_FOUND:
         answer = problem(
             kind, f"there is no route {where}", hint="See /docs for all routes."
         )
-    elif kind is None:
-        answer = problem(Kind.BAD_REQUEST, f"{where}: {error.detail}")
-        answer.status_code = error.status_code
     else:
         answer = problem(kind, f"{where}: {error.detail}")
-    for name, value in (error.headers or {}).items():
-        answer.headers[name] = value
+    answer.status_code = error.status_code
+    answer.headers.update(error.headers or {})
     return answer
 
 
 def install(app: FastAPI) -> None:
     """Install the handlers that convert errors."""
-
-    def ours(_request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, ForewarnError)
-        return of_error(error)
-
-    def invalid(_request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, RequestValidationError)
-        return of_validation(error)
-
-    def framework(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, HTTPException)
-        return of_http(request, error)
-
-    def late(_request: Request, _error: Exception) -> JSONResponse:
-        return problem(
+    handlers: dict[type[Exception], Callable[[Request, Any], JSONResponse]] = {
+        ForewarnError: lambda _request, error: of_error(error),
+        RequestValidationError: lambda _request, error: of_validation(error),
+        HTTPException: of_http,
+        TimeoutError: lambda _request, _error: problem(
             Kind.UNAVAILABLE,
             "the service did not respond in time; the request may have taken effect",
             hint="Check `forewarn operations` before you retry.",
-        )
-
-    app.add_exception_handler(ForewarnError, ours)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, framework)
-    app.add_exception_handler(TimeoutError, late)
+        ),
+    }
+    for kind, handler in handlers.items():
+        app.add_exception_handler(kind, handler)
 
 
 class LastResort:

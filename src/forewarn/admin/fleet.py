@@ -16,8 +16,8 @@ from forewarn.admin import bodies, limits, shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.flat import FlatError, FlatObject
-from forewarn.admin.idempotency import Giving
 from forewarn.admin.lists import Name, Selectors, checked
+from forewarn.admin.orders import Giving
 from forewarn.admin.selection import About, Lookups, Wanted
 from forewarn.control.requests.idempotency import RepeatedError
 from forewarn.fleet import export

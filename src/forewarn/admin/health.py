@@ -1,12 +1,13 @@
 """Liveness and readiness of the service, without authentication."""
 
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
 from forewarn.admin import shapes
-from forewarn.admin.access import Caller
+from forewarn.admin.access import caller_of
 from forewarn.admin.answers import answer
-from forewarn.admin.context import Asking, Desk
+from forewarn.admin.context import Desk
 from forewarn.control.gateway import Health
 
 router = APIRouter(tags=["health"])
@@ -21,23 +22,23 @@ _RESPONSES: dict[int | str, dict[str, object]] = {
 
 
 @router.get("/healthz", responses=_RESPONSES)
-async def healthz(gateway: Desk, caller: Asking) -> Response:
+async def healthz(gateway: Desk, request: Request) -> Response:
     """Report whether the service is alive; with 503 it should be restarted."""
     health = await gateway.health()
-    return _told(health, caller, good=health.alive)
+    return _told(health, request, good=health.alive)
 
 
 @router.get("/readyz", responses=_RESPONSES)
-async def readyz(gateway: Desk, caller: Asking) -> Response:
+async def readyz(gateway: Desk, request: Request) -> Response:
     """Report whether the service accepts requests."""
     health = await gateway.health()
-    return _told(health, caller, good=health.ready)
+    return _told(health, request, good=health.ready)
 
 
-def _told(health: Health, caller: Caller, *, good: bool) -> Response:
+def _told(health: Health, request: Request, *, good: bool) -> Response:
     # A problem can name VMs, so only operators get its text.
     problems = list(health.problems)
-    if problems and not caller.is_operator:
+    if problems and not caller_of(request).is_operator:
         problems = ["the reason is visible with an operator token only"]
     return answer(
         {

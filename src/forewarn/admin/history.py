@@ -1,4 +1,4 @@
-"""The history of changes, and the accounts of operations."""
+"""The history of changes, the accounts of operations, and the availability of VMs."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -6,33 +6,110 @@ from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
-from forewarn.admin import limits, period, selection, shapes
+from forewarn.admin import selection, shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
-from forewarn.admin.lists import Filters, Name, Tag
+from forewarn.admin.lists import Filters, Name, Paged, Selectors
 from forewarn.admin.selection import Lookups, Wanted
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.work import need
+from forewarn.fleet.availability import Period
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
-from forewarn.instants import Micros
+from forewarn.instants import Micros, parse_duration, parse_instant
+from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
-from forewarn.reporting import accounts, reports
+from forewarn.reporting import accounts, reports, uptime
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Record
 from forewarn.store.records import AuditEntry
 
 router = APIRouter(tags=["history"])
 
+_EXAMPLES = ["2026-11-21T10:00:00Z", "24h"]
 _SINCE = Field(
-    default="", description=period.SINCE_ABOUT, examples=list(period.EXAMPLES)
+    default="",
+    description="Only from this time: RFC 3339, or a duration before now.",
+    examples=_EXAMPLES,
 )
 _UNTIL = Field(
-    default="", description=period.UNTIL_ABOUT, examples=list(period.EXAMPLES)
+    default="",
+    description="Only before this time: RFC 3339, or a duration before now.",
+    examples=_EXAMPLES,
 )
+
+
+def instant_of(name: str, text: str, *, now: Micros) -> Micros:
+    """Return the instant in a parameter; raises BadRequestError."""
+    try:
+        if text[:1].isdigit() and "T" in text:
+            return max(0, parse_instant(text))
+        return max(0, now - parse_duration(text))
+    except ValueError as error:
+        raise BadRequestError(
+            f"{name}: {error}",
+            hint="Give a time in RFC 3339, or a duration before now.",
+        ) from error
+
+
+def check_order(since: Micros, until: Micros) -> None:
+    """Raise BadRequestError for a period that ends before it begins."""
+    if until <= since:
+        raise BadRequestError(
+            "until must be later than since",
+            hint="Give the earlier time, or the longer duration, as since.",
+        )
+
+
+class AvailabilityQuery(Paged):
+    """VMs and period of a request for availability."""
+
+    vm: Name = Field(default="", description="Only this VM.")
+    scope: Name = Field(default="", description="Only VMs of this scope.")
+    tenant: Name = Field(default="", description="Only VMs of this tenant.")
+    since: Name = Field(
+        default="7d",
+        description="Start of the period: RFC 3339, or a duration before now.",
+        examples=["2026-11-21T10:00:00Z", "30d"],
+    )
+    until: Name = Field(
+        default="",
+        description="End of the period, in the same form. Default: now.",
+    )
+
+
+@router.get("/availability", responses=documented(shapes.AvailabilityPage, 400, 404))
+async def availability(
+    query: Annotated[AvailabilityQuery, Query()], gateway: Desk
+) -> Response:
+    """List the downtime of VMs in a period by cause, and the time without records.
+
+    `total` is the total of this page. Add the totals of all pages for the whole list.
+    """
+    now = gateway.now()
+    since = instant_of("since", query.since or "7d", now=now)
+    until = now
+    if query.until:
+        # There are no records of the future.
+        until = min(now, instant_of("until", query.until, now=now))
+    check_order(since, until)
+    asked = uptime.Asked(
+        period=Period(since=since, until=until),
+        vm=query.vm,
+        scope=query.scope,
+        tenant=query.tenant,
+    )
+    return answer(
+        await gateway.read(
+            lambda reader: uptime.page(
+                reader, asked, after=query.after, limit=query.limit
+            )
+        )
+    )
+
 
 _KINDS: dict[str, type[Record]] = {
     "vm": Vm,
@@ -52,23 +129,15 @@ _ALL = ("", "")
 """Bounds of keys that exclude nothing."""
 
 
-class HistoryQuery(BaseModel):
+class HistoryQuery(Selectors, Paged):
     """Filters and page of the history; all filters must match."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    vm: Name = Field(default="", description="Only entries about this VM.")
     operation: Name = Field(
         default="", description="Only this operation, rollout or request."
     )
     event: Name = Field(
         default="", description="Only this event; a GUID in upper or lower case."
     )
-    host: Name = Field(default="", description="Only entries about this host.")
-    scope: Name = Field(default="", description="Only entries about this scope.")
-    tenant: Name = Field(default="", description="Only entries about this tenant.")
-    zone: Name = Field(default="", description="Only entries about hosts of this zone.")
-    tag: Tag = Field(default="", description="Only entries about VMs with this tag.")
     actor: Name = Field(
         default="",
         description="Only actions of this actor, such as `clock` or the name of a token.",
@@ -79,8 +148,6 @@ class HistoryQuery(BaseModel):
     )
     since: Name = _SINCE
     until: Name = _UNTIL
-    after: Name = Field(default="", description="`next` of the previous page.")
-    limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
     def subjects(self, reader: Reader) -> list[tuple[str, str]]:
         """Return the kinds and names that entries must be about."""
@@ -107,7 +174,7 @@ class HistoryQuery(BaseModel):
         )
 
 
-class AccountQuery(Filters):
+class AccountQuery(Filters, Paged):
     """Filters and page of the accounts of operations, open ones too."""
 
     operation: Name = Field(
@@ -115,8 +182,6 @@ class AccountQuery(Filters):
     )
     since: Name = _SINCE
     until: Name = _UNTIL
-    after: Name = Field(default="", description="`next` of the previous page.")
-    limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
 
 
 @router.get("/history", responses=documented(shapes.HistoryPage, 400, 404))
@@ -235,16 +300,16 @@ def _find(
 
 
 def _period(since: str, until: str, *, now: Micros) -> tuple[Micros, Micros | None]:
-    first = period.instant_of("since", since, now=now) if since else 0
+    first = instant_of("since", since, now=now) if since else 0
     if not until:
         return first, None
-    last = period.instant_of("until", until, now=now)
-    period.check_order(first, last)
+    last = instant_of("until", until, now=now)
+    check_order(first, last)
     return first, last
 
 
 def _overlaps(operation: Operation, since: Micros, until: Micros | None) -> bool:
-    """Return whether the operation was open at some time in the period."""
+    """Return whether the operation was open at some time in the"""
     begins_before = until is None or operation.created < until
     return begins_before and (not operation.ended_at or operation.ended_at >= since)
 

@@ -36,6 +36,15 @@ State = Annotated[OperationState, BeforeValidator(_capitalised)]
 Status = Annotated[EventStatus, BeforeValidator(_capitalised)]
 
 
+class Paged(BaseModel):
+    """A page of a list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    after: Name = Field(default="", description="`next` of the previous page.")
+    limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
+
+
 class Selectors(BaseModel):
     """The names that a list is narrowed to; all of them must match."""
 
@@ -77,8 +86,14 @@ class Filters(Selectors):
         return replace(super().wanted(reader, ended=ended), rollout=rollout)
 
 
-class OperationFilters(Filters):
-    """The same, for operations."""
+class _All(Paged):
+    ended: bool = Field(
+        default=False, alias="all", description="Include ended objects."
+    )
+
+
+class OperationQuery(Filters, _All):
+    """Filters and page of the operations."""
 
     state: State | None = Field(default=None, description="Only objects in this state.")
 
@@ -87,8 +102,8 @@ class OperationFilters(Filters):
         return replace(super().wanted(reader, ended=ended), state=self.state)
 
 
-class EventFilters(Filters):
-    """The same, for events."""
+class EventQuery(Filters, _All):
+    """Filters and page of the events."""
 
     state: Status | None = Field(
         default=None, description="Only objects in this state."
@@ -102,25 +117,7 @@ class EventFilters(Filters):
         )
 
 
-class _Paged(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    ended: bool = Field(
-        default=False, alias="all", description="Include ended objects."
-    )
-    after: Name = Field(default="", description="`next` of the previous page.")
-    limit: int = Field(default=limits.PAGE_OBJECTS, ge=1, le=limits.PAGE_OBJECTS_MAX)
-
-
-class OperationQuery(OperationFilters, _Paged):
-    """Filters and page of the operations."""
-
-
-class EventQuery(EventFilters, _Paged):
-    """Filters and page of the events."""
-
-
-class RolloutQuery(Selectors, _Paged):
+class RolloutQuery(Selectors, _All):
     """Selectors and page of the rollouts: those with a selected operation."""
 
 

@@ -1,19 +1,26 @@
-"""The requests of the table of verbs: each is executed in one transaction."""
+"""The requests of the table of verbs: each is executed in one transaction.
 
+A `Giver` sends a request, once for each Idempotency-Key. Other routes use it too.
+"""
+
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Header
 from pydantic import BaseModel
-from starlette.responses import Response
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
 
 from forewarn.admin import bodies, limits, shapes
-from forewarn.admin.access import Caller
-from forewarn.admin.answers import documented
-from forewarn.admin.idempotency import Giver, Giving
+from forewarn.admin.access import Caller, caller_of, gateway_for
+from forewarn.admin.answers import answer, documented
+from forewarn.admin.decisions import Decision
+from forewarn.control.gateway import CallerGateway
+from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.event_json import event_report
-from forewarn.control.transactions.work import need
+from forewarn.control.transactions.work import Who, need
 from forewarn.instants import Micros
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import Event
@@ -22,6 +29,92 @@ from forewarn.reporting import reports
 from forewarn.store.port import Reader
 from forewarn.verbs.model import Answer, Entry, Form
 from forewarn.verbs.table import VERBS
+
+REPEATED_HEADER = "Idempotent-Replayed"
+"""Header that marks the result of an earlier request with the same key."""
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=limits.KEY_CHARACTERS_MAX,
+        pattern="^[!-~]+$",
+        description="A new text for each request, such as a UUID. A request that is "
+        "sent again with its key within 24 hours is executed once, and gets the "
+        "first result.",
+    ),
+]
+
+
+class Giver:
+    """A caller that sends one request."""
+
+    def __init__(
+        self, gateway: CallerGateway, *, caller: Caller, path: str, key: str | None
+    ) -> None:
+        """Send requests to `gateway` on behalf of `caller`, once for each `key`."""
+        self.gateway = gateway
+        self.caller = caller
+        self._path = path
+        self._key = key
+        self.is_repeated = False
+        """Whether an earlier request with this key was executed."""
+
+    def who(self, reason: str) -> Who:
+        """Return the actor and the reason of the request."""
+        return Who(actor=self.caller.actor, reason=reason)
+
+    def once(self, said: str) -> Once | None:
+        """Return the key with the digest of the request; None without a key."""
+        if self._key is None:
+            return None
+        return Once(
+            caller=self.caller.token_id or self.caller.name,
+            key=self._key,
+            digest=hashlib.sha256(f"{self._path}\n{said}".encode()).hexdigest(),
+        )
+
+    async def give(self, name: str, body: BaseModel, **made: str) -> Any:
+        """Execute the request `name` of `DECISIONS`, and return its JSON value.
+
+        For a repeated request it is the value of the first one.
+        """
+        order = Decision(
+            name=name,
+            body=body,
+            caller=self.caller,
+            once=self.once(body.model_dump_json()),
+            made=made,
+        )
+        return self.taken(await self.gateway.order(order.who, order))
+
+    def taken(self, result: Result) -> Any:
+        """Return the value of a result, and remember whether it is a repetition."""
+        self.is_repeated = result.is_repeated
+        return result.value
+
+    def answer(self, content: Any, *, status: int = 200) -> JSONResponse:
+        """Return a JSON response, marked if the request was a repetition."""
+        made = answer(content, status=status)
+        if self.is_repeated:
+            made.headers[REPEATED_HEADER] = "true"
+        return made
+
+
+async def giver_of(request: HttpRequest, key: Key = None) -> Giver:
+    """Return the sender of a request."""
+    caller = caller_of(request)
+    return Giver(
+        gateway_for(request.app.state.gateway, caller),
+        caller=caller,
+        path=request.url.path,
+        key=key,
+    )
+
+
+Giving = Annotated[Giver, Depends(giver_of)]
+
 
 router = APIRouter(tags=["orders"])
 

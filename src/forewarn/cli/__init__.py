@@ -11,9 +11,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from forewarn.cli.command_table import Call
+from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.exec_agent import become_agent
-from forewarn.cli.failure import CommandError, Exit
 from forewarn.texts import printable
 
 INTERRUPTED = 130
@@ -67,7 +66,8 @@ def _run(words: Sequence[str]) -> int:
             f"`forewarn {call.command.name}` needs {error.name}, which is not installed",
             hint="pip install 'forewarn[server]'",
         ) from error
-    return int(run(call))
+    with call.exits:
+        return int(run(call))
 
 
 def _tell(error: CommandError) -> None:

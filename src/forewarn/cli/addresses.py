@@ -15,8 +15,7 @@ from typing import Any
 
 from forewarn.addresses import file, model, routing, ruleset
 from forewarn.cli import files, tables
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
 
@@ -160,8 +159,7 @@ class _Host:
         if os.geteuid():
             name = call.command.name
             raise CommandError(Exit.FAILED, f"`forewarn {name}` needs root")
-        path = call.environ.get("PATH", os.defpath)
-        self._environ = {**call.environ, "PATH": path + _SBIN, "LC_ALL": "C"}
+        self._environ = call.environ
 
     def links(self) -> dict[str, str]:
         """Return every interface with its bridge, which may be empty."""
@@ -218,31 +216,47 @@ class _Host:
         return json.loads(self._run(*words) or "[]")
 
     def _run(self, *words: str, given: str = "") -> str:
-        try:
-            done = subprocess.run(  # noqa: S603 - words, no shell
-                words,
-                input=given,
-                env=self._environ,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=PROGRAM_SECONDS_MAX,
-            )
-        except FileNotFoundError as error:
-            package = _PACKAGES[words[0]]
-            raise CommandError(
-                Exit.FAILED,
-                f"{words[0]} is not installed; its Debian package is {package}",
-            ) from error
-        except subprocess.TimeoutExpired as error:
-            raise CommandError(
-                Exit.FAILED, f"`{shlex.join(words)}` timed out"
-            ) from error
-        if done.returncode:
-            raise CommandError(
-                Exit.FAILED,
-                f"`{shlex.join(words)}` failed",
-                hint="Run `forewarn addresses undo` to remove the changes.",
-                lines=done.stderr.splitlines(),
-            )
-        return done.stdout
+        hint = "Run `forewarn addresses undo` to remove the changes."
+        return run_program(words, self._environ, given=given, hint=hint)
+
+
+def with_sbin(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment whose PATH has the directories of `nft` and `ip`."""
+    return {**environ, "PATH": environ.get("PATH", os.defpath) + _SBIN}
+
+
+def run_program(
+    words: Sequence[str], environ: Mapping[str, str], *, given: str = "", hint: str = ""
+) -> str:
+    """Return the output of `nft` or `ip`; raises CommandError, with `hint` if it
+    failed."""
+    try:
+        done = subprocess.run(  # noqa: S603 - words, no shell
+            words,
+            input=given,
+            env={**with_sbin(environ), "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PROGRAM_SECONDS_MAX,
+        )
+    except FileNotFoundError as error:
+        raise missing(words[0]) from error
+    except subprocess.TimeoutExpired as error:
+        raise CommandError(Exit.FAILED, f"`{shlex.join(words)}` timed out") from error
+    if done.returncode:
+        raise CommandError(
+            Exit.FAILED,
+            f"`{shlex.join(words)}` failed",
+            hint=hint,
+            lines=done.stderr.splitlines(),
+        )
+    return done.stdout
+
+
+def missing(program: str) -> CommandError:
+    """Return the error for a program that is not installed."""
+    return CommandError(
+        Exit.FAILED,
+        f"{program} is not installed; its Debian package is {_PACKAGES[program]}",
+    )

@@ -9,8 +9,7 @@ from forewarn.agent.failure import CommandFailedError
 from forewarn.agent.option_table import OPTIONS
 from forewarn.agent.options import flag_help
 from forewarn.agent.order import Order
-from forewarn.cli.command_table import Call, Option
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.command_table import Call, CommandError, Exit, Option
 from forewarn.settings.forms import flag_of
 
 

@@ -1,17 +1,14 @@
-"""`problems`, `waits` and `capacity`: tables for people, documents for programs."""
+"""`problems`, `waits`, `capacity` and `explain`: tables and lines for people, documents for
+programs."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from forewarn.cli import output
-from forewarn.cli.client import Client
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import Exit
+from forewarn.cli.client import Client, Json, part
+from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import Listing
 from forewarn.cli.selecting import concerns, names_of_file, selectors
 from forewarn.cli.watching import watch
-
-Json = Mapping[str, Any]
 
 _WAIT_COLUMNS = (
     "TENANT",
@@ -30,56 +27,43 @@ _NEXT_COLUMNS = ("ROLLOUT", "NEXT HOST", "ZONE", "VMS", "NEEDS", "FITS")
 def problems(call: Call) -> int:
     """List the problems; the status is 1 if there are any."""
     asked, names = selectors(call, "vm", "rollout"), names_of_file(call)
-    kind = {"kind": text} if (text := call.text("kind")) else {}
+    kind = call.given("kind")
     if call.flag("watch"):
-        state = {"state": text} if text else {}
+        state = {"state": kind["kind"]} if kind else {}
         return watch(call, PROBLEMS, {**asked, **state}, names)
-    with Client.of(call) as client:
-        told = client.whole("problems", "problems", {**asked, **kind})
+    told = Client.of(call).whole("problems", {**asked, **kind}, "problems")
     found = [each for each in told["problems"] if concerns(each, names)]
-    if call.flag("json"):
-        output.document({**told, "problems": found})
-    else:
-        rows = map(_problem_row, found)
-        output.table(PROBLEMS.empty, PROBLEMS.columns, rows)
+    told["problems"] = found
+    rows = map(_problem_row, found)
+    output.listed(call, told, PROBLEMS.empty, PROBLEMS.columns, rows)
     return Exit.FAILED if found else Exit.DONE
 
 
 def waits(call: Call) -> int:
     """List the tenants whose approval is missing."""
-    asked = {"tenant": tenant} if (tenant := call.text("tenant")) else {}
-    with Client.of(call) as client:
-        told = client.whole("waits", "waits", asked)
-    if call.flag("json"):
-        output.document(told)
-        return Exit.DONE
+    told = Client.of(call).whole("waits", selectors(call), "waits")
     rows = map(_wait_row, told["waits"])
-    output.table("no approval is missing", _WAIT_COLUMNS, rows)
-    _warn_of_limit(told)
-    return Exit.DONE
+    output.listed(call, told, "no approval is missing", _WAIT_COLUMNS, rows)
+    return _warn_of_limit(call, told)
 
 
 def capacity(call: Call) -> int:
     """List free capacity, and the needs of the next hosts."""
-    asked = {"zone": zone} if (zone := call.text("zone")) else {}
-    with Client.of(call) as client:
-        told = client.whole("capacity", "zones", asked)
-    if call.flag("json"):
-        output.document(told)
-        return Exit.DONE
-    output.table("no hosts", _ZONE_COLUMNS, map(_zone_row, told["zones"]))
-    if told["next_hosts"]:
+    told = Client.of(call).whole("capacity", selectors(call), "zones")
+    rows = map(_zone_row, told["zones"])
+    output.listed(call, told, "no hosts", _ZONE_COLUMNS, rows)
+    if told["next_hosts"] and not call.flag("json"):
         output.line()
         output.table("", _NEXT_COLUMNS, map(_next_row, told["next_hosts"]))
-    _warn_of_limit(told)
-    return Exit.DONE
+    return _warn_of_limit(call, told)
 
 
-def _warn_of_limit(told: Json) -> None:
-    if not told["complete"]:
+def _warn_of_limit(call: Call, told: Json) -> Exit:
+    if not told["complete"] and not call.flag("json"):
         output.line(
             "the sums are incomplete: there are more objects than the service adds up at once"
         )
+    return Exit.DONE
 
 
 def _problem_row(problem: Json) -> tuple[str, ...]:
@@ -155,3 +139,27 @@ def _next_row(need: Json) -> tuple[str, ...]:
         str(need["needs"]),
         "yes" if need["fits"] else "no",
     )
+
+
+def explain(call: Call) -> int:
+    """Explain an operation, rollout, event, host or VM."""
+    path = f"explain/{part(call.text('id'))}"
+    told = Client.of(call).get(path, selectors(call, "kind"))
+    return output.said(call, told, *_explanation(told))
+
+
+def _explanation(told: Json) -> Iterator[str]:
+    name = (
+        told["what"] if told["id"] in told["what"] else f"{told['id']}, {told['what']}"
+    )
+    yield f"{name}: {told['state']}"
+    yield from _reasons(told)
+    for each in told["operations"]:
+        yield ""
+        yield f"{each['operation']}, {each['what']}: {each['state']}"
+        yield from _reasons(each)
+
+
+def _reasons(told: Json) -> Iterator[str]:
+    yield f"{told['standing']}{':' if told['blocked_by'] else ''}"
+    yield from (f"  * {reason}" for reason in told["blocked_by"])

@@ -1,4 +1,5 @@
-"""The client of the operator API, and the meaning of its errors."""
+"""The client of the operator API: its address, token and certificates, and the meaning
+of its errors."""
 
 import contextlib
 import json
@@ -6,15 +7,117 @@ import ssl
 import sys
 import uuid
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any, Self, cast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeAlias, cast
 from urllib.parse import quote
 
 import httpx2
 
-from forewarn.cli.command_table import Call
-from forewarn.cli.doors import DEFAULT_URL, Place, token_of_file, trust
-from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.status_line import patience
+from forewarn.cli.command_table import Call, CommandError, Exit
+from forewarn.cli.stopping import patience
+from forewarn.fleet.validators import is_loopback
+from forewarn.settings.files import read_file, refuse_unreadable
+
+Json: TypeAlias = Mapping[str, Any]
+"""An object in a response."""
+
+DEFAULT_URL = "http://127.0.0.1:8200"
+
+TOKEN_FILE = Path("/etc/forewarn/token")
+"""The operator token of the Debian package, for root and the group forewarn."""
+
+TOKEN_BYTES_MAX = 65_536
+"""Maximum bytes of a token file: a larger file is not a token file."""
+
+_UNIX = "unix:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The address of the operator API."""
+
+    base: str
+    """The URL of the API's root."""
+    socket: str = ""
+    """The path of a Unix socket; empty for a URL."""
+    is_here: bool
+    """Whether the API is on this machine."""
+
+    @property
+    def is_private(self) -> bool:
+        """Return whether others on the network cannot read the traffic."""
+        return self.is_here or self.base.startswith("https:")
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        """Return the address in a URL; raises CommandError."""
+        path = url.removeprefix(_UNIX)
+        if path != url:
+            if not path.startswith("/"):
+                raise _bad_url(url)
+            return cls(base="http://localhost", socket=path, is_here=True)
+        try:
+            address = httpx2.URL(url)
+        except httpx2.InvalidURL as error:
+            raise _bad_url(url) from error
+        if address.scheme not in {"http", "https"} or not address.host:
+            raise _bad_url(url)
+        return cls(base=url.rstrip("/"), is_here=is_loopback(address.host))
+
+
+def trust(ca_file: str) -> ssl.SSLContext | bool:
+    """Return the context that verifies certificates; raises CommandError."""
+    if not ca_file:
+        return True
+    try:
+        # Check the file first: the library would read a device without end.
+        refuse_unreadable(ca_file)
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise CommandError(
+            Exit.USAGE,
+            f"the authorities in {ca_file} cannot be used: {error.strerror or error}",
+            hint="Name a file of PEM certificates in --ca-file or FOREWARN_CA_FILE.",
+        ) from error
+
+
+def token_of_file(named: str, *, is_here: bool) -> str:
+    """Return the token of a given file, or of the package's file.
+
+    The package's token is used only for a service on this machine, and only if the
+    caller can read it. Raises CommandError for a given file.
+    """
+    if not named and not is_here:
+        return ""
+    file = Path(named) if named else TOKEN_FILE
+    try:
+        text = read_file(file, most=TOKEN_BYTES_MAX).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        if not named:
+            return ""
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise CommandError(
+            Exit.USAGE,
+            f"the token file {named} cannot be read: {reason}",
+            hint="Name another file in FOREWARN_TOKEN_FILE, or set FOREWARN_TOKEN.",
+        ) from error
+    lines = (line.strip() for line in text.splitlines())
+    entries = [line for line in lines if line and not line.startswith("#")]
+    if not entries:
+        return ""
+    # TOKEN or NAME:TOKEN, as in the service's file.
+    _, colon, token = entries[0].partition(":")
+    return token.strip() if colon else entries[0]
+
+
+def _bad_url(url: str) -> CommandError:
+    return CommandError(
+        Exit.USAGE,
+        f"{url!r} is not the URL of a service",
+        hint=f"Write it as {DEFAULT_URL}, in --url or FOREWARN_URL.",
+    )
+
 
 CONNECT_SECONDS = 5.0
 """Timeout to connect, in seconds: a running service accepts much sooner."""
@@ -96,7 +199,10 @@ class Client:
 
     @classmethod
     def of(cls, call: Call) -> Self:
-        """Return a client with the options and environment of the command."""
+        """Return a client with the options and environment of the command.
+
+        It is closed when the command ends.
+        """
         url = call.text("url") or call.environ.get("FOREWARN_URL") or DEFAULT_URL
         token = call.text("token") or call.environ.get("FOREWARN_TOKEN", "")
         if not token:
@@ -104,13 +210,10 @@ class Client:
             token = token_of_file(named, is_here=Place.of(url).is_here)
         ca_file = call.text("ca_file") or call.environ.get("FOREWARN_CA_FILE", "")
         order_key = call.environ.get(KEY_VARIABLE, "")
-        return cls(url, token.strip(), order_key=order_key.strip(), ca_file=ca_file)
+        client = cls(url, token.strip(), order_key=order_key.strip(), ca_file=ca_file)
+        return call.exits.enter_context(contextlib.closing(client))
 
-    def __enter__(self) -> Self:
-        """Return the client."""
-        return self
-
-    def __exit__(self, *_error: object) -> None:
+    def close(self) -> None:
         """Close its connections."""
         self._http.close()
 
@@ -172,12 +275,13 @@ class Client:
             number += len(page[key])
             self._so_far = f", {number:,} {key} so far"
 
-    def whole(self, path: str, key: str, params: Mapping[str, str]) -> dict[str, Any]:
-        """Return the first page of a list with the objects of all pages in it."""
+    def whole(self, path: str, params: Mapping[str, str], *keys: str) -> dict[str, Any]:
+        """Return the first page of lists with the objects of all pages in it."""
         whole = page = self.get(path, params)
         while page["next"] is not None:
             page = self.get(path, {**params, "after": page["next"]})
-            whole[key] += page[key]
+            for key in keys:
+                whole[key] += page[key]
         del whole["next"]
         return whole
 

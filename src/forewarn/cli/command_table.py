@@ -6,8 +6,10 @@ command is used.
 """
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import dataclass
+import enum
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 from forewarn.verbs import table as verbs
@@ -87,6 +89,8 @@ class Call:
     command: Command
     arguments: argparse.Namespace
     environ: Mapping[str, str]
+    exits: ExitStack = field(default_factory=ExitStack)
+    """Everything that is closed when the command ends."""
 
     def text(self, key: str) -> str:
         """Return a value, or an empty text if it was not given.
@@ -105,6 +109,14 @@ class Call:
     def flag(self, key: str) -> bool:
         """Return whether a flag was given."""
         return bool(getattr(self.arguments, key, False))
+
+    def given(self, *keys: str) -> dict[str, str]:
+        """Return the values that were given and are not empty."""
+        return {key: text for key in keys if (text := self.text(key))}
+
+    def flags(self, *keys: str) -> dict[str, bool]:
+        """Return the flags that were given."""
+        return {key: True for key in keys if self.flag(key)}
 
 
 JSON = Option(name="--json", is_flag=True, help="Print JSON.")
@@ -155,3 +167,36 @@ NAMES_FILE = Option(
 )
 GLOBAL = (*CLIENT, REASON)
 """Options that can also precede the command."""
+
+
+class Exit(enum.IntEnum):
+    """The exit status of a command."""
+
+    DONE = 0
+    FAILED = 1
+    """The work failed."""
+    USAGE = 2
+    """Wrong usage, settings or file."""
+    UNREACHABLE = 3
+    """The service cannot be reached, or is not available."""
+    REFUSED = 4
+    """The service refused."""
+
+
+class CommandError(Exception):
+    """A command cannot be executed; the message has the reason."""
+
+    def __init__(
+        self,
+        status: Exit,
+        message: str,
+        *,
+        hint: str = "",
+        lines: Sequence[str] = (),
+    ) -> None:
+        """Store the texts; `lines` are printed before the message."""
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.hint = hint
+        self.lines = tuple(lines)

@@ -9,9 +9,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from forewarn.cli.command_table import GLOBAL, Call, Command, Option
+from forewarn.cli.command_table import GLOBAL, Call, Command, Exit, Option
 from forewarn.cli.commands import COMMANDS, GROUPS
-from forewarn.cli.failure import Exit
 from forewarn.cli.parser import options_of
 
 PROGRAM = "forewarn"

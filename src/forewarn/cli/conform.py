@@ -3,18 +3,19 @@
 It needs no extra packages, so that it can run inside a VM.
 """
 
+import contextlib
 import json
 import signal
 import sys
 import threading
-from typing import Any, Self
+from typing import Any
 
 from forewarn.cli import files
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.stopping import Terminals, ending_signals
+from forewarn.cli.command_table import Call, CommandError, Exit
+from forewarn.cli.stopping import Terminals, interruptible
+from forewarn.cli.times import duration
 from forewarn.clock import SystemClock
-from forewarn.instants import SECOND, parse_duration
+from forewarn.instants import SECOND
 from forewarn.testing.client import HttpClient
 from forewarn.testing.conformance.examination import Examination, Finding
 from forewarn.testing.conformance.report import (
@@ -45,7 +46,7 @@ _PLAIN = "\x1b[0m"
 def conform(call: Call) -> int:
     """Check an endpoint; return 1 if a check failed or no document was seen."""
     url = call.text("endpoint")
-    polls = _polls(call.text("watch"))
+    polls = round((duration(call, "watch") or 0) / (POLL_SECONDS * SECOND))
     speed = _speed(call.text("speed"))
     if file := call.text("report"):
         files.need_writable(file)
@@ -79,7 +80,12 @@ def conform(call: Call) -> int:
             f"cannot reach the endpoint at {url}: {error}",
             hint=_WHERE,
         ) from error
-    found = report(url, findings, _watched(examination))
+    watched = Watched(
+        polls=examination.polls,
+        documents=len(examination.seen.newest),
+        ended=examination.ended,
+    )
+    found = report(url, findings, watched)
     print(
         printable(summary(found)) if speaks else json_text(document(found), indent=2),
         flush=True,
@@ -87,13 +93,6 @@ def conform(call: Call) -> int:
     if file:
         _write(file, found, with_evidence=shows)
     return Exit.DONE if found.passed else Exit.FAILED
-
-
-def _polls(watch: str) -> int:
-    try:
-        return round(parse_duration(watch) / (POLL_SECONDS * SECOND))
-    except ValueError as error:
-        raise CommandError(Exit.USAGE, f"--watch: {error}") from error
 
 
 def _speed(text: str) -> float:
@@ -111,7 +110,7 @@ def _speed(text: str) -> float:
     return speed
 
 
-class _Watch:
+class _Watch(contextlib.ExitStack):
     """The pauses of a watch. Ctrl-C ends the watch, and the report follows.
 
     SIGTERM does the same, and so does SIGHUP when a terminal is closed. Before the
@@ -119,16 +118,10 @@ class _Watch:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._stopped = threading.Event()
-        self._before: dict[signal.Signals, Any] = {}
+        self._has_begun = False
         self._terminals = Terminals()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
 
     def wait(self) -> None:
         """Wait between two requests."""
@@ -136,10 +129,9 @@ class _Watch:
 
     def pause(self) -> bool:
         """Wait for the next read; return whether the watch must end."""
-        if not self._before:
-            self._before = {
-                number: signal.signal(number, self._hear) for number in ending_signals()
-            }
+        if not self._has_begun:
+            self._has_begun = True
+            self.enter_context(interruptible(self._hear))
         return self._stopped.wait(POLL_SECONDS)
 
     def _hear(self, number: int, _: object) -> None:
@@ -147,14 +139,6 @@ class _Watch:
         if self._stopped.is_set() and number in (signal.SIGINT, signal.SIGTERM):
             raise KeyboardInterrupt
         self._stopped.set()
-
-
-def _watched(examination: Examination) -> Watched:
-    return Watched(
-        polls=examination.polls,
-        documents=len(examination.seen.newest),
-        ended=examination.ended,
-    )
 
 
 def _say(finding: Finding, *, shows: bool, colours: bool) -> None:

@@ -6,8 +6,7 @@ An argument on the command line overrides its variable.
 import argparse
 from dataclasses import replace
 
-from forewarn.cli.command_table import Call, Option
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.command_table import Call, CommandError, Exit, Option
 from forewarn.problems import quoted
 from forewarn.settings.reading import slips
 

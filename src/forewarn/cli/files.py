@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.command_table import CommandError, Exit
 from forewarn.problems import line_of
 from forewarn.settings.files import read_bounded, read_file
 

@@ -2,17 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from forewarn.cli import files, output
-from forewarn.cli.client import Client
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import Exit
+from forewarn.cli.client import Client, Json
+from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.selecting import names_of_file, selectors
 from forewarn.cli.tables import count, counts
 
-Json = Mapping[str, Any]
-
+_SECTIONS = ("tenants", "scopes", "hosts", "vms")
 _HOST_COLUMNS = ("HOST", "STATE", "ZONE", "VMS", "DOWN", "USED")
 _SCOPE_COLUMNS = ("SCOPE", "TENANT", "KIND", "LISTENS", "LAST SEEN")
 _VM_COLUMNS = ("VM", "HOST", "SCOPE", "FD", "UD", "STATE", "REACHED AT", "OPERATIONS")
@@ -22,11 +19,9 @@ def apply(call: Call) -> int:
     """Apply a fleet file, or print the changes that it would make."""
     text, name = files.read_text(call.text("file"))
     dry = call.flag("dry_run")
-    body: dict[str, Any] = {"name": name, "text": text, "reason": call.text("reason")}
-    if call.flag("allow_empty"):
-        body["allow_empty"] = True
-    with Client.of(call) as client:
-        plan = client.post("fleet/plan" if dry else "fleet/apply", body)
+    said = {"name": name, "text": text, "reason": call.text("reason")}
+    body = {**said, **call.flags("allow_empty")}
+    plan = Client.of(call).post("fleet/plan" if dry else "fleet/apply", body)
     done = "not applied: this was a dry run" if dry else "applied"
     last = "nothing to change" if plan["is_empty"] else done
     return output.said(call, plan, *plan["lines"], last)
@@ -34,8 +29,7 @@ def apply(call: Call) -> int:
 
 def export(call: Call) -> int:
     """Write the fleet as a fleet file."""
-    with Client.of(call) as client:
-        text = client.text("fleet/export")
+    text = Client.of(call).text("fleet/export")
     if call.flag("json"):
         output.document({"text": text})
     elif name := call.text("file"):
@@ -47,21 +41,14 @@ def export(call: Call) -> int:
 
 def show(call: Call) -> int:
     """Print the current fleet."""
-    fleet: dict[str, list[Json]] = {"tenants": [], "scopes": [], "hosts": [], "vms": []}
-    asked, names = selectors(call), names_of_file(call)
-    with Client.of(call) as client:
-        while True:
-            page = client.get("fleet", asked)
-            for section, objects in fleet.items():
-                objects += [each for each in page[section] if _is_named(each, names)]
-            if page["next"] is None:
-                break
-            asked["after"] = page["next"]
-    if call.flag("json"):
-        output.document(fleet)
-        return Exit.DONE
-    _print_fleet(fleet, with_all=call.flag("all"))
-    return Exit.DONE
+    names = names_of_file(call)
+    told = Client.of(call).whole("fleet", selectors(call), *_SECTIONS)
+    fleet = {
+        section: [each for each in told[section] if _is_named(each, names)]
+        for section in _SECTIONS
+    }
+    with_all = call.flag("all")
+    return output.shown(call, fleet, lambda all_: _print_fleet(all_, with_all=with_all))
 
 
 def _is_named(each: Json, names: frozenset[str] | None) -> bool:

@@ -1,17 +1,14 @@
 """`history` and `availability`, as tables for people and JSON for programs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from forewarn.cli import output
-from forewarn.cli.client import PAGE, Client
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.client import PAGE, Client, Json
+from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.listings import approved, first_line, total
 from forewarn.cli.selecting import KEYS, concerns, names_of_file
 from forewarn.cli.times import with_offset
-
-Json = Mapping[str, Any]
 
 MINUTE_SECONDS = 60
 
@@ -66,10 +63,9 @@ def history(call: Call) -> int:
     if call.flag("summary"):
         return _summary(call)
     names = names_of_file(call)
-    with Client.of(call) as client:
-        asked = _asked(call, (*_TRAIL_KEYS, *_PERIOD_KEYS))
-        every = client.every("history", "entries", asked)
-        found = [each for each in every if concerns(each, names)]
+    asked = _asked(call, (*_TRAIL_KEYS, *_PERIOD_KEYS))
+    every = Client.of(call).every("history", "entries", asked)
+    found = [each for each in every if concerns(each, names)]
     rows = (
         (
             each["at"],
@@ -91,18 +87,18 @@ def availability(call: Call) -> int:
     rows: list[Json] = []
     total: dict[str, Any] = {}
     several: float | None = None
-    with Client.of(call) as client:
-        while True:
-            page = client.get("availability", asked)
-            rows += page["vms"]
-            total = _plus(total, page["total"])
-            if several is None:
-                several = page["several_domains_down_seconds"]
-            if page["next"] is None:
-                break
-            # All pages have the same period as the first one.
-            asked |= {key: page[key] for key in _PERIOD_KEYS}
-            asked["after"] = page["next"]
+    client = Client.of(call)
+    while True:
+        page = client.get("availability", asked)
+        rows += page["vms"]
+        total = _plus(total, page["total"])
+        if several is None:
+            several = page["several_domains_down_seconds"]
+        if page["next"] is None:
+            break
+        # All pages have the same period as the first one.
+        asked |= {key: page[key] for key in _PERIOD_KEYS}
+        asked["after"] = page["next"]
     told = {
         "since": page["since"],
         "until": page["until"],
@@ -110,11 +106,7 @@ def availability(call: Call) -> int:
         "total": total,
         "several_domains_down_seconds": several,
     }
-    if call.flag("json"):
-        output.document(told)
-    else:
-        _print_availability(told)
-    return Exit.DONE
+    return output.shown(call, told, _print_availability)
 
 
 def _summary(call: Call) -> int:
@@ -127,9 +119,8 @@ def _summary(call: Call) -> int:
             )
     names = names_of_file(call)
     asked = _asked(call, (*_SUMMARY_KEYS, *_PERIOD_KEYS))
-    with Client.of(call) as client:
-        every = client.every("history/operations", "operations", asked)
-        found = [each for each in every if concerns(each, names)]
+    every = Client.of(call).every("history/operations", "operations", asked)
+    found = [each for each in every if concerns(each, names)]
     found.sort(key=lambda each: (each["created"], each["operation"]))
     if call.flag("json"):
         output.document(found)
@@ -148,7 +139,7 @@ def _summary(call: Call) -> int:
 
 
 def _asked(call: Call, keys: tuple[str, ...]) -> dict[str, str]:
-    asked = {key: text for key in keys if (text := call.text(key))}
+    asked = call.given(*keys)
     if rollout := call.text("rollout"):
         asked["operation"] = rollout
     for key in asked.keys() & set(_PERIOD_KEYS):

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from forewarn.cli import files
-from forewarn.cli.failure import CommandError
+from forewarn.cli.command_table import CommandError
 from forewarn.sim.scenario import junit
 from forewarn.sim.scenario.run import Result
 

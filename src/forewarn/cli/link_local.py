@@ -9,13 +9,13 @@ import contextlib
 import json
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.addresses import missing, run_program, with_sbin
+from forewarn.cli.command_table import CommandError, Exit
 from forewarn.metadata.server import Address
 
 HOST = "169.254.169.254"
@@ -28,18 +28,11 @@ FOLDER = Path("/run/forewarn")
 NAMESPACE = Path("/proc/self/ns/net")
 """The network namespace of this process, identified by its inode number."""
 
-PROGRAM_SECONDS_MAX = 30
-"""Timeout for a call of `ip`, in seconds: it usually takes milliseconds."""
-
-_SBIN = ":/usr/sbin:/sbin"
-"""Directories of `ip`, which may be missing in a user's PATH."""
-
 
 def enter(name: str, words: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
     """Execute the same command inside a network namespace; raises CommandError."""
     _need_root("--netns")
     rest = _without_netns(words)
-    path = environ.get("PATH", os.defpath) + _SBIN
     if not Path("/run/netns", name).exists():
         raise CommandError(
             Exit.USAGE,
@@ -48,9 +41,9 @@ def enter(name: str, words: Sequence[str], environ: Mapping[str, str]) -> NoRetu
         )
     words = ["ip", "netns", "exec", name, sys.executable, "-m", "forewarn", *rest]
     try:
-        os.execvpe("ip", words, {**environ, "PATH": path})  # noqa: S606, S607
+        os.execvpe("ip", words, with_sbin(environ))  # noqa: S606, S607
     except OSError as error:
-        raise _no_ip() from error
+        raise missing("ip") from error
 
 
 def _without_netns(words: Sequence[str]) -> list[str]:
@@ -180,31 +173,5 @@ def _need_root(option: str) -> None:
         )
 
 
-def _no_ip() -> CommandError:
-    return CommandError(
-        Exit.FAILED, "ip is not installed; its Debian package is iproute2"
-    )
-
-
 def _ip(environ: Mapping[str, str], *words: str) -> str:
-    path = environ.get("PATH", os.defpath) + _SBIN
-    try:
-        done = subprocess.run(  # noqa: S603 - words, no shell
-            ["ip", *words],  # noqa: S607
-            env={**environ, "PATH": path, "LC_ALL": "C"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PROGRAM_SECONDS_MAX,
-        )
-    except FileNotFoundError as error:
-        raise _no_ip() from error
-    except subprocess.TimeoutExpired as error:
-        raise CommandError(Exit.FAILED, "`ip` timed out") from error
-    if done.returncode:
-        raise CommandError(
-            Exit.FAILED,
-            f"`{shlex.join(['ip', *words])}` failed",
-            lines=done.stderr.splitlines(),
-        )
-    return done.stdout
+    return run_program(["ip", *words], environ)

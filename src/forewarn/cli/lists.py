@@ -1,17 +1,13 @@
 """`operations`, `events` and `rollout`: tables for people, JSON for programs."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from forewarn.cli import output
-from forewarn.cli.client import Client, part
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import Exit
+from forewarn.cli.client import Client, Json, part
+from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import EVENTS, OPERATIONS, ROLLOUTS, Listing
 from forewarn.cli.selecting import concerns, names_of_file, selectors
 from forewarn.cli.watching import watch
-
-Json = Mapping[str, Any]
 
 _ENDED_STATES = frozenset({"done", "cancelled", "failed", "removed"})
 
@@ -35,19 +31,18 @@ def _list(call: Call, listing: Listing) -> int:
     names = names_of_file(call)
     if call.flag("watch"):
         return watch(call, listing, filters(call), names)
-    with Client.of(call) as client:
-        every = client.every(listing.path, listing.path, filters(call, ended=True))
-        found = listing.sorted(each for each in every if concerns(each, names))
+    every = Client.of(call).every(listing.path, listing.path, filters(call, ended=True))
+    found = listing.sorted(each for each in every if concerns(each, names))
     return show(call, listing, found)
 
 
 def rollout(call: Call) -> int:
     """Show one rollout with its operations."""
     name = call.text("rollout")
-    with Client.of(call) as client:
-        told = client.get(f"rollouts/{part(name)}")
-        asked = {"rollout": name, "all": "true"}
-        found = OPERATIONS.sorted(client.every("operations", "operations", asked))
+    client = Client.of(call)
+    told = client.get(f"rollouts/{part(name)}")
+    asked = {"rollout": name, "all": "true"}
+    found = OPERATIONS.sorted(client.every("operations", "operations", asked))
     if call.flag("json"):
         output.document({**told, "operations": found})
         return Exit.DONE

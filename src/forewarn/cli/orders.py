@@ -1,27 +1,27 @@
 """The requests: each is one POST, and its result is printed with the next command."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from forewarn.cli import output
-from forewarn.cli.client import Client
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import Exit
-from forewarn.cli.listings import FAILURE, what
-from forewarn.cli.made import print_made, print_next
+from forewarn.cli.client import Client, Json
+from forewarn.cli.command_table import Call, Exit
+from forewarn.cli.listings import FAILURE, OPERATIONS, what
+from forewarn.cli.lists import show
 from forewarn.cli.selecting import selectors, targets
+from forewarn.cli.tables import count
 from forewarn.cli.times import with_offset
 from forewarn.verbs.model import Answer, Argument, Entry, Form, Kind
 from forewarn.verbs.table import REASON, VERBS
 
-Json = Mapping[str, Any]
+_VM_COLUMNS = ("VM", "EVENT", "STATUS", "SCOPE", "TENANT", "OPERATION")
 
 
 def order(call: Call) -> int:
     """Send a request of the table of verbs."""
     entry = VERBS[call.command.name]
-    with Client.of(call) as client:
-        told = client.post(entry.name, _body(call, client, entry))
+    client = Client.of(call)
+    told = client.post(entry.name, _body(call, client, entry))
     if call.flag("json"):
         output.document(told)
     else:
@@ -70,7 +70,7 @@ def _print_approved(_call: Call, told: Json) -> None:
     for each in told["approved"]:
         output.line(f"event {each['EventId']} {_approval(each)}")
     for each in told["approved"][:1]:
-        print_next(each["operation"])
+        _print_next(each["operation"])
 
 
 def _print_resolved(_call: Call, told: Json) -> None:
@@ -97,8 +97,55 @@ def _approval(event: Json) -> str:
     return f"{standing}: the approval changes nothing"
 
 
+def _print_made(call: Call, request: Json) -> None:
+    """Print a request; with --all also a row for each VM with its event."""
+    found = request["operations"]
+    word = "rollout" if request["rollout"] else "request"
+    output.line(f"{request['kind']}: {word} {request['request']}")
+    show(call, OPERATIONS, found)
+    if call.flag("all"):
+        output.line()
+        rows = [row for each in found for row in _vm_rows(each)]
+        output.table("it has no VMs", _VM_COLUMNS, rows)
+    silent = [
+        each for each in found if each["state"] != "Planned" and not each["events"]
+    ]
+    if silent:
+        which = f" for {count(len(silent), 'operation')}" if len(found) > 1 else ""
+        output.line(f"no event{which}, so no VM gets notice")
+        if why := VERBS[request["kind"]].without_notice:
+            output.line(f"  {why}")
+    if found:
+        _print_next(found[0]["operation"])
+    if len(found) > 1 and request["rollout"]:
+        output.line(f"next: forewarn operations --rollout {request['rollout']} --watch")
+
+
+def _print_next(operation: str) -> None:
+    """Print the command that explains why an operation waits."""
+    output.line(f"next: forewarn explain {operation}")
+
+
+def _vm_rows(operation: Json) -> Iterator[tuple[str, ...]]:
+    told: set[str] = set()
+    for event in operation["events"]:
+        for name in event["resources"]:
+            told.add(name)
+            yield (
+                name,
+                event["EventId"],
+                event["status"],
+                event["scope"],
+                event["tenant"],
+                operation["operation"],
+            )
+    for move in operation["moves"]:
+        if move["vm"] not in told:
+            yield move["vm"], "-", "-", "-", "-", operation["operation"]
+
+
 _SHOWN: Mapping[Answer, Callable[[Call, Json], None]] = {
-    Answer.REQUEST: print_made,
+    Answer.REQUEST: _print_made,
     Answer.RESTORED: _print_restored,
     Answer.CANCELLED: _print_cancelled,
     Answer.APPROVED: _print_approved,

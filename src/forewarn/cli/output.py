@@ -1,15 +1,14 @@
 """Output: tables for people, JSON for programs, color on terminals."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from forewarn.cli import tables
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import Exit
+from forewarn.cli.command_table import Call, Exit
 from forewarn.texts import json_text, printable
 
 
@@ -26,6 +25,15 @@ def json_line(value: Any) -> None:
 def line(text: str = "") -> None:
     """Print a line without styles."""
     print(printable(text), flush=True)
+
+
+def shown(call: Call, value: Any, show: Callable[[Any], object]) -> Exit:
+    """Print a response: as JSON with --json, else with `show`."""
+    if call.flag("json"):
+        document(value)
+    else:
+        show(value)
+    return Exit.DONE
 
 
 def said(call: Call, value: Any, *lines: str) -> Exit:
@@ -55,11 +63,7 @@ def listed(
     summary: str = "",
 ) -> Exit:
     """Print a list: as JSON with --json, else as a table."""
-    if call.flag("json"):
-        document(value)
-    else:
-        table(empty, columns, rows, summary)
-    return Exit.DONE
+    return shown(call, value, lambda _: table(empty, columns, rows, summary))
 
 
 def table(

@@ -97,27 +97,24 @@ def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
     groups: dict[str, _AddParser] = {}
     for command in COMMANDS:
         first, *rest = command.path
-        add: _AddParser = top.add_parser
         late = bool(set(command.path) & set(words))
         options = options_of(command) if late else command.options
+        if rest and first not in groups:
+            group = top.add_parser(first, help=GROUPS[first], description=GROUPS[first])
+            groups[first] = _members(group, required=True)
+        add = groups[first] if rest else top.add_parser
+        made = _add_command(add, command, options)
         if not rest and first in GROUPS:
             # It is a command, and also a group of commands.
-            own = _add_command(add, command, options)
-            groups[first] = own.add_subparsers(
-                title="commands", metavar="COMMAND", dest="second"
-            ).add_parser
-            continue
-        if rest:
-            if first not in groups:
-                group = top.add_parser(
-                    first, help=GROUPS[first], description=GROUPS[first]
-                )
-                groups[first] = group.add_subparsers(
-                    title="commands", metavar="COMMAND", dest="second", required=True
-                ).add_parser
-            add = groups[first]
-        _add_command(add, command, options)
+            groups[first] = _members(made, required=False)
     return parser
+
+
+def _members(parser: argparse.ArgumentParser, *, required: bool) -> _AddParser:
+    """Return the function that adds a command to a group."""
+    return parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="second", required=required
+    ).add_parser
 
 
 def completed(words: Sequence[str]) -> Sequence[str]:

@@ -4,19 +4,16 @@ It needs no extra of the package, because it runs inside VMs.
 """
 
 import os
-import signal
 import stat
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
 
 from forewarn import __version__
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.status_line import StatusLine
-from forewarn.cli.stopping import Terminals, ending_signals
+from forewarn.cli.command_table import Call, CommandError, Exit
+from forewarn.cli.stopping import StatusLine, Terminals, interruptible
+from forewarn.cli.times import duration
 from forewarn.clock import Clock, SystemClock
 from forewarn.instants import (
     MILLISECOND,
@@ -25,13 +22,11 @@ from forewarn.instants import (
     describe_duration,
     format_duration,
     format_instant,
-    parse_duration,
 )
 from forewarn.protocol import versions
 from forewarn.sim.pseudonyms import Pseudonyms
 from forewarn.sim.recording import Header, describe
-from forewarn.testing.asking import Asker
-from forewarn.testing.recorder import Polled, Recorder
+from forewarn.testing.recorder import Asker, Polled, Recorder
 
 ENDPOINT = "http://169.254.169.254"
 """Default URL of the endpoint of a VM."""
@@ -58,8 +53,7 @@ def record(call: Call) -> int:
             str(error),
             hint="Use the host and port of a metadata endpoint.",
         ) from error
-    timeout = _duration(call, "timeout")
-    lasts = _duration(call, "for") if call.text("for") else None
+    timeout, lasts = duration(call, "timeout") or 0, duration(call, "for")
     hide = _hide(header)
     sheet = _Sheet(call.text("o"))
     screen = _Screen(sheet.other)
@@ -76,7 +70,8 @@ def record(call: Call) -> int:
             hide=hide,
         )
         screen.say(f"recording {url} to {sheet.name}; no event is approved")
-        with _Stops() as stops:
+        stops = _Stops()
+        with interruptible(stops.hear):
             why = _run(
                 recorder, clock=clock, lasts=lasts, tell=screen.tell, stops=stops
             )
@@ -89,7 +84,7 @@ def record(call: Call) -> int:
 
 
 def _header(call: Call, url: str) -> Header:
-    poll = _duration(call, "poll")
+    poll = duration(call, "poll") or 0
     if poll < POLL_MIN:
         raise CommandError(
             Exit.USAGE, f"--poll: must be at least {format_duration(POLL_MIN)}"
@@ -111,13 +106,6 @@ def _hide(header: Header) -> Pseudonyms | None:
     version = versions.parse(header.api_version)
     assert version is not None, "the parser accepts only known versions"
     return Pseudonyms(underscore=version.underscore)
-
-
-def _duration(call: Call, key: str) -> Micros:
-    try:
-        return parse_duration(call.text(key))
-    except ValueError as error:
-        raise CommandError(Exit.USAGE, f"--{key}: {error}") from error
 
 
 def _run(
@@ -158,19 +146,10 @@ class _Stops(threading.Event):
     def __init__(self) -> None:
         super().__init__()
         self.may_interrupt = False
-        self._before: dict[int, Any] = {}
         self._terminals = Terminals()
 
-    def __enter__(self) -> Self:
-        for number in ending_signals():
-            self._before[number] = signal.signal(number, self._hear)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _hear(self, *_: object) -> None:
+    def hear(self, *_: object) -> None:
+        """Handle a signal."""
         self._terminals.leave()
         self.set()
         if self.may_interrupt:

@@ -5,12 +5,11 @@ import contextlib
 from pathlib import Path
 
 from forewarn.cli import files, link_local
-from forewarn.cli.command_table import Call
-from forewarn.cli.durations import duration
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.junit_file import Report
 from forewarn.cli.screen import Lines
 from forewarn.cli.stopping import BY_SIGNAL, until_signal
+from forewarn.cli.times import duration
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, describe_duration
 from forewarn.metadata.server import Address

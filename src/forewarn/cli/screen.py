@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -51,24 +50,8 @@ _KEPT = frozenset({What.PASSED, What.FAILED, What.SKIPPED, What.DEVIATION})
 """News to read later, which stay above the picture."""
 
 
-class Voice(Protocol):
-    """A receiver of news."""
-
-    def hear(self, news: News) -> None:
-        """Take an item of news."""
-        ...
-
-    def begin(self, simulator: Simulator) -> None:
-        """Show the state of the simulator from now on."""
-        ...
-
-    async def end(self) -> None:
-        """Show only news from now on."""
-        ...
-
-
 class Lines:
-    """A line for each item of news, at once."""
+    """A receiver of news that prints a line for each item, at once."""
 
     def __init__(self, *, is_json: bool) -> None:
         """Print JSON Lines, or lines for a person."""
@@ -84,13 +67,13 @@ class Lines:
                 output.line(news.line())
 
     def begin(self, simulator: Simulator) -> None:
-        """Do nothing: the news has everything."""
+        """Show the state of the simulator from now on; lines show only news."""
 
     async def end(self) -> None:
-        """Do nothing."""
+        """Show only news from now on."""
 
 
-class Screen:
+class Screen(Lines):
     """A picture that is refreshed, and the latest news."""
 
     def __init__(self, console: Console | None = None) -> None:

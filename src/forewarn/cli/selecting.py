@@ -4,19 +4,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from forewarn.cli import files
-from forewarn.cli.client import Client
-from forewarn.cli.command_table import SELECTORS, Call
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.client import Client, Json
+from forewarn.cli.command_table import SELECTORS, Call, CommandError, Exit
 from forewarn.verbs.model import Entry, Kind
-
-Json = Mapping[str, Any]
 
 KEYS = tuple(option.key for option in SELECTORS)
 
 
 def selectors(call: Call, *more: str) -> dict[str, str]:
     """Return the selectors that were given, and other options of these names."""
-    return {key: text for key in (*more, *KEYS) if (text := call.text(key))}
+    return call.given(*more, *KEYS)
 
 
 def names_of_file(call: Call) -> frozenset[str] | None:

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from forewarn.admin.tokens import TokenFileError
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.settings import refused, settings_of
 from forewarn.fleet.errors import FleetFileError
 from forewarn.protocol.errors import ForewarnError

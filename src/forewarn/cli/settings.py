@@ -5,8 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from forewarn.cli.command_table import Call, Option
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.command_table import Call, CommandError, Exit, Option
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.option_table import OPTIONS
 from forewarn.service.options import environment_name

@@ -2,16 +2,13 @@
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from forewarn.cli import output
-from forewarn.cli.client import Client, part
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.client import Client, Json, part
+from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.listings import operation_row
-
-Json = Mapping[str, Any]
 
 LOOK_SECONDS = 0.25
 """Polling interval of the journal with --follow."""
@@ -22,13 +19,8 @@ _FAULT_COLUMNS = ("NAME", "VMS", "FAULTS", "HITS")
 
 def clock(call: Call) -> int:
     """Show or change the time."""
-    do, by = call.text("do"), call.text("by")
-    with Client.of(call) as client:
-        if do:
-            body = {"do": do, **({"by": by} if by else {})}
-            told = client.post("sim/clock", body)
-        else:
-            told = client.get("sim/clock")
+    client, body = Client.of(call), call.given("do", "by")
+    told = client.post("sim/clock", body) if body else client.get("sim/clock")
     stands = ", paused" if told["paused"] else ""
     after = f"; the next timer is at {told['next']}" if told["next"] else ""
     line = f"{told['now']}, speed {told['speed']:g}{stands}{after}"
@@ -37,22 +29,20 @@ def clock(call: Call) -> int:
 
 def event(call: Call) -> int:
     """Publish an event."""
-    body: dict[str, Any] = {"type": call.text("type"), "vms": call.texts("vm")}
-    for key in ("notice", "source", "duration", "description"):
-        if text := call.text(key):
-            body[key] = text
-    if call.flag("migrate"):
-        body["migrate"] = True
-    with Client.of(call) as client:
-        made = client.post("sim/events", body)
+    body = {
+        "type": call.text("type"),
+        "vms": call.texts("vm"),
+        **call.given("notice", "source", "duration", "description"),
+        **call.flags("migrate"),
+    }
+    made = Client.of(call).post("sim/events", body)
     return output.said(call, made, *map(_operation_line, made["operations"]))
 
 
 def move(call: Call) -> int:
     """Advance an operation to a state now."""
     path = f"sim/operations/{part(call.text('operation'))}/move"
-    with Client.of(call) as client:
-        moved = client.post(path, {"to": call.text("to")})
+    moved = Client.of(call).post(path, {"to": call.text("to")})
     return output.said(call, moved, _operation_line(moved))
 
 
@@ -71,8 +61,7 @@ def release(call: Call) -> int:
 
 
 def _hold(call: Call, do: str) -> int:
-    with Client.of(call) as client:
-        told = client.post("sim/approvals", {"do": do, "vms": call.texts("vm")})
+    told = Client.of(call).post("sim/approvals", {"do": do, "vms": call.texts("vm")})
     kept = ", ".join(told["withheld"])
     line = f"withheld: approvals of {kept}" if kept else "no approvals are withheld"
     return output.said(call, told, *told["refusals"], line)
@@ -86,28 +75,26 @@ def vm(call: Call) -> int:
             Exit.USAGE,
             f"`forewarn sim vm {do}` takes {'no' if name else 'the'} name of a VM",
         )
-    with Client.of(call) as client:
-        if do == "add":
-            told = client.post("sim/vms", _new(call, name))
-            rows = [told]
-        else:
-            told = (
-                client.delete(f"sim/vms/{part(name)}")
-                if do == "remove"
-                else client.get("sim/vms")
-            )["vms"]
-            rows = told
+    client = Client.of(call)
+    if do == "add":
+        told = client.post("sim/vms", _new(call, name))
+        rows = [told]
+    else:
+        told = (
+            client.delete(f"sim/vms/{part(name)}")
+            if do == "remove"
+            else client.get("sim/vms")
+        )["vms"]
+        rows = told
     return output.listed(call, told, "no VMs", _VM_COLUMNS, map(_vm_row, rows))
 
 
 def _new(call: Call, name: str) -> dict[str, Any]:
-    body: dict[str, Any] = {"name": name}
-    for key in ("host", "scope"):
-        if text := call.text(key):
-            body[key] = text
-    for key in ("standalone", "spot"):
-        if call.flag(key):
-            body[key] = True
+    body: dict[str, Any] = {
+        "name": name,
+        **call.given("host", "scope"),
+        **call.flags("standalone", "spot"),
+    }
     if domain := call.text("fault_domain"):
         if not (domain.isascii() and domain.isdecimal()):
             raise CommandError(
@@ -131,21 +118,21 @@ def _vm_row(each: Json) -> tuple[str, ...]:
 def fault(call: Call) -> int:
     """Set faults, list them, or clear them."""
     words = call.texts("words")
-    with Client.of(call) as client:
-        if call.flag("clear"):
-            told = client.post("sim/faults/clear", {"vms": words})
-        elif not words:
-            told = client.get("sim/faults")
-        else:
-            vms = [] if call.flag("all") else [words[0]]
-            line = " ".join(words[len(vms) :])
-            if not line:
-                raise CommandError(
-                    Exit.USAGE,
-                    f"no fault given for {words[0]}",
-                    hint="Example: `forewarn sim fault web_0 500 x2`.",
-                )
-            told = client.post("sim/faults", {"vms": vms, "faults": line})
+    client = Client.of(call)
+    if call.flag("clear"):
+        told = client.post("sim/faults/clear", {"vms": words})
+    elif not words:
+        told = client.get("sim/faults")
+    else:
+        vms = [] if call.flag("all") else [words[0]]
+        line = " ".join(words[len(vms) :])
+        if not line:
+            raise CommandError(
+                Exit.USAGE,
+                f"no fault given for {words[0]}",
+                hint="Example: `forewarn sim fault web_0 500 x2`.",
+            )
+        told = client.post("sim/faults", {"vms": vms, "faults": line})
     found = told["faults"]
     rows = map(_fault_row, found)
     return output.listed(call, found, "no faults are set", _FAULT_COLUMNS, rows)
@@ -158,14 +145,15 @@ def _fault_row(each: Json) -> tuple[str, ...]:
 
 def journal(call: Call) -> int:
     """List requests, or follow them."""
-    asked = {key: text for key in ("vm", "method", "event") if (text := call.text(key))}
+    asked = call.given("vm", "method", "event")
     if call.flag("deviating"):
         asked["deviating"] = "true"
     follows, is_json = call.flag("follow"), call.flag("json")
     found: list[Json] = []
     pause = threading.Event()
     # Ctrl-C is the normal end of --follow, so it is not a failure.
-    with contextlib.suppress(KeyboardInterrupt), Client.of(call) as client:
+    client = Client.of(call)
+    with contextlib.suppress(KeyboardInterrupt):
         while True:
             page = client.get("sim/journal", asked)
             is_first = "after" not in asked
@@ -205,7 +193,6 @@ def _say_requests(requests: Sequence[Json], *, is_json: bool) -> None:
 
 def reset(call: Call) -> int:
     """Restart the simulation."""
-    with Client.of(call) as client:
-        told = client.post("sim/reset", {})
+    told = Client.of(call).post("sim/reset", {})
     vms = told["vms"]
     return output.said(call, vms, f"restarted with {len(vms)} VMs")

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.cli import files, junit_file, link_local, output, replay
-from forewarn.cli.command_table import Call
-from forewarn.cli.durations import duration
+from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.environ import with_variables
-from forewarn.cli.failure import CommandError, Exit
-from forewarn.cli.screen import Lines, Screen, Voice
+from forewarn.cli.screen import Lines, Screen
 from forewarn.cli.stopping import BY_SIGNAL, until_signal
+from forewarn.cli.times import duration
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.validators import is_loopback, name_fault, split_listener
 from forewarn.problems import listed
@@ -202,7 +201,7 @@ async def _until_over(
 # Output
 
 
-def _voice(call: Call) -> Voice:
+def _voice(call: Call) -> Lines:
     is_json = call.flag("json")
     if is_json or call.flag("plain") or not sys.stdout.isatty():
         return Lines(is_json=is_json)

@@ -1,4 +1,6 @@
-"""The end of long-running commands by SIGINT, SIGTERM or SIGHUP.
+"""The progress output of long-running commands, and their end by signals.
+
+This module needs no extra packages, since `record` runs inside a VM.
 
 A terminal that is closed sends SIGHUP, usually twice: by the shell, and by the kernel
 after the shell has ended. A command that was started with `nohup` ignores it.
@@ -10,8 +12,13 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Generator, Sequence
-from typing import TextIO
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TextIO, TypeAlias
+
+from forewarn.texts import printable
 
 BY_SIGNAL = 128
 """Added to the number of a signal that ends a command before its work is done."""
@@ -48,18 +55,21 @@ def unread(
         os.dup2(os.open(os.devnull, os.O_WRONLY), where)
 
 
+Handler: TypeAlias = Callable[[int, FrameType | None], Any]
+
+
 @contextlib.contextmanager
-def interruptible() -> Generator[None]:
-    """Raise KeyboardInterrupt for each signal that ends a command, as for Ctrl-C."""
-    before = {
-        each: signal.signal(each, signal.default_int_handler)
-        for each in ending_signals()
-    }
+def interruptible(handler: Handler = signal.default_int_handler) -> Generator[None]:
+    """Call `handler` for each signal that ends a command.
+
+    By default, raise KeyboardInterrupt, as for Ctrl-C.
+    """
+    before = {each: signal.signal(each, handler) for each in ending_signals()}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 class Terminals:
@@ -99,3 +109,64 @@ def until_signal() -> "asyncio.Future[int]":
     for number in heard:
         loop.add_signal_handler(number, stop, number)
     return stopped
+
+
+PATIENCE_SECONDS = 1.0
+"""Seconds before a wait is reported, and between two updates."""
+
+
+class StatusLine:
+    """Permanent lines, and one line that is updated on a terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to `stream`."""
+        self._stream = stream
+        self.is_terminal = stream.isatty()
+        self._has_line = False
+
+    def say(self, text: str) -> None:
+        """Print a permanent line."""
+        self.clear()
+        self._print(printable(text) + "\n")
+
+    def show(self, text: str) -> None:
+        """Update the status line; without a terminal, do nothing."""
+        if self.is_terminal:
+            self._print(f"\r\x1b[K{printable(text)}")
+            self._has_line = True
+
+    def clear(self) -> None:
+        """Remove the status line."""
+        if self._has_line:
+            self._print("\r\x1b[K")
+            self._has_line = False
+
+    def _print(self, text: str) -> None:
+        # A closed terminal or pipe does not stop the work.
+        with unread(self._stream, errors=(errno.EIO,)):
+            print(text, end="", file=self._stream, flush=True)
+
+
+@contextmanager
+def patience(text: str) -> Generator[None]:
+    """Show a person at a terminal the reason and the time of a wait."""
+    status = StatusLine(sys.stderr)
+    if not status.is_terminal:
+        yield
+        return
+    is_over = threading.Event()
+
+    def tell() -> None:
+        seconds = 0.0
+        while not is_over.wait(PATIENCE_SECONDS):
+            seconds += PATIENCE_SECONDS
+            status.show(f"{text}: {seconds:.0f} s")
+
+    telling = threading.Thread(target=tell, daemon=True)
+    telling.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        telling.join()
+        status.clear()

@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.settings import settings_of
 from forewarn.store import backup as backups
 from forewarn.store import check as checks

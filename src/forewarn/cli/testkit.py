@@ -2,8 +2,7 @@
 
 import sys
 
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import Exit
+from forewarn.cli.command_table import Call, Exit
 from forewarn.testing.channel import serve
 
 

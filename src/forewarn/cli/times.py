@@ -1,4 +1,4 @@
-"""Times as people type them after a command: with an offset, or in local time.
+"""Times and durations as people type them after a command.
 
 The operator API takes only times with an offset. The zone of the person who types is
 known here alone, so a local time gets its offset here.
@@ -6,7 +6,8 @@ known here alone, so a local time gets its offset here.
 
 from datetime import datetime, tzinfo
 
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.command_table import Call, CommandError, Exit
+from forewarn.instants import Micros, parse_duration
 
 
 def with_offset(text: str, *, zone: tzinfo | None = None) -> str:
@@ -35,3 +36,21 @@ def with_offset(text: str, *, zone: tzinfo | None = None) -> str:
 def _in_zone(moment: datetime, zone: tzinfo | None) -> datetime:
     """Return the moment with the offset that the zone has then."""
     return moment.astimezone() if zone is None else moment.replace(tzinfo=zone)
+
+
+def duration(call: Call, key: str, *, is_positive: bool = False) -> Micros | None:
+    """Return the duration of an option; None if it was not given.
+
+    Raises CommandError.
+    """
+    text = call.text(key)
+    if not text:
+        return None
+    flag = f"--{key.replace('_', '-')}"
+    try:
+        found = parse_duration(text)
+    except ValueError as error:
+        raise CommandError(Exit.USAGE, f"{flag}: {error}") from error
+    if is_positive and not found:
+        raise CommandError(Exit.USAGE, f"{flag}: must be more than {text}")
+    return found

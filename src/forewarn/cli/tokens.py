@@ -6,7 +6,7 @@ from typing import Any
 from forewarn.cli import output
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call
-from forewarn.cli.failure import Exit
+from forewarn.cli.selecting import selectors
 from forewarn.texts import printable
 
 _COLUMNS = ("ID", "NAME", "FOR", "MAY", "EXPIRES", "LAST USED", "BY", "CREATED")
@@ -14,18 +14,15 @@ _COLUMNS = ("ID", "NAME", "FOR", "MAY", "EXPIRES", "LAST USED", "BY", "CREATED")
 
 def create(call: Call) -> int:
     """Create a token, and print its text, which is shown only once."""
-    body: dict[str, object] = {
-        key: text for key in ("tenant", "name", "reason") if (text := call.text(key))
+    body = {
+        **call.given("tenant", "name", "reason", "expires_in"),
+        **call.flags("read_only"),
     }
-    if call.flag("read_only"):
-        body["read_only"] = True
-    if call.text("expires_in"):
-        body["expires_in"] = call.text("expires_in")
-    with Client.of(call) as client:
-        made = client.post("tokens", body)
-    if call.flag("json"):
-        output.document(made)
-        return Exit.DONE
+    made = Client.of(call).post("tokens", body)
+    return output.shown(call, made, _print_new)
+
+
+def _print_new(made: Any) -> None:
     # Only the token goes to standard output, so that it can be piped.
     whose = f"tenant {made['tenant']}" if made["tenant"] else "an operator"
     until = f"until {made['expires']}" if made["expires"] else "until it is revoked"
@@ -34,15 +31,11 @@ def create(call: Call) -> int:
         + "\nIt is shown only now:\n"
     )
     output.line(made["token"])
-    return Exit.DONE
 
 
 def list_tokens(call: Call) -> int:
     """List tokens."""
-    tenant = call.text("tenant")
-    asked = {"tenant": tenant} if tenant else {}
-    with Client.of(call) as client:
-        found = list(client.every("tokens", "tokens", asked))
+    found = list(Client.of(call).every("tokens", "tokens", selectors(call)))
     rows = (
         (
             each["id"],
@@ -62,8 +55,7 @@ def list_tokens(call: Call) -> int:
 def revoke(call: Call) -> int:
     """Revoke a token."""
     body = {"id": call.text("token_id"), "reason": call.text("reason")}
-    with Client.of(call) as client:
-        gone = client.post("tokens/revoke", body)
+    gone = Client.of(call).post("tokens/revoke", body)
     line = f"token {gone['id']} ({gone['name']}) is revoked"
     return output.said(call, gone, line)
 

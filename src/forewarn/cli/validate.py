@@ -3,8 +3,7 @@
 import json
 
 from forewarn.cli import files
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
 

@@ -19,9 +19,8 @@ from rich.live import Live
 from rich.text import Text
 
 from forewarn.cli import output, tables
-from forewarn.cli.client import Client
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.client import Client, Json
+from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.listings import Listing
 from forewarn.cli.selecting import concerns
 from forewarn.cli.stopping import interruptible, unread
@@ -29,8 +28,6 @@ from forewarn.cli.tables import counts
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, Micros, format_instant
 from forewarn.texts import printable
-
-Json = Mapping[str, Any]
 
 AGAIN_SECONDS = 1.0
 """Seconds between two attempts to reach a service that has stopped."""
@@ -60,7 +57,8 @@ def watch(
     seen = Seen(listing, state=state, names=names)
     query = {key: value for key, value in asked.items() if key != "state"}
     query["topics"] = listing.path
-    with suppress(KeyboardInterrupt), Client.of(call) as client:
+    client = Client.of(call)
+    with suppress(KeyboardInterrupt):
         news = follow(lambda: client.watch(query), pause=time.sleep)
         is_terminal = sys.stdout.isatty() and not console.is_dumb_terminal
         if is_terminal and not call.flag("json"):

@@ -5,8 +5,7 @@ from typing import Any
 
 from forewarn.cli import output
 from forewarn.cli.client import Client
-from forewarn.cli.command_table import Call
-from forewarn.cli.failure import Exit
+from forewarn.cli.command_table import Call, Exit
 
 _COLUMNS = (
     "WEBHOOK",
@@ -22,15 +21,13 @@ _COLUMNS = (
 
 def list_(call: Call) -> int:
     """List the receivers."""
-    with Client.of(call) as client:
-        found = client.get("webhooks")["webhooks"]
+    found = Client.of(call).get("webhooks")["webhooks"]
     return output.listed(call, found, "no webhooks", _COLUMNS, map(_row, found))
 
 
 def test(call: Call) -> int:
     """Send a ping to a receiver."""
-    with Client.of(call) as client:
-        found = client.post("webhooks/test", {"name": call.text("name")})
+    found = Client.of(call).post("webhooks/test", {"name": call.text("name")})
     line = (
         f"accepted it: {found['status']} in {found['seconds']:g} s"
         if found["delivered"]

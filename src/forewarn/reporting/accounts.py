@@ -4,8 +4,6 @@ An account joins the operation and its events, the downtime of its VMs, and the 
 entries about it. It only reads.
 """
 
-from typing import Any, TypeAlias
-
 from forewarn.fleet.model import Span
 from forewarn.instants import Micros, format_instant, instant_or_none
 from forewarn.protocol.actors import VMS
@@ -16,13 +14,11 @@ from forewarn.protocol.operations import (
     OperationState,
     Request,
 )
-from forewarn.reporting.uptime import seconds
+from forewarn.reporting.uptime import Json, seconds
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.wording import operators
-
-Json: TypeAlias = dict[str, Any]
 
 _PHASES = {
     AuditKind.OPERATION_ANNOUNCED: "scheduled",

@@ -26,8 +26,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
-from forewarn.wording import attention as wording
-from forewarn.wording import operators
+from forewarn.wording import explained, operators
 
 Json: TypeAlias = dict[str, Any]
 
@@ -190,15 +189,15 @@ class _Search:
             return self._problem(
                 ProblemKind.VM_DOWN,
                 operation,
-                wording.down(operation),
+                explained.down(operation),
                 actions=("restore", "redeploy"),
             )
         if operation.call_state is CallState.UNKNOWN:
-            text = wording.outcome_unknown(operation)
+            text = explained.outcome_unknown(operation)
             kind = ProblemKind.OUTCOME_UNKNOWN
             return self._problem(kind, operation, text, actions=("resolve",))
         if operation.call_state is CallState.RETRY:
-            text = wording.driver_failing(operation, now=self._now)
+            text = explained.driver_failing(operation, now=self._now)
             kind = ProblemKind.DRIVER_FAILING
             return self._problem(kind, operation, text, actions=("explain",))
         return None
@@ -218,7 +217,7 @@ class _Search:
         return self._problem(
             ProblemKind.APPROVAL_LATE,
             operation,
-            wording.approval_late(operation, tenants, now=self._now),
+            explained.approval_late(operation, tenants, now=self._now),
             since=min(event.created for event in missing),
             events=missing,
             actions=("approve", "cancel"),
@@ -236,7 +235,7 @@ class _Search:
         return self._problem(
             ProblemKind.HELD,
             operation,
-            wording.held(operation, operators.JOINT.join(operators.reasons(reasons))),
+            explained.held(operation, operators.JOINT.join(operators.reasons(reasons))),
             since=self._ready_since(operation),
             actions=("restore", "cancel") if by_operator else ("explain", "cancel"),
         )
@@ -312,7 +311,7 @@ def _around(around: Surroundings) -> list[Problem]:
                 Problem(
                     kind=ProblemKind.WEBHOOK_LATE,
                     name=name,
-                    text=wording.webhook_late(
+                    text=explained.webhook_late(
                         name, int(receiver["pending"]), receiver["last_error"] or ""
                     ),
                     since=parse_instant(oldest) if oldest else 0,

@@ -7,16 +7,356 @@ end the channel. The end of the input judges and closes every open world.
 
 import json
 import logging
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from forewarn.problems import did_you_mean
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.listening import StartError
-from forewarn.testing.channel_verbs import VERBS, Worlds
+from forewarn.sim.journal import Seen
+from forewarn.testing.kit.event import Event
 from forewarn.testing.kit.failure_report import NotSeenError
-from forewarn.testing.messages import Message, MessageError
+from forewarn.testing.kit.vm import Vm
+from forewarn.testing.kit.world import ScheduledEvents
+from forewarn.testing.messages import LENGTH, TEXTS, Json, Message, MessageError
 from forewarn.wording import operators
+
+WORLDS_MAX = 1_000
+"""Maximum number of open worlds in one channel. A program that exceeds it probably
+closes no world."""
+
+REPLACED = (
+    "This expectation belongs to the previous world, which is now closed. "
+    "Begin the new world again."
+)
+"""Hint for an unmet expectation of a world that a message tried to replace."""
+
+EVENT_OPTIONS = ("notice", "duration", "description")
+
+WORLD = (
+    *("vms", "together", "fleet", "clock", "speed", "settings", "profile"),
+    *("but", "enabled", "seed", "faults", "scenario", "expect", "replay", "names"),
+)
+
+
+class Worlds:
+    """The worlds of one channel by name; the name of the default world is empty."""
+
+    def __init__(self) -> None:
+        """Begin without worlds."""
+        self._worlds: dict[str, ScheduledEvents] = {}
+
+    def begin(self, message: Message) -> ScheduledEvents:
+        """Begin the world of a message, and close one with the same name.
+
+        If it cannot begin, the old world continues. Raises NotSeenError for an unmet
+        expectation of the old world; then no world has the name.
+        """
+        if len(self._worlds.keys() - {message.world}) >= WORLDS_MAX:
+            raise MessageError(f"{WORLDS_MAX} worlds are open", hint="Close some.")
+        given = message.given(*WORLD)
+        for key in ("fleet", "faults"):
+            text = given.get(key)
+            # A text with several lines is the content of a file.
+            if isinstance(text, str) and text.endswith(".toml") and "\n" not in text:
+                given[key] = Path(text)
+        world = ScheduledEvents(**given)
+        before = self._worlds.pop(message.world, None)
+        if before is not None:
+            try:
+                before.close()
+            except BaseException as error:
+                world.close(judge=False)
+                if isinstance(error, NotSeenError):
+                    raise NotSeenError(error.message, hint=REPLACED) from None
+                raise
+        self._worlds[message.world] = world
+        return world
+
+    def of(self, message: Message) -> ScheduledEvents:
+        """Return the world of a message."""
+        world = self._worlds.get(message.world)
+        if world is None:
+            meant = did_you_mean(message.world, self._worlds)
+            raise MessageError(
+                f"there is no world {message.world!r}{meant}",
+                hint='Send {"do":"world"} first.',
+            )
+        return world
+
+    def end(self, message: Message) -> None:
+        """Judge and close the world of a message; raises NotSeenError."""
+        judge = message.value("judge")
+        world = self.of(message)
+        del self._worlds[message.world]
+        world.close(judge=judge is not False)
+
+    def close(self, *, judge: bool = True) -> list[str]:
+        """Close every world; return their unmet expectations."""
+        unseen: list[str] = []
+        while self._worlds:
+            name = next(iter(self._worlds))
+            try:
+                self._worlds.pop(name).close(judge=judge)
+            except ForewarnError as error:
+                of = f"world {name!r}: " if name else ""
+                unseen.append(f"{of}{error.message}")
+        return unseen
+
+
+Run: TypeAlias = Callable[[Worlds, Message], Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """One verb of the channel."""
+
+    keys: tuple[str, ...]
+    run: Run
+
+
+# Parts of answers
+def _vm(vm: Vm) -> Json:
+    return {
+        "name": vm.name,
+        "url": vm.url,
+        "events_url": vm.events_url,
+        "environment": vm.environment(),
+    }
+
+
+def _event(event: Event) -> Json:
+    return {"event": {**event.json, "status": event.status}}
+
+
+def _events(events: list[Event]) -> Json:
+    return {"events": [_event(each)["event"] for each in events]}
+
+
+def _requests(found: list[Seen]) -> Json:
+    return {"requests": [seen.members() for seen in found]}
+
+
+def _nothing(_found: object) -> Json:
+    return {}
+
+
+# Kinds of verbs
+def _of_world(act: Callable[[ScheduledEvents, Message], Json | None]) -> Run:
+    return lambda worlds, message: act(worlds.of(message), message) or {}
+
+
+def _of_event(act: Callable[[Event, Message], Json | None]) -> Run:
+    """Return the verb of an event; its answer has the event's new state."""
+
+    def run(worlds: Worlds, message: Message) -> Json:
+        event = worlds.of(message).event(message.needed("event"))
+        said = act(event, message) or {}
+        return {**_event(event), **said}
+
+    return run
+
+
+def _the_world(
+    name: str,
+    *keys: str,
+    needs: tuple[str, ...] = (),
+    answer: Callable[[Any], Json] = _nothing,
+) -> Verb:
+    """Return the verb that calls the method of a world with this name."""
+    return Verb(
+        keys=keys,
+        run=_of_world(
+            lambda world, message: answer(
+                getattr(world, name)(**message.given(*keys, needs=needs))
+            )
+        ),
+    )
+
+
+def _the_vm(name: str, *keys: str, answer: Callable[[Any], Json] = _event) -> Verb:
+    """Return the verb that calls the method of a VM with this name."""
+
+    def act(world: ScheduledEvents, message: Message) -> Json:
+        vm = world.vm(message.needed("vm"))
+        return answer(getattr(vm, name)(**message.given(*keys)))
+
+    return Verb(keys=("vm", *keys), run=_of_world(act))
+
+
+def _the_event(name: str, *keys: str, needs: tuple[str, ...] = ()) -> Verb:
+    """Return the verb that calls the method of an event with this name."""
+
+    def act(event: Event, message: Message) -> None:
+        getattr(event, name)(**message.given(*keys, needs=needs))
+
+    return Verb(keys=("event", *keys), run=_of_event(act))
+
+
+def _one_or_several(
+    name: str, several: str, *keys: str, needs: tuple[str, ...] = ()
+) -> Verb:
+    """Return the verb of one VM, or of several VMs by a method of the world."""
+
+    def act(world: ScheduledEvents, message: Message) -> Json:
+        message.check_one_of("vm", "vms")
+        given = message.given(*keys, needs=needs)
+        if message.has("vm"):
+            return _event(getattr(world.vm(message.needed("vm")), name)(**given))
+        return _events(
+            getattr(world, several)(message.value("vms", TEXTS) or (), **given)
+        )
+
+    return Verb(keys=("vm", "vms", *keys), run=_of_world(act))
+
+
+# Verbs with more than one call
+def _world(worlds: Worlds, message: Message) -> Json:
+    world = worlds.begin(message)
+    # A recording has no hosts.
+    hosts = [] if message.has("replay") else list(world.hosts)
+    return {"vms": [_vm(vm) for vm in world.vms], "hosts": hosts}
+
+
+def _close(worlds: Worlds, message: Message) -> Json:
+    worlds.end(message)
+    return {}
+
+
+def _add_vm(world: ScheduledEvents, message: Message) -> Json:
+    return _vm(world.add_vm(message.needed("vm"), **message.given("host", "spot")))
+
+
+def _maintain(world: ScheduledEvents, message: Message) -> Json:
+    message.check_one_of("vm", "hosts")
+    said = message.given("impact", *EVENT_OPTIONS, needs=("impact",))
+    if message.has("vm"):
+        return _event(world.vm(message.needed("vm")).maintain(**said))
+    if "notice" in said:
+        raise MessageError("'notice' needs 'vm': hosts get the notice of the rules")
+    more = message.given("at_once")
+    return _events(world.maintain(message.value("hosts") or (), **said, **more))
+
+
+def _order(world: ScheduledEvents, message: Message) -> Json:
+    said = message.given("verb", "arguments", needs=("verb",))
+    return _events(world.order(message.value("targets") or (), **said))
+
+
+def _wait_for_approval(event: Event, message: Message) -> Json:
+    found = event.wait_for_approval(**message.given("timeout"))
+    return {"by": found.by, "after_seconds": found.after.total_seconds()}
+
+
+def _wait_for_requests(world: ScheduledEvents, message: Message) -> Json:
+    whom = world.vm(message.needed("vm")) if message.has("vm") else world
+    return _requests(whom.wait_for_requests(**message.given("count", "timeout")))
+
+
+def _advance(world: ScheduledEvents, message: Message) -> None:
+    world.advance(message.needed("by", LENGTH))
+
+
+def _journal(world: ScheduledEvents, message: Message) -> Json:
+    found = (
+        world.vm(message.needed("vm")).requests if message.has("vm") else world.journal
+    )
+    since = message.value("since") or 0
+    return _requests([seen for seen in found if seen.number > since])
+
+
+def _names(world: ScheduledEvents, message: Message) -> list[str]:
+    return message.value("vms", TEXTS) or [vm.name for vm in world.vms]
+
+
+VERBS: Mapping[str, Verb] = {
+    "world": Verb(keys=WORLD, run=_world),
+    "close": Verb(keys=("judge",), run=_close),
+    "judge": _the_world("judge"),
+    "vms": Verb(
+        keys=(),
+        run=_of_world(lambda world, _: {"vms": [_vm(vm) for vm in world.vms]}),
+    ),
+    "add_vm": Verb(keys=("vm", "host", "spot"), run=_of_world(_add_vm)),
+    "remove_vm": Verb(
+        keys=("vm",), run=_of_world(lambda w, m: w.remove_vm(m.needed("vm")))
+    ),
+    "document": _the_vm("document", answer=lambda found: {"document": found}),
+    "reboot": _the_vm("reboot", *EVENT_OPTIONS),
+    "redeploy": _the_vm("redeploy", *EVENT_OPTIONS),
+    "freeze": _the_vm("freeze", *EVENT_OPTIONS),
+    "live_migrate": _the_vm("live_migrate", *EVENT_OPTIONS),
+    "preempt": _one_or_several("preempt", "preempt", "notice", "description"),
+    "evict": _one_or_several("evict", "evict", "notice", "description"),
+    "terminate": _one_or_several("terminate", "terminate", "notice", "description"),
+    "maintain": Verb(
+        keys=("vm", "hosts", "impact", "at_once", *EVENT_OPTIONS),
+        run=_of_world(_maintain),
+    ),
+    "order": Verb(keys=("verb", "targets", "arguments"), run=_of_world(_order)),
+    "predict_failure": _the_vm("predict_failure", "ahead"),
+    "fail": _the_world("fail", "name", needs=("name",), answer=_events),
+    "restore": _the_world("restore", "name", needs=("name",)),
+    "event": _one_or_several(
+        *("event", "inject", "type", "source", "migrates", *EVENT_OPTIONS),
+        needs=("type",),
+    ),
+    "events": Verb(keys=(), run=_of_world(lambda world, _: _events(world.events))),
+    "status": Verb(keys=("event",), run=_of_event(lambda _event, _: None)),
+    "approve": _the_event("approve", "vm"),
+    "start": _the_event("start"),
+    "recover": _the_event("recover"),
+    "finish": _the_event("finish"),
+    "cancel": _the_event("cancel"),
+    "withhold": Verb(
+        keys=("vms",), run=_of_world(lambda w, m: w.withhold(_names(w, m)))
+    ),
+    "release": Verb(keys=("vms",), run=_of_world(lambda w, m: w.release(_names(w, m)))),
+    "advance": Verb(keys=("by",), run=_of_world(_advance)),
+    "step": _the_world("step", answer=lambda seconds: {"seconds": seconds}),
+    "pause": _the_world("pause"),
+    "resume": _the_world("resume"),
+    "now": Verb(keys=(), run=_of_world(lambda w, _: {"now": w.now.isoformat()})),
+    "faults": Verb(
+        keys=("faults", "vm"),
+        run=_of_world(
+            lambda w, m: w.faults.set(m.needed("faults"), vm=m.value("vm") or "")
+        ),
+    ),
+    "clear_faults": Verb(
+        keys=("vm",), run=_of_world(lambda w, m: w.faults.clear(m.value("vm") or ""))
+    ),
+    "journal": Verb(keys=("vm", "since"), run=_of_world(_journal)),
+    "deviations": Verb(
+        keys=(), run=_of_world(lambda w, _: {"deviations": w.deviations})
+    ),
+    "wait_for_approval": Verb(
+        keys=("event", "timeout"), run=_of_event(_wait_for_approval)
+    ),
+    "wait_until": _the_event("wait_until", "status", "timeout", needs=("status",)),
+    "wait_for_requests": Verb(
+        keys=("vm", "count", "timeout"), run=_of_world(_wait_for_requests)
+    ),
+    "wait_for_event": _the_world(
+        *("wait_for_event", "type", "vm", "timeout"), answer=_event
+    ),
+    "assert_approved": _the_event("assert_approved", "by", "within"),
+    "assert_not_approved": _the_event("assert_not_approved", "during"),
+    "assert_status": _the_event("assert_status", "status", needs=("status",)),
+    "assert_asked": _the_vm("assert_asked", "at_least", answer=_nothing),
+    "assert_approved_nothing": _the_vm("assert_approved_nothing", answer=_nothing),
+    "assert_no_deviations": _the_world("assert_no_deviations", "but"),
+    "run_scenario": _the_world(
+        *("run_scenario", "name", "timeout", "expect"), needs=("name",)
+    ),
+    "wait_for_scenario": _the_world("wait_for_scenario", "timeout"),
+    "wait_for_replay": _the_world("wait_for_replay", "timeout", answer=_events),
+    "api_url": Verb(keys=(), run=_of_world(lambda w, _: {"url": w.api_url})),
+}
+"""Every verb, with its keys in addition to `do`, `id` and `world`."""
+
 
 logger = logging.getLogger("forewarn.testing.channel")
 

@@ -49,7 +49,7 @@ def _is_idle(item: pytest.Item) -> bool:
 @pytest.fixture(scope="session")
 def _forewarn_loop() -> Iterator[None]:
     """Keep the loop thread of this process from test to test."""
-    from forewarn.testing.kit.shared_loop import SHARED_LOOP  # noqa: PLC0415
+    from forewarn.testing.kit.ending import SHARED_LOOP  # noqa: PLC0415
 
     SHARED_LOOP.lease()
     yield

@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.admin import limits
 from forewarn.admin.errors import TooManyError
-from forewarn.admin.pace import Pace
+from forewarn.admin.throttle import Pace
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditEntry

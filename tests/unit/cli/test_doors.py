@@ -1,14 +1,14 @@
 """Where the command line finds the operator API, a token for it, and its trust."""
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from forewarn.cli import doors
-from forewarn.cli.client import Client
-from forewarn.cli.doors import Place, token_of_file, trust
-from forewarn.cli.failure import CommandError
+from forewarn.cli import client as clients
+from forewarn.cli.client import Client, Place, token_of_file, trust
+from forewarn.cli.command_table import CommandError
 from tests.unit.cli.conftest import Ended
 
 Run = Callable[..., Ended]
@@ -41,7 +41,7 @@ def test_token_of_the_package_goes_to_this_machine_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "token"
-    monkeypatch.setattr(doors, "TOKEN_FILE", file)
+    monkeypatch.setattr(clients, "TOKEN_FILE", file)
     assert token_of_file("", is_here=True) == ""
     for text, token in (
         ("# ours\n\n abc \nother\n", "abc"),
@@ -64,11 +64,11 @@ def test_command_warns_before_a_token_goes_over_http(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for url in ("http://127.0.0.1:1", "https://forewarn.example", "unix:/run/x"):
-        with Client(url, "secret"):
+        with closing(Client(url, "secret")):
             assert capsys.readouterr().err == ""
-    with Client("http://forewarn.example"):
+    with closing(Client("http://forewarn.example")):
         assert capsys.readouterr().err == ""
-    with Client("http://forewarn.example", "secret"):
+    with closing(Client("http://forewarn.example", "secret")):
         told = capsys.readouterr().err
     assert told == (
         "forewarn: warning: the token is sent to http://forewarn.example without "

@@ -16,9 +16,8 @@ from deploy import cli_reference
 from forewarn import cli
 from forewarn.cli import parser, serve, settings
 from forewarn.cli.client import Client
-from forewarn.cli.command_table import Command
+from forewarn.cli.command_table import Command, CommandError
 from forewarn.cli.commands import COMMANDS
-from forewarn.cli.failure import CommandError
 from forewarn.fleet.errors import FleetFileError
 from forewarn.problems import Problem
 from forewarn.protocol.errors import ForewarnError

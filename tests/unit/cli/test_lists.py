@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -53,7 +54,7 @@ def test_events_are_filtered(service: Served, forewarn: Run) -> None:
 def test_every_page_is_asked_for(service: Served, forewarn: Run) -> None:
     for vm in ("web_0", "web_1", "db_1"):
         forewarn("fail", vm)
-    with client_module.Client(service.url) as client:
+    with closing(client_module.Client(service.url)) as client:
         found = list(client.every("operations", "operations", {"limit": "1"}))
     assert len(found) == 3
 

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.command_table import CommandError, Exit
 from forewarn.cli.times import with_offset
 from tests.unit.cli.conftest import Ended, Served
 

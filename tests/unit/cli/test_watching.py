@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forewarn.cli import watching
-from forewarn.cli.failure import CommandError, Exit
+from forewarn.cli.command_table import CommandError, Exit
 from forewarn.cli.listings import OPERATIONS
 from forewarn.cli.watching import Seen, drawn, follow
 from forewarn.instants import parse_instant
@@ -209,7 +209,7 @@ def test_a_terminal_gets_its_own_screen_back_with_the_last_picture(
 def test_a_wait_is_told_on_a_terminal_and_nowhere_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from forewarn.cli import status_line  # noqa: PLC0415
+    from forewarn.cli import stopping  # noqa: PLC0415
 
     class Screen(io.StringIO):
         def isatty(self) -> bool:
@@ -217,12 +217,12 @@ def test_a_wait_is_told_on_a_terminal_and_nowhere_else(
 
         terminal = True
 
-    monkeypatch.setattr(status_line, "PATIENCE_SECONDS", 0.001)
+    monkeypatch.setattr(stopping, "PATIENCE_SECONDS", 0.001)
     for terminal in (True, False):
         screen = Screen()
         screen.terminal = terminal
         monkeypatch.setattr("sys.stderr", screen)
-        with status_line.patience("waiting for the service"):
+        with stopping.patience("waiting for the service"):
             while terminal and "waiting for the service: " not in screen.getvalue():
                 pass
         assert screen.getvalue().endswith("\r\x1b[K") is terminal

@@ -10,7 +10,7 @@ import pytest
 from forewarn.clock import SystemClock
 from forewarn.sim.recording import Answer, Failed, Failure, Outcome
 from forewarn.testing.answers import BODY_BYTES_MAX
-from forewarn.testing.asking import Asker
+from forewarn.testing.recorder import Asker
 
 pytestmark = pytest.mark.system
 

@@ -13,10 +13,10 @@ import pytest
 from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.sim.deviations import RULES
 from forewarn.testing import Event, NotSeenError, ScheduledEvents, Vm
-from forewarn.testing.kit.aio_world import AioScheduledEvents
 from forewarn.testing.kit.event import AioEvent
 from forewarn.testing.kit.faults import Faults
 from forewarn.testing.kit.vm import AioVm
+from forewarn.testing.kit.world import AioScheduledEvents
 
 FRONTS = (ScheduledEvents, Vm, Event, Faults, AioScheduledEvents, AioVm, AioEvent)
 

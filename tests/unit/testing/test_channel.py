@@ -12,7 +12,7 @@ import hypothesis.strategies as st
 import pytest
 
 from forewarn.testing import channel
-from forewarn.testing.channel_verbs import VERBS, Verb, Worlds
+from forewarn.testing.channel import VERBS, Verb, Worlds
 from forewarn.testing.client import HttpClient
 from forewarn.testing.messages import Message
 from tests.support import recordings

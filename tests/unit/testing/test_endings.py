@@ -19,8 +19,8 @@ import pytest
 from forewarn.protocol.errors import RefusedError
 from forewarn.testing import ScheduledEvents
 from forewarn.testing.client import HttpClient
+from forewarn.testing.kit.ending import SharedLoop
 from forewarn.testing.kit.failure_report import NotSeenError
-from forewarn.testing.kit.shared_loop import SharedLoop
 from tests.support.processes import PATIENCE_SECONDS, eventually
 from tests.support.programs import Program
 

@@ -12,8 +12,8 @@ from forewarn.service.settings import SettingsError
 from forewarn.service.settings_model import impacts, policy
 from forewarn.sim.scenario.setup import Setup
 from forewarn.testing import ScheduledEvents
+from forewarn.testing.kit.ending import OPEN_FILES, SharedLoop
 from forewarn.testing.kit.setup import EFFECTIVE_SETTINGS, check_settings
-from forewarn.testing.kit.shared_loop import OPEN_FILES, SharedLoop
 from tests.support import open_files
 from tests.support.programs import Program
 

@@ -1,23 +1,14 @@
 """All commands, in the order in which they are listed."""
 
-from forewarn.cli.commands.addresses import ADDRESSES, GROUP
+from forewarn.cli.commands.addresses import ADDRESSES
 from forewarn.cli.commands.agent import AGENT
-from forewarn.cli.commands.agent import GROUP as AGENT_GROUP
 from forewarn.cli.commands.history import HISTORY
-from forewarn.cli.commands.lists import GROUPS as LIST_GROUPS
 from forewarn.cli.commands.lists import LISTS
 from forewarn.cli.commands.orders import ORDERS
-from forewarn.cli.commands.service import GROUPS as SERVICE_GROUPS
 from forewarn.cli.commands.service import SERVICE
-from forewarn.cli.commands.simulator import GROUP as SIMULATOR_GROUP
 from forewarn.cli.commands.simulator import SIMULATOR
 from forewarn.cli.commands.testkit import TESTKIT
-from forewarn.cli.commands.tokens import GROUP as TOKEN_GROUP
-from forewarn.cli.commands.tokens import TOKENS
-from forewarn.cli.commands.upkeep import GROUPS as UPKEEP_GROUPS
-from forewarn.cli.commands.upkeep import UPKEEP
-from forewarn.cli.commands.webhooks import GROUPS as WEBHOOK_GROUPS
-from forewarn.cli.commands.webhooks import WEBHOOKS
+from forewarn.cli.commands.upkeep import TOKENS, UPKEEP, WEBHOOKS
 
 COMMANDS = (
     *SERVICE,
@@ -33,14 +24,14 @@ COMMANDS = (
     *TESTKIT,
 )
 GROUPS = {
-    **SERVICE_GROUPS,
-    **LIST_GROUPS,
-    **TOKEN_GROUP,
-    **GROUP,
-    **WEBHOOK_GROUPS,
-    **UPKEEP_GROUPS,
-    **AGENT_GROUP,
-    **SIMULATOR_GROUP,
+    "fleet": "check, apply, show and export the fleet",
+    "config": "show and check the settings",
+    "rollout": "list and show rollouts",
+    "token": "create, list and revoke tokens of the operator API",
+    "addresses": "let the guests of this host reach 169.254.169.254",
+    "webhook": "list and test receivers of webhooks",
+    "store": "check and back up the file of the store",
+    "agent": "watch for maintenance in a VM: prepare, approve, recover",
+    "sim": "control a running simulator: its clock, events, faults, VMs",
 }
-
-__all__ = ["COMMANDS", "GROUPS"]
+"""Words that begin several commands, each with its summary. `agent` is also a command."""

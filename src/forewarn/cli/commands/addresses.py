@@ -21,7 +21,6 @@ _DRY_RUN = Option(
     name="--dry-run", is_flag=True, help="Print the changes without making them."
 )
 
-GROUP = {"addresses": "let the guests of this host reach 169.254.169.254"}
 
 ADDRESSES = (
     Command(

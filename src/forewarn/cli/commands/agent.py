@@ -121,6 +121,3 @@ AGENT = (
         examples=("forewarn agent install", "forewarn agent install --write"),
     ),
 )
-
-GROUP = {"agent": "watch for maintenance in a VM: prepare, approve, recover"}
-"""The prefix of these commands, which is also a command."""

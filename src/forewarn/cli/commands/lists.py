@@ -103,7 +103,7 @@ LISTS = (
         summary="show why an object waits, and who can continue it",
         text="Show the state of an operation, rollout, event, host or VM, and every "
         "reason why it waits. Reasons with a remedy come first.",
-        run="forewarn.cli.explain:explain",
+        run="forewarn.cli.attention:explain",
         options=(
             Option(
                 name="id",
@@ -171,6 +171,3 @@ LISTS = (
         examples=("forewarn capacity", "forewarn capacity --zone 1 --json"),
     ),
 )
-
-GROUPS = {"rollout": "list and show rollouts"}
-"""Words that begin several commands."""

@@ -142,9 +142,3 @@ SERVICE = (
         examples=("forewarn fleet export now.toml",),
     ),
 )
-
-GROUPS = {
-    "fleet": "check, apply, show and export the fleet",
-    "config": "show and check the settings",
-}
-"""Words that begin several commands."""

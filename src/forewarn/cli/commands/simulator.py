@@ -2,8 +2,6 @@
 
 from forewarn.cli.command_table import CLIENT, JSON, Command, Option
 
-GROUP = {"sim": "control a running simulator: its clock, events, faults, VMs"}
-
 _VMS = Option(name="vm", metavar="VM", many=True, help="Names of VMs in the fleet.")
 
 SIMULATE = Command(

@@ -1,6 +1,101 @@
-"""The commands for the file of the store, and for shell completion."""
+"""The commands for tokens, receivers of webhooks, the file of the store, and completion."""
 
-from forewarn.cli.command_table import JSON, Command, Option
+from forewarn.cli.command_table import CLIENT, JSON, REASON, Command, Option
+
+WEBHOOKS = (
+    Command(
+        path=("webhook", "list"),
+        summary="list receivers and their state",
+        text="List the receivers of [[webhook]]: the tenant of each, its pending "
+        "messages, its last error, and the next attempt.",
+        run="forewarn.cli.webhooks:list_",
+        options=CLIENT,
+        examples=("forewarn webhook list", "forewarn webhook list --json"),
+    ),
+    Command(
+        path=("webhook", "test"),
+        summary="send a receiver a signed ping",
+        text="Send a receiver a signed ping at once, and print its response. If it "
+        "succeeds, a receiver with paused or refused deliveries gets its pending "
+        "messages again. The exit status is 1 if it fails.",
+        run="forewarn.cli.webhooks:test",
+        options=(
+            Option(name="name", metavar="NAME", help="The receiver's name."),
+            *CLIENT,
+        ),
+        examples=("forewarn webhook test shop-oncall",),
+    ),
+)
+
+
+_TENANT = Option(
+    name="--tenant",
+    metavar="TENANT",
+    help="The tenant of the token. Default: an operator token.",
+)
+
+TOKENS = (
+    Command(
+        path=("token", "create"),
+        summary="create a token for a tenant or an operator",
+        text="Create a token and print only it on standard output. It is shown once: "
+        "the service stores a digest. With --tenant, it is for that tenant's VMs and "
+        "shows nothing of others. Its holder sets FOREWARN_TOKEN.",
+        run="forewarn.cli.tokens:create",
+        options=(
+            _TENANT,
+            Option(
+                name="--name",
+                metavar="NAME",
+                help="Name of the holder in the history; no other token can have it. "
+                "Default: a name made from the token's ID.",
+            ),
+            Option(
+                name="--read-only",
+                is_flag=True,
+                help="The token can only read.",
+            ),
+            Option(
+                name="--expires-in",
+                metavar="DURATION",
+                help="Lifetime, such as 30d, or never. Default: 90d.",
+            ),
+            REASON,
+            *CLIENT,
+        ),
+        examples=(
+            "forewarn token create --tenant shop --name ci --expires-in 30d",
+            "forewarn token create --name dashboard --read-only",
+        ),
+    ),
+    Command(
+        path=("token", "list"),
+        summary="list tokens, without their secrets",
+        text="List the tokens in the store, expired ones too, with their last use "
+        "rounded to the hour. Tokens in [admin] token_file are not listed.",
+        run="forewarn.cli.tokens:list_tokens",
+        options=(
+            Option(
+                name="--tenant", metavar="TENANT", help="Only tokens of this tenant."
+            ),
+            *CLIENT,
+        ),
+        examples=("forewarn token list", "forewarn token list --tenant shop --json"),
+    ),
+    Command(
+        path=("token", "revoke"),
+        summary="revoke a token",
+        text="Revoke a token. From then on it is refused, and streams that use it end.",
+        run="forewarn.cli.tokens:revoke",
+        options=(
+            Option(name="token_id", metavar="ID", help="ID of the token in the list."),
+            REASON,
+            *CLIENT,
+        ),
+        examples=("forewarn token revoke tk-4h7k2m9xqa",),
+    ),
+)
+
 
 _CONFIG = Option(
     name="--config",
@@ -60,6 +155,3 @@ UPKEEP = (
         examples=("forewarn completion bash", "forewarn completion zsh"),
     ),
 )
-
-GROUPS = {"store": "check and back up the file of the store"}
-"""Words that begin several commands."""

@@ -6,12 +6,17 @@ from http import HTTPStatus
 
 from forewarn.protocol.versions import NEWEST
 from forewarn.testing.answers import How
-from forewarn.testing.conformance.check import Rule
-from forewarn.testing.conformance.documents import brief, decode, describe, texts
-from forewarn.testing.conformance.exchanges import Exchange, target
+from forewarn.testing.conformance.check import Rule, Witness, against
+from forewarn.testing.conformance.documents import (
+    Exchange,
+    brief,
+    decode,
+    describe,
+    target,
+    texts,
+)
 from forewarn.testing.conformance.inquiry import INSTANCE_TARGET
 from forewarn.testing.conformance.transcript import Transcript
-from forewarn.testing.conformance.verdicts import Witness, against
 
 AN_APPROVAL = "--approve, and an event"
 

@@ -9,22 +9,21 @@ from collections.abc import Callable, Iterator
 
 from forewarn.protocol.versions import NEWEST, VERSIONS, ApiVersion
 from forewarn.testing.client import METADATA
-from forewarn.testing.conformance.check import Question
+from forewarn.testing.conformance.check import Question, Witness, has_status
 from forewarn.testing.conformance.documents import (
     Members,
     describe,
     event_id,
     is_order,
+    target,
     texts,
 )
-from forewarn.testing.conformance.exchanges import target
 from forewarn.testing.conformance.inquiry import (
     Inquiry,
     UntriedError,
     start_requests,
 )
 from forewarn.testing.conformance.request_questions import FORWARDED
-from forewarn.testing.conformance.verdicts import Witness, has_status
 
 STRANGE_ID = "00000000-0000-4000-8000-000000000000"
 """A GUID that is not the ID of any event."""

@@ -6,9 +6,9 @@ from itertools import combinations
 
 from forewarn.instants import MINUTE, Micros, describe_duration, format_http_date
 from forewarn.protocol.versions import VERSIONS
-from forewarn.testing.conformance import starts
-from forewarn.testing.conformance.check import Rule
+from forewarn.testing.conformance.check import Rule, Witness, against, has_status
 from forewarn.testing.conformance.documents import (
+    Exchange,
     Members,
     approved_ids,
     describe,
@@ -16,12 +16,19 @@ from forewarn.testing.conformance.documents import (
     is_busy,
     is_order,
     not_before,
+    target,
     texts,
 )
-from forewarn.testing.conformance.exchanges import Exchange, target
-from forewarn.testing.conformance.starts import DATES_APART
-from forewarn.testing.conformance.transcript import Shown, Step, Transcript
-from forewarn.testing.conformance.verdicts import Witness, against, has_status
+from forewarn.testing.conformance.transcript import (
+    DATES_APART,
+    Shown,
+    Step,
+    Transcript,
+    early_starts,
+    is_begun,
+    is_same_cause,
+    names_only_this_vm,
+)
 
 CANCELLED_WITHIN: Micros = MINUTE
 """If an event is removed within this time after its approval, the approval cancelled
@@ -108,7 +115,7 @@ def _approved_starts(seen: Transcript) -> Iterator[Witness]:
     if any(each.started for each in approved):
         return
     for (one, step), (other, its) in combinations(gone, 2):
-        if not starts.is_same_cause(one.event, other.event):
+        if not is_same_cause(one.event, other.event):
             yield against(
                 f"{one.key} and {other.key} were approved and then removed, but never "
                 "shown as Started",
@@ -124,7 +131,7 @@ def _vanished(approved: Approved) -> Step | None:
             before = shown
             continue
         event = before.document.by_id[approved.key]
-        if any(starts.is_begun(event, each) for each in shown.document.events):
+        if any(is_begun(event, each) for each in shown.document.events):
             # The event continues with another ID; a rule of 2.3 judges that.
             return None
         step = Step(before=before, after=shown)
@@ -227,11 +234,11 @@ def _refusals_approve_nothing(seen: Transcript) -> Iterator[Witness]:
                     exchanges=(post, shown.last),
                 )
     for step in seen.steps() if not seen.others_approve else ():
-        for start in starts.early(seen, step):
+        for start in early_starts(seen, step):
             key = event_id(start.event)
             posts = seen.refusals(key, before=step.after.document.exchange)
             # Only the refused requests can have started it.
-            if posts and starts.names_only_this_vm(seen, start.event):
+            if posts and names_only_this_vm(seen, start.event):
                 yield against(
                     f"{key} was Started {describe_duration(start.early)} before its "
                     f"NotBefore, but only refused requests named it: "

@@ -1,12 +1,131 @@
-"""The two kinds of checks: questions send requests, rules judge recorded answers."""
+"""The two kinds of checks, their verdicts (passed, failed, not tried) and their evidence.
+
+Questions send requests; rules judge recorded answers. A witness is one observation, with
+the exchanges in which it was made. A check passes only if a witness shows that the
+endpoint follows the clause. It fails only if a witness shows a violation. Without
+witnesses it is not tried, and the verdict says what the check needs. The constructors
+reject all other combinations.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from forewarn.testing.conformance.documents import Exchange
 from forewarn.testing.conformance.inquiry import Inquiry
 from forewarn.testing.conformance.transcript import Transcript
-from forewarn.testing.conformance.verdicts import Verdict, Witness, judge
+
+WITNESSES_MAX = 8
+"""Maximum number of witnesses that a verdict keeps: one for each api-version and one
+more. The verdict only counts the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """One observation of an endpoint."""
+
+    saw: str
+    """Short description of the observation."""
+    exchanges: tuple[Exchange, ...]
+    """The exchanges that show it: one, or a pair of which the second shows a change."""
+    complaint: str = ""
+    """Description of the violation. Empty: the endpoint follows the clause."""
+    remark: str = ""
+    """Note for the reader about something unusual that is not a violation."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if there is no exchange."""
+        if not self.exchanges:
+            raise ValueError(f"a witness needs an exchange: {self.saw}")
+
+
+def against(complaint: str, *exchanges: Exchange) -> Witness:
+    """Return a witness of a violation."""
+    return Witness(saw=complaint, exchanges=exchanges, complaint=complaint)
+
+
+def has_status(exchange: Exchange, status: int, what: str) -> Witness:
+    """Return a witness of an answer; a status other than `status` is a violation."""
+    wrong = f"{what}: expected {status}, got {exchange.outcome}"
+    return Witness(
+        saw=f"{what}: {exchange.status}",
+        exchanges=(exchange,),
+        complaint="" if exchange.status == status else wrong,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """The endpoint followed the clause in every observation, at least one."""
+
+    witnesses: tuple[Witness, ...]
+    """The first witnesses, at most WITNESSES_MAX."""
+    count: int
+    """Number of all witnesses."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if there is no witness, or one of a violation."""
+        if not self.witnesses or self.count < len(self.witnesses):
+            raise ValueError("a passed check needs a witness")
+        if any(each.complaint for each in self.witnesses):
+            raise ValueError("a passed check cannot have a witness of a violation")
+
+    @property
+    def remark(self) -> str:
+        """Return the first remark; empty if there is none."""
+        return next((each.remark for each in self.witnesses if each.remark), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The endpoint violated the clause."""
+
+    witness: Witness
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if the witness has no complaint."""
+        if not self.witness.complaint:
+            raise ValueError("a failed check needs a complaint")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotTried:
+    """Nothing that the clause describes was observed."""
+
+    needs: str
+    """What the check needs, such as "a Terminate event"."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if the need is empty."""
+        if not self.needs:
+            raise ValueError("a check that was not tried must name what it needs")
+
+
+Verdict: TypeAlias = Passed | Failed | NotTried
+
+
+def judge(witnesses: Iterable[Witness], *, needs: str) -> Verdict:
+    """Return the verdict on some witnesses; `needs` names the condition for having any.
+
+    The first complaint decides. Later witnesses are not produced, so a question sends
+    no more requests.
+    """
+    kept: list[Witness] = []
+    remarkable: Witness | None = None
+    count = 0
+    for witness in witnesses:
+        if witness.complaint:
+            return Failed(witness=witness)
+        count += 1
+        if len(kept) < WITNESSES_MAX:
+            kept.append(witness)
+        if witness.remark and remarkable is None:
+            remarkable = witness
+    if not kept:
+        return NotTried(needs=needs)
+    if remarkable is not None and remarkable not in kept:
+        kept[-1] = remarkable
+    return Passed(witnesses=tuple(kept), count=count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 from forewarn.instants import format_http_date, parse_http_date
 from forewarn.protocol.events import EventSource, EventType
 from forewarn.protocol.versions import NEWEST, ApiVersion
-from forewarn.testing.conformance.check import Rule
+from forewarn.testing.conformance.check import Rule, Witness, against
 from forewarn.testing.conformance.documents import (
     Document,
     Members,
@@ -21,12 +21,11 @@ from forewarn.testing.conformance.documents import (
     event_id,
     first_blank,
     is_integer,
+    shown,
     tail,
     texts,
 )
-from forewarn.testing.conformance.exchanges import shown
 from forewarn.testing.conformance.transcript import Transcript
-from forewarn.testing.conformance.verdicts import Witness, against
 
 MEMBERS = (
     "EventId",

@@ -10,9 +10,15 @@ from dataclasses import dataclass
 from forewarn.instants import Micros
 from forewarn.testing.answers import How
 from forewarn.testing.client import Client
-from forewarn.testing.conformance.check import Question
+from forewarn.testing.conformance.check import (
+    Failed,
+    NotTried,
+    Question,
+    Verdict,
+    Witness,
+)
 from forewarn.testing.conformance.checks import QUESTIONS, RULES, UNTRIED
-from forewarn.testing.conformance.exchanges import Exchange, target
+from forewarn.testing.conformance.documents import Exchange, target
 from forewarn.testing.conformance.inquiry import (
     INSTANCE_TARGET,
     Inquiry,
@@ -20,7 +26,6 @@ from forewarn.testing.conformance.inquiry import (
     UntriedError,
 )
 from forewarn.testing.conformance.transcript import Transcript
-from forewarn.testing.conformance.verdicts import Failed, NotTried, Verdict, Witness
 
 SLOW_MAX = 4
 """Maximum number of answers that do not end within ten seconds. After that, no more

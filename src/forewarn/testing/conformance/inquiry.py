@@ -19,19 +19,20 @@ from forewarn.testing.client import (
     Headers,
     Sent,
 )
-from forewarn.testing.conformance import starts
 from forewarn.testing.conformance.documents import (
     Document,
+    Exchange,
     Members,
     approved_ids,
     read_document,
+    target,
 )
-from forewarn.testing.conformance.exchanges import Exchange, target
 from forewarn.testing.conformance.transcript import (
     Moment,
     Step,
     TagRead,
     Transcript,
+    early_starts,
 )
 
 TRIES = 5
@@ -314,7 +315,7 @@ class Inquiry:
     def _ask_who_approved(self) -> None:
         before, after = self.seen.newest[-2:]
         step = Step(before=before, after=after)
-        if starts.early(self.seen, step):
+        if early_starts(self.seen, step):
             exchange = self.ask("GET", OWN_EVENTS_TARGET)
             if exchange.status == HTTPStatus.OK:
                 self.seen.own_events.append(exchange)

@@ -15,9 +15,8 @@ from forewarn.instants import (
     format_http_date,
 )
 from forewarn.protocol.events import EventType
-from forewarn.testing.conformance import starts
 from forewarn.testing.conformance.approval_rules import START_WITHIN
-from forewarn.testing.conformance.check import Rule
+from forewarn.testing.conformance.check import Rule, Witness, against
 from forewarn.testing.conformance.documents import (
     Document,
     Members,
@@ -27,12 +26,21 @@ from forewarn.testing.conformance.documents import (
     is_busy,
     is_order,
     not_before,
+    shown,
     time_of,
 )
-from forewarn.testing.conformance.exchanges import shown
-from forewarn.testing.conformance.starts import Start
-from forewarn.testing.conformance.transcript import Step, Transcript
-from forewarn.testing.conformance.verdicts import Witness, against
+from forewarn.testing.conformance.transcript import (
+    CLOCKS_APART,
+    Start,
+    Step,
+    Transcript,
+    clocks_apart,
+    is_begun,
+    is_known_approved,
+    is_same_cause,
+    names_only_this_vm,
+    starts_of,
+)
 
 A_CHANGE = "a document that changes while it is watched"
 A_START = "an event that is Started while it is watched"
@@ -93,10 +101,10 @@ def _other_id(step: Step, old: Members, new: Members) -> str:
     if not step.is_single:
         # Another event with the same cause may have existed between the two documents.
         return ""
-    if starts.is_begun(old, new) and not (may_fail and not new.get("Description")):
+    if is_begun(old, new) and not (may_fail and not new.get("Description")):
         return f"{lost} became {came} when it was Started: one event, two ids"
     is_doubled = _statuses(old, new) == ("Started", "Started") and not may_fail
-    if is_doubled and starts.is_same_cause(old, new):
+    if is_doubled and is_same_cause(old, new):
         return (
             f"{lost} was Started and became {came}, which is Started too: one event, "
             "two ids"
@@ -187,7 +195,7 @@ def _announced(seen: Transcript) -> Iterator[Witness]:
         # 2.3 judges an old event with a new ID.
         is_sure = step.is_single and step.after.settled
         is_sure = is_sure and not any(
-            starts.is_same_cause(old, event) for old in step.before.document.events
+            is_same_cause(old, event) for old in step.before.document.events
         )
         if is_started and is_freeze and is_sure:
             yield _of_step(step, saw, f"{saw}: it was never Scheduled")
@@ -226,7 +234,7 @@ def _kept_times(seen: Transcript) -> Iterator[Witness]:
 def _timely_starts(seen: Transcript) -> Iterator[Witness]:
     for step in seen.steps():
         shown = step.after.document.exchange
-        for start in starts.of_step(step):
+        for start in starts_of(step):
             key = event_id(start.event)
             # A rule of 3.3 judges the effect of refused approvals.
             if seen.is_approved(key, before=shown) or seen.refusals(key, before=shown):
@@ -234,8 +242,8 @@ def _timely_starts(seen: Transcript) -> Iterator[Witness]:
             if not start.is_early:
                 yield _of_step(step, _how_late(start))
                 continue
-            known = starts.is_known_approved(seen, key)
-            is_own = starts.names_only_this_vm(seen, start.event)
+            known = is_known_approved(seen, key)
+            is_own = names_only_this_vm(seen, start.event)
             if known is False:
                 wrong = "the endpoint reports it as not approved"
                 yield against(f"{_how_late(start)}, and {wrong}", *step.exchanges)
@@ -299,12 +307,12 @@ def _how_far(event: Members, notice: Micros) -> str:
 
 
 def _slack(document: Document) -> Micros:
-    return NOTICE_ROUNDING + (0 if document.is_dated else starts.CLOCKS_APART)
+    return NOTICE_ROUNDING + (0 if document.is_dated else CLOCKS_APART)
 
 
 def _orders_start(seen: Transcript) -> Iterator[Witness]:
     for step in seen.steps():
-        for start in starts.of_step(step):
+        for start in starts_of(step):
             if is_order(start.event) and not start.is_early:
                 yield _of_step(step, _how_late(start))
     for each in seen.newest:
@@ -314,7 +322,7 @@ def _orders_start(seen: Transcript) -> Iterator[Witness]:
                 continue
             at, is_dated = time_of(each.last)
             late = at - due
-            if late > START_WITHIN + starts.clocks_apart(is_dated=is_dated):
+            if late > START_WITHIN + clocks_apart(is_dated=is_dated):
                 yield against(
                     f"{describe(event)} is still Scheduled, {describe_duration(late)} "
                     "after its NotBefore",

@@ -10,15 +10,15 @@ from typing import Any
 
 from forewarn.instants import MILLISECOND, format_instant
 from forewarn.testing.client import Headers
-from forewarn.testing.conformance.examination import Finding
-from forewarn.testing.conformance.exchanges import Exchange, shown
-from forewarn.testing.conformance.verdicts import (
+from forewarn.testing.conformance.check import (
     Failed,
     NotTried,
     Passed,
     Verdict,
     Witness,
 )
+from forewarn.testing.conformance.documents import Exchange, shown
+from forewarn.testing.conformance.examination import Finding
 from forewarn.texts import printable
 
 FORMAT = 2

@@ -17,14 +17,15 @@ from forewarn.testing.client import (
     Headers,
     Sent,
 )
-from forewarn.testing.conformance.check import Question
+from forewarn.testing.conformance.check import Question, Witness, has_status
 from forewarn.testing.conformance.documents import (
+    Exchange,
     Members,
     brief,
     decode,
+    target,
     texts,
 )
-from forewarn.testing.conformance.exchanges import Exchange, target
 from forewarn.testing.conformance.inquiry import (
     INSTANCE_TARGET,
     INSTANCE_VERSION,
@@ -32,7 +33,6 @@ from forewarn.testing.conformance.inquiry import (
     Inquiry,
     UntriedError,
 )
-from forewarn.testing.conformance.verdicts import Witness, has_status
 
 HEADER_MISSING = b'{ "error": "Bad request: . Required metadata header not specified" }'
 

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from forewarn.testing.client import METADATA, Sent
-from forewarn.testing.conformance.check import Question
-from forewarn.testing.conformance.exchanges import Exchange, target
+from forewarn.testing.conformance.check import Question, Witness, has_status
+from forewarn.testing.conformance.documents import Exchange, target
 from forewarn.testing.conformance.inquiry import Inquiry, UntriedError
 from forewarn.testing.conformance.request_questions import MALFORMED, is_first
-from forewarn.testing.conformance.verdicts import Witness, has_status
 
 A_KEPT_CONNECTION = "an endpoint that accepts two requests on one connection"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from forewarn.protocol.events import EventType
 from forewarn.protocol.versions import NEWEST, VERSIONS, ApiVersion
-from forewarn.testing.conformance.check import Rule
+from forewarn.testing.conformance.check import Rule, Witness, against
 from forewarn.testing.conformance.document_rules import (
     AN_EVENT,
     LATER_MEMBERS,
@@ -21,11 +21,10 @@ from forewarn.testing.conformance.documents import (
     brief,
     describe,
     event_id,
+    target,
     texts,
 )
-from forewarn.testing.conformance.exchanges import target
 from forewarn.testing.conformance.transcript import Transcript
-from forewarn.testing.conformance.verdicts import Witness, against
 
 OLD_EVENT = "a Freeze, Reboot or Redeploy event"
 """An event of a type that every version shows."""

@@ -14,6 +14,9 @@ from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.testing.kit.forms import Form, form_of
 from forewarn.wording import operators
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that failed, and no line of this module."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -29,7 +32,6 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
         @functools.wraps(function)
         async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
-            __tracebackhide__ = True
             try:
                 call.check(args, kwargs)
                 return await cast("Any", function)(*args, **kwargs)
@@ -41,7 +43,6 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        __tracebackhide__ = True
         try:
             call.check(args, kwargs)
             return function(*args, **kwargs)

@@ -1,4 +1,8 @@
-"""Lengths of time in tests: `"15m"`, 2.5 or a timedelta."""
+"""Lengths of time in tests, such as `"15m"`, 2.5 or a timedelta, and default timeouts.
+
+Timeouts are in real time, because the program under test runs in real time, even if the
+clock of the world is virtual.
+"""
 
 import reprlib
 from datetime import UTC, datetime, timedelta
@@ -6,6 +10,9 @@ from typing import TypeAlias
 
 from forewarn.instants import DURATION_MAX, SECOND, Micros, parse_duration
 from forewarn.protocol.errors import RefusedError
+
+__tracebackhide__ = True
+"""pytest shows the line of the test that failed, and no line of this module."""
 
 Length: TypeAlias = str | float | timedelta
 """A text such as `"15m"`, a number of seconds, or a timedelta."""
@@ -15,7 +22,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def micros_of(length: Length) -> Micros:
     """Return a length in microseconds; raises RefusedError if it is invalid."""
-    __tracebackhide__ = True
     if isinstance(length, str):
         try:
             return parse_duration(length)
@@ -38,7 +44,6 @@ def is_number(value: object) -> bool:
 
 def seconds_of(length: Length) -> float:
     """Return a length in seconds."""
-    __tracebackhide__ = True
     return micros_of(length) / SECOND
 
 
@@ -57,3 +62,27 @@ def instant_of(moment: datetime) -> Micros:
 def length_text(micros: Micros) -> str:
     """Return a length for a message: `3 s`, `0.25 s`."""
     return f"{round(micros / SECOND, 2):g} s"
+
+
+APPROVAL_SECONDS = 10.0
+"""Wait for an approval: a client that polls every second has had ten chances."""
+
+STATUS_SECONDS = 10.0
+"""Wait for a status that follows automatically, such as Started after an approval."""
+
+REQUEST_SECONDS = 10.0
+"""Wait for a request: as long as a slow program under test needs to start."""
+
+EVENT_SECONDS = 10.0
+"""Wait for an event of a scenario or a recording."""
+
+REPLAY_SECONDS = 10.0
+"""Wait for the first request of a replay, and additional wait for its end."""
+
+CLIENT_SECONDS = 60.0
+"""Wait for the first poll of a client before a scenario begins without one. It is the
+same as `forewarn simulate --wait`."""
+
+SCENARIO_SECONDS = 600.0
+"""Wait for a whole scenario, in addition to its length without approvals. Its own
+expectations have much shorter limits."""

@@ -11,17 +11,20 @@ from forewarn.protocol.events import EventStatus
 from forewarn.sim import staged
 from forewarn.sim.staged import Stop
 from forewarn.testing.kit import failure_report, judging
-from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.calls import checked
-from forewarn.testing.kit.core import live
+from forewarn.testing.kit.core import AnyCore, live
 from forewarn.testing.kit.durations import (
+    APPROVAL_SECONDS,
+    STATUS_SECONDS,
     Length,
     moment_of,
     seconds_of,
 )
 from forewarn.testing.kit.judging import Approved, Status, status_of
-from forewarn.testing.kit.waits import APPROVAL_SECONDS, STATUS_SECONDS
 from forewarn.wording import operators
+
+__tracebackhide__ = True
+"""pytest shows the line of the test that failed, and no line of this module."""
 
 
 class AioEvent:
@@ -35,7 +38,6 @@ class AioEvent:
     @checked
     async def wait_for_approval(self, timeout: Length = APPROVAL_SECONDS) -> Approved:
         """Wait as `Event.wait_for_approval` does."""
-        __tracebackhide__ = True
         waiting = judging.approval(self._core, self._id, seconds_of(timeout))
         return await self._core.awaited(waiting)
 
@@ -44,14 +46,12 @@ class AioEvent:
         self, status: Status, timeout: Length = STATUS_SECONDS
     ) -> None:
         """Wait as `Event.wait_until` does."""
-        __tracebackhide__ = True
         waiting = judging.arrival(self._core, self._id, status, seconds_of(timeout))
         await self._core.awaited(waiting)
 
     @checked
     async def assert_not_approved(self, during: Length = 0.0) -> None:
         """Wait as `Event.assert_not_approved` does."""
-        __tracebackhide__ = True
         await self._core.awaited(
             judging.silence(self._core, self._id, seconds_of(during))
         )
@@ -214,7 +214,6 @@ class Event:
         A withheld approval counts: the program under test has done its part. `timeout`
         is in real time.
         """
-        __tracebackhide__ = True
         return self._core.wait(
             judging.approval(self._core, self._id, seconds_of(timeout))
         )
@@ -222,7 +221,6 @@ class Event:
     @checked
     def wait_until(self, status: Status, timeout: Length = STATUS_SECONDS) -> None:
         """Wait until the event has reached `status`; fail if it does not in time."""
-        __tracebackhide__ = True
         self._core.wait(
             judging.arrival(self._core, self._id, status, seconds_of(timeout))
         )
@@ -230,7 +228,6 @@ class Event:
     @checked
     def assert_status(self, status: Status) -> None:
         """Fail unless the status of the event is `status` now."""
-        __tracebackhide__ = True
         self._core.call(lambda: judging.judge_status(self._core, self._id, status))
 
     @checked
@@ -242,7 +239,6 @@ class Event:
         of the world and includes time that `advance` skipped. A withheld approval
         counts, as in `wait_for_approval`.
         """
-        __tracebackhide__ = True
         self._core.call(
             lambda: judging.judge_approval(self._core, self._id, by, within)
         )
@@ -250,7 +246,6 @@ class Event:
     @checked
     def assert_not_approved(self, during: Length = 0.0) -> None:
         """Fail if the event is approved now, or within the time `during` from now."""
-        __tracebackhide__ = True
         self._core.wait(judging.silence(self._core, self._id, seconds_of(during)))
 
     def _stored(self) -> StoredEvent:

@@ -11,7 +11,7 @@ from forewarn.instants import MINUTE, Micros, describe_duration
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.sim.journal import Seen
-from forewarn.testing.kit.any_core import AnyCore
+from forewarn.testing.kit.core import AnyCore
 from forewarn.testing.kit.durations import length_text
 
 REQUESTS_SHOWN = 8

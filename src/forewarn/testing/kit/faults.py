@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from forewarn.sim.faults.file import read_faults
-from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.calls import checked
+from forewarn.testing.kit.core import AnyCore
 from forewarn.testing.kit.files import refuse_name, text_of
 
 T = TypeVar("T")

@@ -14,8 +14,11 @@ from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.events import EventStatus, EventType, Outcome
 from forewarn.sim.scenario.describe import why_at_once
 from forewarn.testing.kit import failure_report
-from forewarn.testing.kit.any_core import AnyCore
+from forewarn.testing.kit.core import AnyCore
 from forewarn.testing.kit.durations import Length, length_text, micros_of, seconds_of
+
+__tracebackhide__ = True
+"""pytest shows the line of the test that failed, and no line of this module."""
 
 Status: TypeAlias = Literal["Scheduled", "Started", "Removed", "Cancelled"]
 """The status of an event. `Cancelled`: removed before it was Started."""
@@ -51,7 +54,6 @@ def status_of(stored: StoredEvent) -> Status:
 
 async def approval(core: AnyCore, event_id: str, seconds: float) -> Approved:
     """Wait for an approval; raises NotSeenError after the timeout."""
-    __tracebackhide__ = True
 
     def decided() -> Approved | StoredEvent | None:
         stored = core.event(event_id)
@@ -75,7 +77,6 @@ async def approval(core: AnyCore, event_id: str, seconds: float) -> Approved:
 
 async def arrival(core: AnyCore, event_id: str, status: Status, seconds: float) -> None:
     """Wait for a status; raises NotSeenError after the timeout."""
-    __tracebackhide__ = True
 
     def decided() -> bool | None:
         stored = core.event(event_id)
@@ -102,7 +103,6 @@ async def coming(
     core: AnyCore, event_type: EventType | None, vm: str, seconds: float
 ) -> str:
     """Wait for an event, perhaps of a type or for a VM; return its ID."""
-    __tracebackhide__ = True
     if vm:
         core.check_vm(vm)
 
@@ -124,7 +124,6 @@ async def coming(
 
 def judge_status(core: AnyCore, event_id: str, status: Status) -> None:
     """Raise NotSeenError unless an event has this status now."""
-    __tracebackhide__ = True
     stored = core.event(event_id)
     if status_of(stored) != status:
         sentence = f"{failure_report.event_line(stored)}: expected {status}"
@@ -133,7 +132,6 @@ def judge_status(core: AnyCore, event_id: str, status: Status) -> None:
 
 async def silence(core: AnyCore, event_id: str, seconds: float) -> None:
     """Raise NotSeenError if an event is approved now or during the given time."""
-    __tracebackhide__ = True
     found = await core.until(
         lambda: _approved(core, core.event(event_id)), seconds=seconds
     )
@@ -147,7 +145,6 @@ def judge_approval(
     core: AnyCore, event_id: str, by: str, within: Length | None
 ) -> None:
     """Raise NotSeenError unless an event is approved as expected."""
-    __tracebackhide__ = True
     if by and not by.startswith("("):
         core.check_vm(by)
     stored = core.event(event_id)

@@ -18,10 +18,17 @@ from forewarn.sim.sim_server import SimServer
 from forewarn.sim.vms import fleet_now
 from forewarn.testing.kit import failure_report
 from forewarn.testing.kit.core import Core
-from forewarn.testing.kit.durations import Length, seconds_of
+from forewarn.testing.kit.durations import (
+    CLIENT_SECONDS,
+    SCENARIO_SECONDS,
+    Length,
+    seconds_of,
+)
 from forewarn.testing.kit.files import check_name
 from forewarn.testing.kit.setup import ExpectName
-from forewarn.testing.kit.waits import CLIENT_SECONDS, SCENARIO_SECONDS
+
+__tracebackhide__ = True
+"""pytest shows the line of the test that failed, and no line of this module."""
 
 REST_SECONDS = 0.02
 """Pause after each tick of a virtual clock, in seconds of the machine's clock. Programs
@@ -87,7 +94,6 @@ class Playing:
     async def end(self, timeout: Length | None) -> Result:
         """Wait for the end of the scenario, on the loop; raises NotSeenError if it
         fails."""
-        __tracebackhide__ = True
         stepped = self._stepped
         ending: asyncio.Future[Result] = (
             asyncio.wrap_future(self._begun)
@@ -111,7 +117,6 @@ class Playing:
         are expected, later events do not count. Raises the exception that ended it, if
         there was one.
         """
-        __tracebackhide__ = True
         if self._stepped is not None:
             # Actions of clients at this instant may end the scenario.
             self._stepped.act()
@@ -169,7 +174,6 @@ async def run(
     core: Core, scenario: Scenario, timeout: Length | None, expect: ExpectName
 ) -> Result:
     """Run a scenario to its end, on the loop; raises NotSeenError if it fails."""
-    __tracebackhide__ = True
     # VMs of this world play the roles of the scenario.
     fleet = core.engine.read(fleet_now)
     scenario = next(casting.casts(scenario, fleet, order=core.addresses()))
@@ -194,7 +198,6 @@ async def _over(
     timeout: Length | None,
 ) -> None:
     """Wait for the end of a scenario; raises NotSeenError after the timeout."""
-    __tracebackhide__ = True
     seconds = SCENARIO_SECONDS if timeout is None else seconds_of(timeout)
     await asyncio.wait([playing], timeout=seconds)
     if not playing.done() and timeout is None:
@@ -229,7 +232,6 @@ def _judge(
     is_over: bool = True,
 ) -> None:
     """Raise NotSeenError for unmet expectations of a scenario."""
-    __tracebackhide__ = True
     if not failures:
         return
     end = "" if is_over else " before its end"

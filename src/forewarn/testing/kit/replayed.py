@@ -1,14 +1,12 @@
 """A world that replays a recording: clients cannot change its events."""
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 
 from forewarn.clock import Clock, SystemClock, VirtualClock
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.http import Request
 from forewarn.metadata.identity import Source
-from forewarn.metadata.server import Address
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.sim import fleets
@@ -19,12 +17,14 @@ from forewarn.sim.replay import SPEED_MAX, Replay, load, vm_names
 from forewarn.sim.replay_judging import Facts, findings
 from forewarn.sim.scenario.model import Expected
 from forewarn.testing.kit import failure_report
-from forewarn.testing.kit.any_core import AnyCore
-from forewarn.testing.kit.durations import Length, seconds_of
+from forewarn.testing.kit.core import AnyCore
+from forewarn.testing.kit.durations import REPLAY_SECONDS, Length, seconds_of
 from forewarn.testing.kit.ending import Ending
 from forewarn.testing.kit.files import check_name
 from forewarn.testing.kit.setup import Wanted, listening
-from forewarn.testing.kit.waits import REPLAY_SECONDS
+
+__tracebackhide__ = True
+"""pytest shows the line of the test that failed, and no line of this module."""
 
 VMS = 1
 """Default number of VMs of a replay: a recording is made in one VM."""
@@ -76,12 +76,7 @@ class ReplayCore(AnyCore):
 
         `expected`: the expectations about clients at the end.
         """
-        super().__init__(
-            loop,
-            journal=replay.journal,
-            faults=replay.faults,
-            ending=Ending(replay.stop),
-        )
+        super().__init__(loop, replay, ending=Ending(replay.stop))
         self.replay = replay
         self.expected = expected
         self._clock = clock
@@ -134,10 +129,6 @@ class ReplayCore(AnyCore):
     def instant(self) -> Micros:
         """Return the world's time as an instant."""
         return self._clock.now()
-
-    def addresses(self) -> Mapping[str, Address]:
-        """Return the address of each VM's endpoint; call it on the loop."""
-        return self.replay.server.addresses()
 
     def find_event(self, event_id: str) -> StoredEvent | None:
         """Return an event by its ID if it was shown; call it on the loop."""
@@ -192,14 +183,6 @@ class ReplayCore(AnyCore):
         self.advance(far)
         return far
 
-    def pause(self) -> None:
-        """Stop the replay until `resume`; call it on the loop."""
-        self.replay.pause()
-
-    def resume(self) -> None:
-        """Continue after a pause; call it on the loop."""
-        self.replay.resume()
-
 
 def replaying(core: AnyCore) -> ReplayCore:
     """Return the core of a replay; raises RefusedError for any other world."""
@@ -213,7 +196,6 @@ def replaying(core: AnyCore) -> ReplayCore:
 
 async def over(core: ReplayCore, timeout: Length | None) -> list[str]:
     """Wait for the end of the recording, on the loop; return the IDs of its events."""
-    __tracebackhide__ = True
     replay, loop = core.replay, asyncio.get_running_loop()
     if core.has_own_time and not replay.is_over:
         raise RefusedError(
@@ -238,7 +220,6 @@ async def over(core: ReplayCore, timeout: Length | None) -> list[str]:
 
 def judge(core: ReplayCore) -> None:
     """Raise NotSeenError for unmet expectations about clients; call it on the loop."""
-    __tracebackhide__ = True
     replay = core.replay
     facts = Facts(
         recording=replay.recording,

@@ -7,8 +7,11 @@ from forewarn.protocol.errors import RefusedError
 from forewarn.sim.deviations import RULES
 from forewarn.sim.journal import Seen
 from forewarn.testing.kit import failure_report
-from forewarn.testing.kit.any_core import AnyCore
+from forewarn.testing.kit.core import AnyCore
 from forewarn.testing.kit.forms import unknown
+
+__tracebackhide__ = True
+"""pytest shows the line of the test that failed, and no line of this module."""
 
 DEVIATIONS_SHOWN = 8
 """Maximum number of deviations in one failure: a poller repeats its deviation with each
@@ -29,8 +32,6 @@ def visits(
 async def _visits(
     core: AnyCore, vm: str, count: int, seconds: float, *, last: int
 ) -> list[Seen]:
-    __tracebackhide__ = True
-
     def since() -> list[Seen]:
         return core.journal.find(vm=vm or None, since=last)
 
@@ -50,7 +51,6 @@ async def _visits(
 
 def judge_asked(core: AnyCore, vm: str, *, at_least: int) -> None:
     """Raise NotSeenError if the VM has received its events less often than expected."""
-    __tracebackhide__ = True
     found = core.requests([vm])
     had = sum(each.is_answered_poll for each in found)
     if had < at_least:
@@ -64,7 +64,6 @@ def judge_asked(core: AnyCore, vm: str, *, at_least: int) -> None:
 
 def judge_no_approval(core: AnyCore, vm: str) -> None:
     """Raise NotSeenError if the VM has approved anything."""
-    __tracebackhide__ = True
     approved = core.journal.approvals(vm=vm)
     if approved:
         ids = [
@@ -109,7 +108,6 @@ def deviations(core: AnyCore, *, but: Collection[str] = ()) -> list[str]:
 
 def judge_deviations(core: AnyCore, *, but: Collection[str] = ()) -> None:
     """Raise NotSeenError if a client deviated from the protocol."""
-    __tracebackhide__ = True
     found = [*dict.fromkeys(deviations(core, but=but))]
     if not found:
         return

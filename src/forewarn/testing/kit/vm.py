@@ -7,21 +7,21 @@ from forewarn.fleet.model import Vm as StoredVm
 from forewarn.fleet.model import VmState
 from forewarn.metadata.http import Request, Response
 from forewarn.protocol.errors import RefusedError
-from forewarn.protocol.events import EventSource
 from forewarn.protocol.operations import Action, Verb
 from forewarn.protocol.versions import NEWEST
 from forewarn.sim.journal import Seen
 from forewarn.testing.client import EVENTS_PATH
 from forewarn.testing.kit import orders, requests
-from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.calls import checked
-from forewarn.testing.kit.core import live
-from forewarn.testing.kit.durations import Length, seconds_of
+from forewarn.testing.kit.core import AnyCore, live
+from forewarn.testing.kit.durations import REQUEST_SECONDS, Length, seconds_of
 from forewarn.testing.kit.event import Event
-from forewarn.testing.kit.faults import line_of
+from forewarn.testing.kit.faults import Faults
 from forewarn.testing.kit.orders import Decide, RequestOptions
 from forewarn.testing.kit.setup import host_of
-from forewarn.testing.kit.waits import REQUEST_SECONDS
+
+__tracebackhide__ = True
+"""pytest shows the line of the test that failed, and no line of this module."""
 
 ENDPOINT = "FOREWARN_ENDPOINT"
 """The environment variable with the address of the metadata endpoint."""
@@ -40,10 +40,8 @@ class AioVm:
         self, count: int = 1, timeout: Length = REQUEST_SECONDS
     ) -> list[Seen]:
         """Wait as `Vm.wait_for_requests` does."""
-        __tracebackhide__ = True
-        core = self._core
-        waiting = requests.visits(core, self._name, count, seconds_of(timeout))
-        return await core.awaited(waiting)
+        waiting = requests.visits(self._core, self._name, count, seconds_of(timeout))
+        return await self._core.awaited(waiting)
 
 
 class Vm:
@@ -92,10 +90,11 @@ class Vm:
         """Return the VM's current events, the oldest first."""
         core, name = self._core, self.name
 
-        def found() -> list[str]:
-            return [each.event_id for each in core.live_events() if each.names(name)]
-
-        return [Event(core, event_id) for event_id in core.call(found)]
+        return [
+            Event(core, each.event_id)
+            for each in core.call(core.live_events)
+            if each.names(name)
+        ]
 
     @checked
     def document(self) -> dict[str, Any]:
@@ -113,7 +112,7 @@ class Vm:
             answer = core.glance(name, request)
             if not isinstance(answer, Response):
                 raise RefusedError(f"VM {name} has no document yet")
-            return _document_of(answer)
+            return json.loads(answer.payload.partition(b"\r\n\r\n")[2])
 
         return core.call(glance)
 
@@ -221,8 +220,7 @@ class Vm:
     ) -> Event:
         """Announce a predicted failure of its host (5.4), by default in seven days."""
         wanted = RequestOptions(description=description)
-        host = self.host
-        return self._made(orders.predict_failure(host, ahead, wanted))
+        return self._made(orders.predict_failure(self.host, ahead, wanted))
 
     @checked
     def fail(self) -> Event:
@@ -252,7 +250,7 @@ class Vm:
             notice=notice, duration=duration, description=description
         )
         event_type = orders.event_type_of(type)
-        origin: EventSource = orders.source_of(source, event_type)
+        origin = orders.source_of(source, event_type)
         return self._made(
             orders.staging(event_type, origin, [self.name], wanted, migrates=migrates)
         )
@@ -260,13 +258,12 @@ class Vm:
     @checked
     def fault(self, line: str | int) -> None:
         """Replace the faults in its answers, with a line such as `500 x2, timeout`."""
-        words = line_of(line)
-        self._core.call(lambda: self._core.faults.set(self.name, words))
+        Faults(self._core).set(line, vm=self.name)
 
     @checked
     def clear_faults(self) -> None:
         """Remove the faults in its answers."""
-        self._core.call(lambda: self._core.faults.clear(self.name))
+        Faults(self._core).clear(self.name)
 
     @checked
     def withhold(self) -> None:
@@ -290,9 +287,9 @@ class Vm:
         return self._made(orders.change_vms(core, [self.name], verb, wanted))
 
     def _maintained(self, action: Action, wanted: RequestOptions) -> Event:
-        core, name = live(self._core), self.name
+        core = live(self._core)
         return self._made(
-            core.call(lambda: orders.maintain_vm(core, name, action, wanted))
+            core.call(lambda: orders.maintain_vm(core, self.name, action, wanted))
         )
 
     def _made(self, decide: Decide) -> Event:
@@ -314,8 +311,7 @@ class Vm:
     @checked
     def requests(self) -> list[Seen]:
         """Return the recorded requests of this VM, the oldest first."""
-        core, name = self._core, self.name
-        return core.call(lambda: core.requests([name]))
+        return self._core.call(lambda: self._core.requests([self.name]))
 
     @property
     def aio(self) -> AioVm:
@@ -327,9 +323,8 @@ class Vm:
         self, count: int = 1, timeout: Length = REQUEST_SECONDS
     ) -> list[Seen]:
         """Wait for `count` more requests; fail if they do not come in time."""
-        __tracebackhide__ = True
-        core, name = self._core, self.name
-        return core.wait(requests.visits(core, name, count, seconds_of(timeout)))
+        waiting = requests.visits(self._core, self.name, count, seconds_of(timeout))
+        return self._core.wait(waiting)
 
     @checked
     def assert_asked(self, at_least: int = 1) -> None:
@@ -338,18 +333,11 @@ class Vm:
         Scenarios count the same requests. For other requests, use `requests` or
         `wait_for_requests`.
         """
-        __tracebackhide__ = True
-        core, name = self._core, self.name
-        core.call(lambda: requests.judge_asked(core, name, at_least=at_least))
+        self._core.call(
+            lambda: requests.judge_asked(self._core, self.name, at_least=at_least)
+        )
 
     @checked
     def assert_approved_nothing(self) -> None:
         """Fail if the VM has approved an event."""
-        __tracebackhide__ = True
-        core, name = self._core, self.name
-        core.call(lambda: requests.judge_no_approval(core, name))
-
-
-def _document_of(answer: Response) -> Any:
-    _, _, body = answer.payload.partition(b"\r\n\r\n")
-    return json.loads(body)
+        self._core.call(lambda: requests.judge_no_approval(self._core, self.name))

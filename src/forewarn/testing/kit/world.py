@@ -10,7 +10,7 @@ worlds of a process share one loop thread, which starts with the first world and
 with the last one.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -31,16 +31,20 @@ from forewarn.testing.kit import (
     replayed,
     requests,
 )
-from forewarn.testing.kit.aio_world import AioScheduledEvents
-from forewarn.testing.kit.any_core import AnyCore
 from forewarn.testing.kit.calls import checked
-from forewarn.testing.kit.core import Core, live
-from forewarn.testing.kit.durations import Length, micros_of, seconds_of
+from forewarn.testing.kit.core import AnyCore, Core, live
+from forewarn.testing.kit.durations import (
+    EVENT_SECONDS,
+    REQUEST_SECONDS,
+    Length,
+    micros_of,
+    seconds_of,
+)
+from forewarn.testing.kit.ending import SHARED_LOOP
 from forewarn.testing.kit.event import Event
 from forewarn.testing.kit.faults import Faults
 from forewarn.testing.kit.playing import Playing
 from forewarn.testing.kit.replayed import ReplayCore, replaying
-from forewarn.testing.kit.roster import Roster
 from forewarn.testing.kit.setup import (
     ClockKind,
     ExpectName,
@@ -48,10 +52,66 @@ from forewarn.testing.kit.setup import (
     Wanted,
     check_expected,
 )
-from forewarn.testing.kit.several import Several
-from forewarn.testing.kit.shared_loop import SHARED_LOOP
+from forewarn.testing.kit.several import Roster, Several
 from forewarn.testing.kit.vm import Vm
-from forewarn.testing.kit.waits import EVENT_SECONDS, REQUEST_SECONDS
+
+__tracebackhide__ = True
+"""pytest shows the line of the test that failed, and no line of this module."""
+
+
+class AioScheduledEvents:
+    """The waits of a world for tests on an asyncio loop, without blocking the loop."""
+
+    def __init__(self, core: AnyCore, begun: Callable[[], Playing]) -> None:
+        """Wait for events of the world of `core`; `begun` returns its scenario."""
+        self._core = core
+        self._begun = begun
+
+    @checked
+    async def wait_for_requests(
+        self, count: int = 1, timeout: Length = REQUEST_SECONDS
+    ) -> list[Seen]:
+        """Wait as `ScheduledEvents.wait_for_requests` does."""
+        waiting = requests.visits(self._core, "", count, seconds_of(timeout))
+        return await self._core.awaited(waiting)
+
+    @checked
+    async def run_scenario(
+        self,
+        name: str | Path,
+        timeout: Length | None = None,
+        *,
+        expect: ExpectName = "scenario",
+    ) -> Result:
+        """Run a scenario as `ScheduledEvents.run_scenario` does."""
+        scenario = playing.find_scenario(name)
+        running = playing.run(live(self._core), scenario, timeout, expect)
+        return await self._core.awaited(running)
+
+    @checked
+    async def wait_for_scenario(self, timeout: Length | None = None) -> Result:
+        """Wait as `ScheduledEvents.wait_for_scenario` does."""
+        return await self._core.awaited(self._begun().end(timeout))
+
+    @checked
+    async def wait_for_event(
+        self,
+        type: str = "",  # noqa: A002 - the protocol's word
+        *,
+        vm: str = "",
+        timeout: Length = EVENT_SECONDS,
+    ) -> Event:
+        """Wait as `ScheduledEvents.wait_for_event` does."""
+        core, kind = self._core, orders.type_or_any(type)
+        waiting = judging.coming(core, kind, vm, seconds_of(timeout))
+        return Event(core, await core.awaited(waiting))
+
+    @checked
+    async def wait_for_replay(self, timeout: Length | None = None) -> list[Event]:
+        """Wait as `ScheduledEvents.wait_for_replay` does."""
+        core = replaying(self._core)
+        found = await core.awaited(replayed.over(core, timeout))
+        return [Event(core, each) for each in found]
 
 
 class ScheduledEvents(Several):
@@ -98,7 +158,6 @@ class ScheduledEvents(Several):
         """
         self._profile, self._but = profile, requests.rules_spared(but, profile)
         check_expected(scenario=scenario, replay=replay, expect=expect)
-        expect = expect or "scenario"
         wanted = Wanted(
             vms=vms,
             together=together,
@@ -110,7 +169,7 @@ class ScheduledEvents(Several):
             enabled=enabled,
             seed=seed,
             scenario=scenario or "",
-            expect=expect,
+            expect=expect or "scenario",
             replay=replay or "",
             names=(names,) if isinstance(names, str) and names else names or (),
         )
@@ -118,7 +177,7 @@ class ScheduledEvents(Several):
         self._begin(wanted, played, faults)
         self._playing: Playing | None = None
         if played is not None:
-            self._playing = Playing(live(self._core), played, expect)
+            self._playing = Playing(live(self._core), played, wanted.expect)
 
     def _begin(
         self, wanted: Wanted, played: Scenario | None, faults: str | int | Path
@@ -159,7 +218,6 @@ class ScheduledEvents(Several):
         traceback: TracebackType | None,
     ) -> None:
         """Close the world. After an error, do not judge it: the error says more."""
-        __tracebackhide__ = True
         self.close(judge=error is None)
 
     @checked
@@ -170,7 +228,6 @@ class ScheduledEvents(Several):
         must have met all expectations of the scenario or the replay by now. `close` calls
         this, and so do `with` and the fixture. Raises RefusedError for a closed world.
         """
-        __tracebackhide__ = True
         self._core.refuse_if_gone()
         if self._profile == "strict":
             self.assert_no_deviations(but=self._but)
@@ -186,7 +243,6 @@ class ScheduledEvents(Several):
         It ends even if an expectation is unmet, see `judge`. `judge=False` ends it
         without judging, for a test that has already failed. A second call does nothing.
         """
-        __tracebackhide__ = True
         if not self._is_open:
             return
         try:
@@ -282,7 +338,6 @@ class ScheduledEvents(Several):
         A notice of 15 minutes is over after `advance("15m")`, although its NotBefore is
         rounded up to a whole second.
         """
-        __tracebackhide__ = True
         micros = micros_of(by)
         self._core.call(lambda: self._core.advance(micros))
 
@@ -306,16 +361,14 @@ class ScheduledEvents(Several):
     @checked
     def events(self) -> list[Event]:
         """Return the current events, the oldest first."""
-        core = self._core
-        found = core.call(lambda: [each.event_id for each in core.live_events()])
-        return [Event(core, event_id) for event_id in found]
+        found = self._core.call(self._core.live_events)
+        return [Event(self._core, each.event_id) for each in found]
 
     @checked
     def event(self, event_id: str) -> Event:
         """Return an event by its EventId; raises NotFoundError for an unknown one."""
-        core = self._core
-        stored = core.call(lambda: core.event(event_id.upper()))
-        return Event(core, stored.event_id)
+        stored = self._core.call(lambda: self._core.event(event_id.upper()))
+        return Event(self._core, stored.event_id)
 
     @checked
     def wait_for_event(
@@ -329,7 +382,6 @@ class ScheduledEvents(Several):
 
         Use it for the events of scenarios and recordings.
         """
-        __tracebackhide__ = True
         core, kind = self._core, orders.type_or_any(type)
         return Event(
             core, core.wait(judging.coming(core, kind, vm, seconds_of(timeout)))
@@ -352,7 +404,6 @@ class ScheduledEvents(Several):
         with the scenario. `timeout`: in real time, by default ten minutes more than the
         scenario takes without approvals. Raises NotFoundError or ScenarioError.
         """
-        __tracebackhide__ = True
         core, scenario = live(self._core), playing.find_scenario(name)
         return core.wait(playing.run(core, scenario, timeout, expect))
 
@@ -364,7 +415,6 @@ class ScheduledEvents(Several):
 
         Fail if it fails or does not end in time; `timeout` as for `run_scenario`.
         """
-        __tracebackhide__ = True
         return self._core.wait(self._begun().end(timeout))
 
     @checked
@@ -373,7 +423,6 @@ class ScheduledEvents(Several):
 
         Fail if it does not end in time, by default ten seconds more than its length.
         """
-        __tracebackhide__ = True
         core = replaying(self._core)
         return [Event(core, each) for each in core.wait(replayed.over(core, timeout))]
 
@@ -413,9 +462,8 @@ class ScheduledEvents(Several):
         self, count: int = 1, timeout: Length = REQUEST_SECONDS
     ) -> list[Seen]:
         """Wait for `count` more requests of any VM; fail if they do not come in time."""
-        __tracebackhide__ = True
-        core = self._core
-        return core.wait(requests.visits(core, "", count, seconds_of(timeout)))
+        waiting = requests.visits(self._core, "", count, seconds_of(timeout))
+        return self._core.wait(waiting)
 
     @checked
     def assert_no_deviations(self, *, but: str | Collection[str] = ()) -> None:
@@ -423,7 +471,6 @@ class ScheduledEvents(Several):
 
         Rules in `but`, such as `too-often`, do not count.
         """
-        __tracebackhide__ = True
         names = requests.rules_named(but)
         self._core.call(lambda: requests.judge_deviations(self._core, but=names))
 

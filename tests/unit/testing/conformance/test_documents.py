@@ -11,13 +11,13 @@ from forewarn.protocol.versions import NEWEST
 from forewarn.testing.client import Answer
 from forewarn.testing.conformance.checks import RULES
 from forewarn.testing.conformance.documents import (
+    Exchange,
     decode,
     first_blank,
     not_before,
     read_document,
     tail,
 )
-from forewarn.testing.conformance.exchanges import Exchange
 from tests.support.shown_documents import Story, event
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from forewarn.instants import SECOND
 from forewarn.testing.client import Answer
+from forewarn.testing.conformance.check import Failed, NotTried, Passed, Verdict
 from forewarn.testing.conformance.checks import RULES
-from forewarn.testing.conformance.verdicts import Failed, NotTried, Passed, Verdict
 from tests.support.shown_documents import START, Story, event, key
 
 RULE_BY_TITLE = {rule.title: rule for rule in RULES}

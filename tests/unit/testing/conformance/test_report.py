@@ -5,8 +5,15 @@ import json
 from typing import Any
 
 from forewarn.testing.client import Answer
+from forewarn.testing.conformance.check import (
+    WITNESSES_MAX,
+    Failed,
+    NotTried,
+    Witness,
+    judge,
+)
+from forewarn.testing.conformance.documents import Exchange
 from forewarn.testing.conformance.examination import Finding
-from forewarn.testing.conformance.exchanges import Exchange
 from forewarn.testing.conformance.report import (
     BODY_BYTES_MAX,
     Report,
@@ -17,13 +24,6 @@ from forewarn.testing.conformance.report import (
     markdown,
     report,
     summary,
-)
-from forewarn.testing.conformance.verdicts import (
-    WITNESSES_MAX,
-    Failed,
-    NotTried,
-    Witness,
-    judge,
 )
 
 AT = 1_900_000_000_123_456

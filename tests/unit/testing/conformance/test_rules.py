@@ -2,10 +2,9 @@
 
 import pytest
 
-from forewarn.testing.conformance.check import Rule
+from forewarn.testing.conformance.check import Failed, NotTried, Passed, Rule
 from forewarn.testing.conformance.checks import RULES
 from forewarn.testing.conformance.transcript import Transcript
-from forewarn.testing.conformance.verdicts import Failed, NotTried, Passed
 from tests.support.broken_rules import BROKEN
 from tests.support.rule_stories import KEPT, Told
 from tests.support.shown_documents import Story

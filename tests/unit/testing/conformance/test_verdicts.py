@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from forewarn.testing.conformance.exchanges import Exchange
-from forewarn.testing.conformance.verdicts import (
+from forewarn.testing.conformance.check import (
     WITNESSES_MAX,
     Failed,
     NotTried,
@@ -13,6 +12,7 @@ from forewarn.testing.conformance.verdicts import (
     Witness,
     judge,
 )
+from forewarn.testing.conformance.documents import Exchange
 
 EXCHANGE = Exchange(number=1, at=0, took=0, method="GET", target="/", headers=())
 GOOD = Witness(saw="a thing", exchanges=(EXCHANGE,))

@@ -1,0 +1,203 @@
+"""Sums for operators: missing approvals by tenant, and free capacity by zone."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+
+from forewarn.control.rules import rolling
+from forewarn.fleet.model import UNLIMITED_PLACES, Capacity
+from forewarn.instants import Micros, format_instant, instant_or_none
+from forewarn.protocol.blockers import NoCapacity
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import MOVING_ACTIONS, Operation, OperationState
+from forewarn.protocol.views import View
+from forewarn.reporting.explanations import Json, blocker_reports
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+
+EVENTS_MAX = 20_000
+"""Maximum live events that are read: half a second's work. With more, the sums are
+marked as incomplete."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Wait:
+    """The events of one tenant that wait for its approval."""
+
+    tenant: str
+    events: int = 0
+    vms: set[str] = field(default_factory=set[str])
+    hosts: set[str] = field(default_factory=set[str])
+    scopes: set[str] = field(default_factory=set[str])
+    since: Micros = 0
+    """The time when the first of these events was announced."""
+    not_before: Micros = 0
+    """NotBefore of the first of these events."""
+
+    @property
+    def key(self) -> str:
+        """Return the sort key: the longest wait first."""
+        return f"{self.since:017d}.{self.tenant}"
+
+    def take(self, event: Event, host: str) -> None:
+        """Count one more event."""
+        self.events += 1
+        self.vms.update(resource.vm for resource in event.resources)
+        self.hosts.update({host} - {""})
+        self.scopes.add(event.scope)
+        self.since = min(self.since or event.created, event.created)
+        self.not_before = min(self.not_before or event.not_before, event.not_before)
+
+
+def waits(reader: Reader, events: Iterable[Event]) -> list[Wait]:
+    """Return the waits in these events by tenant, the longest first."""
+    found: dict[str, Wait] = {}
+    hosts: dict[str, str] = {}
+    for event in events:
+        if not event.awaits_approval:
+            continue
+        if event.operation not in hosts:
+            operation = reader.get(Operation, event.operation)
+            hosts[event.operation] = operation.host if operation else ""
+        wait = found.setdefault(event.tenant, Wait(tenant=event.tenant))
+        wait.take(event, hosts[event.operation])
+    return sorted(found.values(), key=lambda wait: wait.key)
+
+
+def live_events(reader: Reader) -> tuple[list[Event], bool]:
+    """Return the live events, and whether they are complete."""
+    found = list(islice(every(reader, kinds.LIVE_EVENTS), EVENTS_MAX + 1))
+    return found[:EVENTS_MAX], len(found) <= EVENTS_MAX
+
+
+def wait_report(reader: Reader, wait: Wait) -> Json:
+    """Return a tenant's wait with the state of its agents, as JSON.
+
+    `last_poll` can be some minutes old, since the service stores it rarely.
+    """
+    views: list[View] = [
+        view
+        for scope in sorted(wait.scopes)
+        for view in every(reader, kinds.VIEWS_OF_SCOPE, scope)
+    ]
+    enabled = {view.scope for view in views if view.is_enabled}
+    return {
+        "tenant": wait.tenant,
+        "events": wait.events,
+        "vms": len(wait.vms),
+        "hosts": len(wait.hosts),
+        "scopes": len(wait.scopes),
+        "scopes_enabled": len(enabled),
+        "enabled": bool(enabled),
+        "since": format_instant(wait.since),
+        "not_before": format_instant(wait.not_before),
+        "last_poll": instant_or_none(
+            max((view.last_seen for view in views), default=0)
+        ),
+    }
+
+
+def wait_sums(found: Iterable[Wait]) -> Json:
+    """Return the sums of all waits."""
+    every_one = list(found)
+    return {
+        "tenants": len(every_one),
+        "events": sum(wait.events for wait in every_one),
+        "vms": sum(len(wait.vms) for wait in every_one),
+        "hosts": len({host for wait in every_one for host in wait.hosts}),
+    }
+
+
+HOSTS_MAX = 50_000
+"""Maximum hosts that are summed up: half a second's work."""
+
+PLANNED_MAX = 5_000
+"""Maximum waiting hosts that are read to find the next host of each rollout."""
+
+ROLLOUTS_MAX = 20
+"""Maximum rollouts whose next host is evaluated: each takes some milliseconds."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Zone:
+    """The capacity of the hosts of one zone."""
+
+    zone: str
+    hosts: int = 0
+    down: int = 0
+    in_work: int = 0
+    places: int = 0
+    used: int = 0
+    free: int = 0
+    """Free places on hosts that can take a VM now."""
+    unlimited: int = 0
+    """Hosts without a capacity, which no sum includes."""
+
+    def take(self, room: Capacity) -> None:
+        """Count one more host."""
+        self.hosts += 1
+        self.down += not room.is_up
+        self.in_work += room.works > 0
+        self.used += room.used
+        if room.places == UNLIMITED_PLACES:
+            self.unlimited += 1
+            return
+        self.places += room.places
+        self.free += room.free if room.is_open else 0
+
+    def report(self) -> Json:
+        """Return the zone as JSON."""
+        return {
+            "zone": self.zone,
+            "hosts": self.hosts,
+            "down": self.down,
+            "in_work": self.in_work,
+            "unlimited": self.unlimited,
+            "places": self.places,
+            "used": self.used,
+            "free": self.free,
+        }
+
+
+def zones(rooms: Iterable[Capacity]) -> list[Zone]:
+    """Return the capacity of each zone, by name."""
+    found: dict[str, Zone] = {}
+    for room in rooms:
+        found.setdefault(room.zone, Zone(zone=room.zone)).take(room)
+    return [found[name] for name in sorted(found)]
+
+
+def rooms(reader: Reader) -> tuple[list[Capacity], bool]:
+    """Return the capacity records of hosts, and whether they are complete."""
+    found = list(islice(every(reader, kinds.ALL_ROOMS), HOSTS_MAX + 1))
+    return found[:HOSTS_MAX], len(found) <= HOSTS_MAX
+
+
+def next_hosts(reader: Reader, *, now: Micros) -> list[Json]:
+    """Return the needs of the next host of each rollout, as JSON."""
+    planned = every(reader, kinds.OPERATIONS_IN_STATE, OperationState.PLANNED.value)
+    first: dict[str, Operation] = {}
+    for operation in islice(planned, PLANNED_MAX):
+        first.setdefault(operation.request, operation)
+    return [
+        _need(reader, operation, now=now)
+        for operation in islice(first.values(), ROLLOUTS_MAX)
+    ]
+
+
+def _need(reader: Reader, operation: Operation, *, now: Micros) -> Json:
+    vms = rolling.vms_of(reader, operation)
+    moves = operation.action in MOVING_ACTIONS
+    waiting = rolling.waiting_host(reader, operation, vms)
+    lacking = [each for each in waiting.obstacles if isinstance(each, NoCapacity)]
+    room = reader.get(Capacity, operation.host)
+    return {
+        "rollout": operation.request,
+        "operation": operation.operation_id,
+        "host": operation.host,
+        "zone": room.zone if room else "",
+        "vms": len(vms),
+        "needs": len(vms) if moves else 0,
+        "fits": not lacking,
+        "blockers": blocker_reports(reader, operation, waiting.obstacles, now=now),
+    }
