@@ -6,7 +6,6 @@ from functools import partial
 from importlib import resources
 
 from fastapi import APIRouter, Depends, FastAPI
-from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.responses import HTMLResponse, Response
 
@@ -77,7 +76,7 @@ def create_app(
         # The framework's pages load scripts from other servers.
         docs_url=None,
         redoc_url=None,
-        generate_unique_id_function=_route_name,
+        generate_unique_id_function=lambda route: route.name,
         # A path with an additional slash is not found. A redirect would have to be
         # described in /openapi.json.
         redirect_slashes=False,
@@ -143,7 +142,3 @@ async def page() -> Response:
     """Return the page that explains this API, from /openapi.json."""
     text = resources.files(__package__ or "").joinpath("page.html").read_text("utf-8")
     return HTMLResponse(text, headers={"Content-Security-Policy": _PAGE_POLICY})
-
-
-def _route_name(route: APIRoute) -> str:
-    return route.name

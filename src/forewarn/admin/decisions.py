@@ -195,10 +195,6 @@ def _create_token(work: Work, order: Decision) -> str:
     ).token_id
 
 
-def _use_token(work: Work, order: Decision) -> None:
-    tokens.note_use(work, order.caller.token_id)
-
-
 def _revoke_token(work: Work, order: Decision) -> dict[str, Any]:
     token = tokens.revoke(work, cast("bodies.RevokeToken", order.body).id)
     return token_report(token, now=work.now)
@@ -234,6 +230,9 @@ DECISIONS: Mapping[str, Rule] = {
     "tokens-revoke": Rule(
         body=bodies.RevokeToken, decide=_revoke_token, path="tokens/revoke"
     ),
-    "use": Rule(body=Use, decide=_use_token),
+    "use": Rule(
+        body=Use,
+        decide=lambda work, order: tokens.note_use(work, order.caller.token_id),
+    ),
 }
 """Each request by its name, which is its path with dashes."""

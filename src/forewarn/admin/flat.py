@@ -53,21 +53,17 @@ class FlatObject:
         self._name: str | None = None
         self._pieces: list[str] = []
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes, *, is_last: bool = False) -> None:
         """Parse another piece; raises FlatError."""
         try:
-            self._rest += self._decoder.decode(data)
+            self._rest += self._decoder.decode(data, final=is_last)
         except UnicodeDecodeError:
             raise FlatError("the body is not UTF-8") from None
-        self._read(is_last=False)
+        self._read(is_last=is_last)
 
     def finish(self) -> dict[str, Any]:
         """Return the members; raises FlatError if the object is incomplete."""
-        try:
-            self._rest += self._decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            raise FlatError("the body is not UTF-8") from None
-        self._read(is_last=True)
+        self.feed(b"", is_last=True)
         if self._expects != self._end or self._rest:
             raise self._error("the JSON object is incomplete")
         return self._members

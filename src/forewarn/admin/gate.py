@@ -49,35 +49,6 @@ from forewarn.store.records import Token
 logger = logging.getLogger("forewarn.admin")
 
 
-class Uses:
-    """Stores the use of tokens. No request waits for this, or fails because of it."""
-
-    def __init__(self) -> None:
-        """Begin without tasks."""
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-
-    def note(self, gateway: OperatorGateway, token: Token, *, now: Micros) -> None:
-        """Store the use of a token, if an hour has passed since the last stored use."""
-        if (
-            not tokens.is_use_due(token, now=now)
-            or token.token_id in self._tasks
-            or len(self._tasks) >= limits.USES_MAX
-        ):
-            return
-        task = asyncio.create_task(_store(gateway, Caller.of_token(token)))
-        self._tasks[token.token_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(token.token_id))
-
-
-async def _store(gateway: OperatorGateway, caller: Caller) -> None:
-    order = Decision(name="use", body=Use(), caller=caller)
-    try:
-        await gateway.order(order.who, order)
-    except ForewarnError as error:
-        # The next request with this token tries to store it again.
-        logger.debug("the use of %s is not stored: %s", caller.token_id, error.message)
-
-
 OPEN_PATHS = frozenset({"/", "/docs", "/healthz", "/readyz", "/openapi.json"})
 """Paths that need no token."""
 
@@ -98,7 +69,8 @@ class Gate:
         self._throttle = throttle
         self._refused = refused
         self._tokens = tokens
-        self._uses = Uses()
+        self._uses: dict[str, asyncio.Task[None]] = {}
+        """The tasks that store the last use of a token, by its ID."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -173,7 +145,7 @@ class Gate:
                 lambda reader: tokens.judge(reader, text, now=now)
             )
             if token is not None and not self._is_anothers(token):
-                self._uses.note(gateway, token, now=now)
+                self._note_use(gateway, token, now=now)
                 self._throttle.succeeded(text)
                 return Caller.of_token(token)
         name = self._tokens.name_of(text) if self._tokens else None
@@ -185,6 +157,21 @@ class Gate:
             return NOBODY
         raise unauthorized()
 
+    def _note_use(self, gateway: OperatorGateway, token: Token, *, now: Micros) -> None:
+        """Store the use of a token, if an hour has passed since the last stored use.
+
+        No request waits for this, or fails because of it.
+        """
+        if (
+            not tokens.is_use_due(token, now=now)
+            or token.token_id in self._uses
+            or len(self._uses) >= limits.USES_MAX
+        ):
+            return
+        task = asyncio.create_task(_store(gateway, Caller.of_token(token)))
+        self._uses[token.token_id] = task
+        task.add_done_callback(lambda _: self._uses.pop(token.token_id))
+
     def _is_anothers(self, token: Token) -> bool:
         """Return whether an operator of the token file has the name of the token.
 
@@ -194,6 +181,15 @@ class Gate:
         return (
             not token.tenant and self._tokens is not None and token.name in self._tokens
         )
+
+
+async def _store(gateway: OperatorGateway, caller: Caller) -> None:
+    order = Decision(name="use", body=Use(), caller=caller)
+    try:
+        await gateway.order(order.who, order)
+    except ForewarnError as error:
+        # The next request with this token tries to store it again.
+        logger.debug("the use of %s is not stored: %s", caller.token_id, error.message)
 
 
 def _of_peer(peer: UnixPeer, *, is_open: bool) -> Caller:

@@ -202,19 +202,15 @@ def _bounded(receive: Receive, allowed: Allowance) -> Receive:
         body: bytes = message.get("body", b"")
         size += len(body)
         if size > allowed.bytes_max:
-            status = Kind.TOO_LARGE.status
-            raise HTTPException(status, _too_large(allowed.bytes_max))
+            raise HTTPException(Kind.TOO_LARGE.status, _too_large(allowed.bytes_max))
         if allowed.values_max:
             values += sum(body.count(mark) for mark in _VALUE_MARKS)
             if values > allowed.values_max:
-                raise HTTPException(400, _too_many(allowed.values_max))
+                wrong = f"the body has more than {allowed.values_max} JSON values"
+                raise HTTPException(400, wrong)
         return message
 
     return receiving
-
-
-def _too_many(limit: int) -> str:
-    return f"the body has more than {limit} JSON values"
 
 
 def _too_large(limit: int) -> str:

@@ -292,8 +292,7 @@ def _find(
     asked, value = selection.narrowest(wanted)
     if whole:
         one = reader.get(Operation, whole)
-        request = one.request if one else whole
-        asked, value = kinds.OPERATIONS_OF_REQUEST, request
+        asked, value = kinds.OPERATIONS_OF_REQUEST, (one.request if one else whole)
     return selection.scan(
         reader, asked, value, matches=matches, after=query.after, limit=query.limit
     )

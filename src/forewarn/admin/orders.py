@@ -146,12 +146,14 @@ def _operation(reader: Reader, made: str, now: Micros) -> dict[str, Any]:
     return reports.operation_report(reader, need(reader, Operation, made), now=now)
 
 
-def _request(reader: Reader, made: str, now: Micros) -> dict[str, Any]:
-    return reports.request_report(reader, need(reader, Request, made), now=now)
-
-
 ANSWERS: Mapping[Answer, Told] = {
-    Answer.REQUEST: Told(shape=shapes.MadeShape, report=_request, status=201),
+    Answer.REQUEST: Told(
+        shape=shapes.MadeShape,
+        report=lambda reader, made, now: reports.request_report(
+            reader, need(reader, Request, made), now=now
+        ),
+        status=201,
+    ),
     Answer.RESTORED: Told(
         shape=shapes.RestoredShape, report=lambda _, made, _now: {"restored": made}
     ),

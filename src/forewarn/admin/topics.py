@@ -127,8 +127,7 @@ def _changed_events(look: Look) -> Iterator[Change]:
             look.reader, kinds.EVENTS_OF_OPERATION, operation.operation_id
         ):
             if event.status is not EventStatus.NEW:
-                about = look.lookups.about_event(event, operation)
-                yield _event(event, about)
+                yield _event(event, look.lookups.about_event(event, operation))
 
 
 def _host(reader: Reader, host: Host, *, is_bare: bool = False) -> Change:

@@ -100,7 +100,7 @@ class Watchers:
         )
 
 
-class _Counted(StreamingResponse):
+class Counted(StreamingResponse):
     """A stream that counts from its creation, before its first message is read.
 
     If streams counted later, many simultaneous ones would be admitted before the first
@@ -110,16 +110,22 @@ class _Counted(StreamingResponse):
     def __init__(
         self,
         watchers: Watchers,
-        tenant: str,
         texts: AsyncGenerator[str, None],
-        **rest: Any,
+        *,
+        tenant: str = "",
     ) -> None:
-        super().__init__(texts, **rest)
+        """Send `texts`, and count from now on."""
+        super().__init__(
+            texts,
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
         self._watchers = watchers
         self._tenant = tenant
         watchers.enter(tenant)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream, and count it until it ends."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -179,21 +185,7 @@ async def watch(
         topics=names,
         token_id=caller.token_id,
     )
-    texts = viewer.stream(last_event_id)
-    return counted(watchers, texts, tenant=caller.tenant)
-
-
-def counted(
-    watchers: Watchers, texts: AsyncGenerator[str, None], *, tenant: str = ""
-) -> StreamingResponse:
-    """Return a response that sends `texts` and counts from now on."""
-    return _Counted(
-        watchers,
-        tenant,
-        texts,
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-    )
+    return Counted(watchers, viewer.stream(last_event_id), tenant=caller.tenant)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,8 +47,7 @@ def apply(call: Call) -> int:
     host = _Host(call)
     links = host.links()
     text = ruleset.ruleset(wanted)
-    desired = routing.wanted(wanted, devices=links)
-    commands = routing.changes(host.ours(), desired)
+    commands = routing.changes(host.ours(), routing.wanted(wanted, devices=links))
     if call.flag("dry_run"):
         _print_script(text, commands)
     else:
@@ -80,8 +79,7 @@ def undo(call: Call) -> int:
 def show(call: Call) -> int:
     """Show the state of each guest of the file."""
     wanted = _plan(call)
-    host = _Host(call)
-    rows = [*_rows(wanted, host)]
+    rows = [*_rows(wanted, _Host(call))]
     if call.flag("json"):
         print(json.dumps(rows, indent=2))
         return Exit.DONE
@@ -92,8 +90,7 @@ def show(call: Call) -> int:
 
 def _rows(wanted: model.Plan, host: "_Host") -> Iterator[dict[str, Any]]:
     links, counts, present = host.links(), host.counters(), host.ours()
-    desired = routing.wanted(wanted, devices=links)
-    is_routed = not routing.changes(present, desired)
+    is_routed = not routing.changes(present, routing.wanted(wanted, devices=links))
     for port in wanted.ports:
         if ruleset.asked(port) not in counts:
             state = "not applied"

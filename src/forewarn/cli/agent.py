@@ -67,7 +67,7 @@ def install(call: Call) -> int:
 
 def _told(call: Call, do: Callable[[Order], int]) -> int:
     order = Order(
-        say=_say,
+        say=lambda line: print(line, flush=True),
         environ=call.environ,
         flags={
             name: text
@@ -89,10 +89,6 @@ def _told(call: Call, do: Callable[[Order], int]) -> int:
         raise CommandError(
             Exit(error.status), error.message, hint=error.hint
         ) from error
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def _program() -> tuple[str, ...]:

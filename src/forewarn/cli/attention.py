@@ -50,8 +50,7 @@ def waits(call: Call) -> int:
 def capacity(call: Call) -> int:
     """List free capacity, and the needs of the next hosts."""
     told = Client.of(call).whole("capacity", selectors(call), "zones")
-    rows = map(_zone_row, told["zones"])
-    output.listed(call, told, "no hosts", _ZONE_COLUMNS, rows)
+    output.listed(call, told, "no hosts", _ZONE_COLUMNS, map(_zone_row, told["zones"]))
     if told["next_hosts"] and not call.flag("json"):
         output.line()
         output.table("", _NEXT_COLUMNS, map(_next_row, told["next_hosts"]))

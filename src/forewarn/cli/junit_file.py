@@ -31,8 +31,7 @@ class Report:
         If the path is not a regular file, such as a pipe, only the results are written.
         """
         if self._file and files.is_replaceable(self._file):
-            text = junit.unfinished(self._names, NOT_ENDED)
-            files.replace_text(self._file, text)
+            files.replace_text(self._file, junit.unfinished(self._names, NOT_ENDED))
 
     def write(self, results: Sequence[Result]) -> None:
         """Write the results; raises CommandError."""

@@ -73,10 +73,6 @@ def _print_approved(_call: Call, told: Json) -> None:
         _print_next(each["operation"])
 
 
-def _print_resolved(_call: Call, told: Json) -> None:
-    output.line(f"{told['operation']} is {told['state']}: {what(told)}")
-
-
 def _approval(event: Json) -> str:
     """Return the state of an event after an approval.
 
@@ -149,6 +145,8 @@ _SHOWN: Mapping[Answer, Callable[[Call, Json], None]] = {
     Answer.RESTORED: _print_restored,
     Answer.CANCELLED: _print_cancelled,
     Answer.APPROVED: _print_approved,
-    Answer.OPERATION: _print_resolved,
+    Answer.OPERATION: lambda _, told: output.line(
+        f"{told['operation']} is {told['state']}: {what(told)}"
+    ),
 }
 """The functions that print the result of a request."""

@@ -257,8 +257,7 @@ class _Replaying:
             self._say(What.ASKED, f"{seen.vm}: its first request", vm=seen.vm)
 
     def _say(self, what: What, text: str, **facts: object) -> None:
-        news = News(at=self._clock.now(), what=what, text=text, facts=facts)
-        self._voice.hear(news)
+        self._voice.hear(News(at=self._clock.now(), what=what, text=text, facts=facts))
 
 
 def _not_there(at: Address, error: OSError) -> CommandError:

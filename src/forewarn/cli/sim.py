@@ -193,6 +193,5 @@ def _say_requests(requests: Sequence[Json], *, is_json: bool) -> None:
 
 def reset(call: Call) -> int:
     """Restart the simulation."""
-    told = Client.of(call).post("sim/reset", {})
-    vms = told["vms"]
+    vms = Client.of(call).post("sim/reset", {})["vms"]
     return output.said(call, vms, f"restarted with {len(vms)} VMs")

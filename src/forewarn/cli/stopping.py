@@ -51,8 +51,7 @@ def unread(
     except OSError as error:
         if error.errno not in errors:
             raise
-        where = (stream or sys.stdout).fileno()
-        os.dup2(os.open(os.devnull, os.O_WRONLY), where)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
 
 
 Handler: TypeAlias = Callable[[int, FrameType | None], Any]

@@ -14,11 +14,7 @@ def testkit(call: Call) -> int:
     """
     del call
     # Read single lines: a program that waits for an answer sends nothing more.
-    unseen = serve(iter(sys.stdin.readline, ""), _say)
+    unseen = serve(iter(sys.stdin.readline, ""), lambda line: print(line, flush=True))
     for sentence in unseen:
         print(sentence, file=sys.stderr)
     return Exit.FAILED if unseen else Exit.DONE
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)

@@ -56,8 +56,7 @@ def revoke(call: Call) -> int:
     """Revoke a token."""
     body = {"id": call.text("token_id"), "reason": call.text("reason")}
     gone = Client.of(call).post("tokens/revoke", body)
-    line = f"token {gone['id']} ({gone['name']}) is revoked"
-    return output.said(call, gone, line)
+    return output.said(call, gone, f"token {gone['id']} ({gone['name']}) is revoked")
 
 
 def _maker(token: Any) -> str:

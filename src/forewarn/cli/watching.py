@@ -53,8 +53,7 @@ def watch(
 ) -> int:
     """Show a list and its changes until a signal, which is not a failure."""
     console = Console(highlight=False)
-    state = asked.get("state", "")
-    seen = Seen(listing, state=state, names=names)
+    seen = Seen(listing, state=asked.get("state", ""), names=names)
     query = {key: value for key, value in asked.items() if key != "state"}
     query["topics"] = listing.path
     client = Client.of(call)
@@ -185,8 +184,7 @@ class Seen:
     def cells(self, each: Json) -> Sequence[str]:
         """Return the cells of an object, with the time of its change."""
         first, state, *rest = self.listing.row(each)
-        changed = self._times.get(each[self.listing.key])
-        return first, state, _clock_time(changed), *rest
+        return first, state, _clock_time(self._times.get(each[self.listing.key])), *rest
 
 
 def _looks(each: Json) -> Json:

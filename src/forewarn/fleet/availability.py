@@ -26,8 +26,7 @@ class Period:
 
     def clip(self, span: Span) -> "Piece":
         """Return the part of the span in the period; it can be empty."""
-        ended = span.ended or self.until
-        return max(span.began, self.since), min(ended, self.until)
+        return max(span.began, self.since), min(span.ended or self.until, self.until)
 
 
 Piece: TypeAlias = tuple[Micros, Micros]

@@ -118,8 +118,7 @@ def check_fleet(
     place: Place = nowhere,
 ) -> list[Problem]:
     """Return the first problems of the fleet; empty: it is valid."""
-    found = find_problems(tenants, scopes, hosts, vms, place)
-    return list(islice(found, PROBLEMS_MAX))
+    return list(islice(find_problems(tenants, scopes, hosts, vms, place), PROBLEMS_MAX))
 
 
 def find_problems(

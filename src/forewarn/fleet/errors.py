@@ -94,8 +94,7 @@ class FilePlaces:
         """Return the place of a table or key, or of the table that contains it."""
         if self._lines is None:
             self._lines = Lines(self._text)
-        line = self._lines.line(f"{self._prefix}{name}")
-        return Spot(file=self._file, line=line)
+        return Spot(file=self._file, line=self._lines.line(f"{self._prefix}{name}"))
 
     def _index(self, kind: Kind) -> dict[str, list[int]]:
         if kind not in self._indexes:

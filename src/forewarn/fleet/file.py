@@ -140,8 +140,7 @@ class DraftReader:
     def _read_table(self, kind: Kind, table: object) -> None:
         entries = cast("list[object]", table) if isinstance(table, list) else [None]
         if not all(isinstance(entry, dict) for entry in entries):
-            message = f"must be an array of tables: [[{kind.value}]]"
-            self._add_root(kind.value, message)
+            self._add_root(kind.value, f"must be an array of tables: [[{kind.value}]]")
             return
         # Looked up once for all entries: hashing an enumeration member is slow.
         stand_ins, needed, keys = _STAND_INS[kind], _NEEDED[kind], _KEYS[kind]

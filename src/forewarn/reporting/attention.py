@@ -244,8 +244,7 @@ class _Search:
         """Return when the operation became ready: by the last approval, or NotBefore."""
         events = self._events(operation)
         if events and all(event.is_approved for event in events):
-            last = max(event.approved_at for event in events)
-            return min(operation.not_before, last)
+            return min(operation.not_before, max(event.approved_at for event in events))
         return operation.not_before
 
     def _problem(

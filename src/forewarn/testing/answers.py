@@ -203,8 +203,7 @@ class Reader:
         return line
 
     def _take_status(self) -> bool:
-        begun = bytes(self._buffer[: len(_BEGINNING)])
-        if not _BEGINNING.startswith(begun):
+        if not _BEGINNING.startswith(bytes(self._buffer[: len(_BEGINNING)])):
             raise NotHttpError(f"no HTTP answer: {bytes(self._buffer[:_QUOTED_BYTES])}")
         line = self._take_line()
         if line is None:

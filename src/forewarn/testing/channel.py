@@ -225,10 +225,6 @@ def _close(worlds: Worlds, message: Message) -> Json:
     return {}
 
 
-def _add_vm(world: ScheduledEvents, message: Message) -> Json:
-    return _vm(world.add_vm(message.needed("vm"), **message.given("host", "spot")))
-
-
 def _maintain(world: ScheduledEvents, message: Message) -> Json:
     message.check_one_of("vm", "hosts")
     said = message.given("impact", *EVENT_OPTIONS, needs=("impact",))
@@ -255,10 +251,6 @@ def _wait_for_requests(world: ScheduledEvents, message: Message) -> Json:
     return _requests(whom.wait_for_requests(**message.given("count", "timeout")))
 
 
-def _advance(world: ScheduledEvents, message: Message) -> None:
-    world.advance(message.needed("by", LENGTH))
-
-
 def _journal(world: ScheduledEvents, message: Message) -> Json:
     found = (
         world.vm(message.needed("vm")).requests if message.has("vm") else world.journal
@@ -279,7 +271,12 @@ VERBS: Mapping[str, Verb] = {
         keys=(),
         run=_of_world(lambda world, _: {"vms": [_vm(vm) for vm in world.vms]}),
     ),
-    "add_vm": Verb(keys=("vm", "host", "spot"), run=_of_world(_add_vm)),
+    "add_vm": Verb(
+        keys=("vm", "host", "spot"),
+        run=_of_world(
+            lambda w, m: _vm(w.add_vm(m.needed("vm"), **m.given("host", "spot")))
+        ),
+    ),
     "remove_vm": Verb(
         keys=("vm",), run=_of_world(lambda w, m: w.remove_vm(m.needed("vm")))
     ),
@@ -314,7 +311,9 @@ VERBS: Mapping[str, Verb] = {
         keys=("vms",), run=_of_world(lambda w, m: w.withhold(_names(w, m)))
     ),
     "release": Verb(keys=("vms",), run=_of_world(lambda w, m: w.release(_names(w, m)))),
-    "advance": Verb(keys=("by",), run=_of_world(_advance)),
+    "advance": Verb(
+        keys=("by",), run=_of_world(lambda w, m: w.advance(m.needed("by", LENGTH)))
+    ),
     "step": _the_world("step", answer=lambda seconds: {"seconds": seconds}),
     "pause": _the_world("pause"),
     "resume": _the_world("resume"),

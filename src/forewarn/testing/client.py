@@ -156,8 +156,7 @@ class Wire:
 
         Raises BrokenAnswerError if it began but is not complete.
         """
-        began = CLOCK.monotonic()
-        ends = began + seconds
+        ends = CLOCK.monotonic() + seconds
         has_begun = False
         while reader.answer is None:
             if reader.has_begun and not has_begun:

@@ -37,7 +37,6 @@ from forewarn.protocol.blockers import (
     Unfit,
     VmBusy,
     VmDown,
-    VmEnd,
 )
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.notes import (
@@ -295,7 +294,8 @@ def call_end(end: CallEnd) -> str:
     elif end.vms:
         text = f"{end.done} of {end.of} VMs are done; " if end.of else ""
         text += JOINT.join(
-            f"vm {each.vm}: " + (_refuted(each.wrong) or each.said or _left(each))
+            f"vm {each.vm}: "
+            + (_refuted(each.wrong) or each.said or _LEFT[each.is_unknown])
             for each in end.vms
         )
         text += f"; and {end.more} more" if end.more else ""
@@ -322,8 +322,7 @@ def _trouble(end: CallEnd, trouble: Trouble) -> str:
             )
 
 
-def _left(end: VmEnd) -> str:
-    return "unknown" if end.is_unknown else "failed"
+_LEFT = {True: "unknown", False: "failed"}
 
 
 def _refuted(wrong: Iterable[Contradiction]) -> str:

@@ -50,6 +50,7 @@ MALFORMED = (
 )
 
 OLDEST = VERSIONS[0]
+_HIDDEN = frozenset(each.value for each in OLDEST.hidden)
 
 CHUNKED = ("Transfer-Encoding", "chunked")
 
@@ -126,8 +127,7 @@ def _bad_entry(inquiry: Inquiry) -> Iterator[Witness]:
         # Rules of 1.3, 1.6 and 1.7 judge these statuses. Here, no event may start.
         inquiry.ask("POST", where, headers=headers, body=start_requests(key))
     for ids in ((key, STRANGE_ID), (STRANGE_ID, key), (key, "x"), (key, None)):
-        exchange = inquiry.post(start_requests(*ids))
-        yield has_status(exchange, 400, f"POST of {ids}")
+        yield has_status(inquiry.post(start_requests(*ids)), 400, f"POST of {ids}")
 
 
 def _bad_forms(inquiry: Inquiry) -> Iterator[Witness]:
@@ -223,18 +223,6 @@ def _chunked(inquiry: Inquiry) -> Iterator[Witness]:
     yield has_status(exchange, 200, f"an approval of {found} in chunks")
 
 
-def _is_started(_inquiry: Inquiry, event: Members) -> bool:
-    return event.get("EventStatus") == "Started"
-
-
-def _is_hidden(_inquiry: Inquiry, event: Members) -> bool:
-    return event.get("EventType") in {each.value for each in OLDEST.hidden}
-
-
-def _is_for_several(_inquiry: Inquiry, event: Members) -> bool:
-    return len(texts(event.get("Resources")) or []) > 1
-
-
 def _for_others(inquiry: Inquiry) -> Iterator[Witness]:
     name = inquiry.seen.name
     if not name:
@@ -282,7 +270,7 @@ QUESTIONS = (
     Question(
         "3.2",
         "an approval of a Started event is 200",
-        _first(_is_started),
+        _first(lambda _, event: event.get("EventStatus") == "Started"),
         needs="a Started event",
         approves=True,
     ),
@@ -297,14 +285,14 @@ QUESTIONS = (
     Question(
         "3.3",
         "a hidden event can be approved",
-        _first(_is_hidden, version=OLDEST),
+        _first(lambda _, event: event.get("EventType") in _HIDDEN, version=OLDEST),
         needs="a Preempt or Terminate event",
         approves=True,
     ),
     Question(
         "3.4",
         "an event of two VMs can be approved",
-        _first(_is_for_several),
+        _first(lambda _, event: len(texts(event.get("Resources")) or []) > 1),
         needs="an event that names two VMs",
         approves=True,
     ),

@@ -314,8 +314,7 @@ class Inquiry:
 
     def _ask_who_approved(self) -> None:
         before, after = self.seen.newest[-2:]
-        step = Step(before=before, after=after)
-        if early_starts(self.seen, step):
+        if early_starts(self.seen, Step(before=before, after=after)):
             exchange = self.ask("GET", OWN_EVENTS_TARGET)
             if exchange.status == HTTPStatus.OK:
                 self.seen.own_events.append(exchange)

@@ -117,8 +117,7 @@ def _no_id_returns(seen: Transcript) -> Iterator[Witness]:
     for step in seen.steps():
         old, new = step.before.document.by_id, step.after.document.by_id
         for back in sorted(gone & new.keys()):
-            wrong = f"{back} was removed and is shown again"
-            yield against(wrong, *step.exchanges)
+            yield against(f"{back} was removed and is shown again", *step.exchanges)
         if gone:
             yield _of_step(step, f"{len(gone)} removed ids are not shown again")
         removed = old.keys() - new.keys()

@@ -73,13 +73,8 @@ class Report:
 
 def report(url: str, findings: Sequence[Finding], watched: Watched) -> Report:
     """Return a report with the findings in the order of the clauses."""
-    return Report(
-        url=url, findings=tuple(sorted(findings, key=_order)), watched=watched
-    )
-
-
-def _order(finding: Finding) -> tuple[int, ...]:
-    return tuple(int(part) for part in finding.clause.split("."))
+    in_order = sorted(findings, key=lambda each: [*map(int, each.clause.split("."))])
+    return Report(url=url, findings=tuple(in_order), watched=watched)
 
 
 def name_of(verdict: Verdict) -> str:

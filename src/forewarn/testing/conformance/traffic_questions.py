@@ -91,8 +91,7 @@ def _bare_304(inquiry: Inquiry) -> Iterator[Witness]:
         raise UntriedError("a document with an ETag")
     _need_kept(inquiry)
     headers = (*METADATA, ("If-None-Match", tag))
-    tagged = Sent(target=target(), headers=headers)
-    first, *others = inquiry.ask_in_turn(tagged, PLAIN)
+    first, *others = inquiry.ask_in_turn(Sent(target=target(), headers=headers), PLAIN)
     if first.status != HTTPStatus.NOT_MODIFIED:
         raise UntriedError("a document that does not change, and a 304 for its tag")
     for second in others:

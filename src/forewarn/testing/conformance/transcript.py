@@ -245,8 +245,7 @@ class Start:
     def is_early(self) -> bool:
         """Tell whether the event started earlier than a difference of clocks can
         explain."""
-        is_dated = self.step.after.document.is_dated
-        return self.early > clocks_apart(is_dated=is_dated)
+        return self.early > clocks_apart(is_dated=self.step.after.document.is_dated)
 
 
 def starts_of(step: Step) -> list[Start]:

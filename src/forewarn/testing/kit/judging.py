@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
-from forewarn.instants import Micros
 from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.events import EventStatus, EventType, Outcome
@@ -158,8 +157,7 @@ def judge_approval(
         sentence = f"{said}; expected it from {by}"
     elif within is not None and found.after.total_seconds() > seconds_of(within):
         said = failure_report.approval(found.by, found.after)
-        bound = length_text(micros_of(within))
-        sentence = f"{said}; expected it within {bound}"
+        sentence = f"{said}; expected it within {length_text(micros_of(within))}"
     if sentence:
         raise failure_report.failure(core, sentence, vms=_vms(stored))
 
@@ -171,7 +169,7 @@ def _approved(core: AnyCore, stored: StoredEvent) -> Approved | None:
     if not by:
         return None
     after = at - stored.created + core.leapt(stored, at)
-    return Approved(by=by, after=_length(after))
+    return Approved(by=by, after=timedelta(microseconds=after))
 
 
 def _is_by_policy(stored: StoredEvent) -> bool:
@@ -187,7 +185,3 @@ def _why_at_once(stored: StoredEvent) -> str:
 
 def _vms(stored: StoredEvent) -> list[str]:
     return [resource.vm for resource in stored.resources]
-
-
-def _length(micros: Micros) -> timedelta:
-    return timedelta(microseconds=micros)

@@ -147,8 +147,7 @@ def written(
 def maintain_vm(core: Core, vm: str, action: Action, wanted: RequestOptions) -> Decide:
     """Return the maintenance of a VM's host (5.2); with a notice, of the VM only."""
     if wanted.notice is None:
-        hosts = [host_of(core.engine, core.vm(vm).name)]
-        return maintain(hosts, action, wanted)
+        return maintain([host_of(core.engine, core.vm(vm).name)], action, wanted)
     return staging(
         type_of(action),
         EventSource.PLATFORM,

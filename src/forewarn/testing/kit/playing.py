@@ -132,8 +132,7 @@ class Playing:
         unseen, hint = self._unseen()
         if not unseen:
             return
-        name = self._scenario.name
-        lines = [f"scenario {name} is not finished and still expects:"]
+        lines = [f"scenario {self._scenario.name} is not finished and still expects:"]
         lines += [f"  {each}" for each in unseen]
         lines.append(f"hint: {hint}")
         raise failure_report.failure(self._core, "\n".join(lines), vms=[])

@@ -93,8 +93,7 @@ class Wanted:
         if scenario is None:
             return None
         if self.fleet:
-            text = fleet_text(self.fleet)
-            return next(casting.casts(scenario, text, names=names))
+            return next(casting.casts(scenario, fleet_text(self.fleet), names=names))
         if not names:
             return scenario
         if not scenario.fleet.text:
@@ -227,8 +226,7 @@ async def set_up(wanted: Wanted, setup: Setup) -> SimServer:
     engine = sim_server.engine
     try:
         places = {name: place for place, name in enumerate(wanted.names)}
-        in_order = sorted(vms_of(engine), key=lambda vm: places.get(vm, len(places)))
-        for vm in in_order:
+        for vm in sorted(vms_of(engine), key=lambda vm: places.get(vm, len(places))):
             await listen(sim_server, vm)
             if wanted.is_enabled:
                 engine.plane.enable(vm, now=engine.now)
