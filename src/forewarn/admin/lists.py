@@ -1,5 +1,6 @@
 """Lists of operations, events, rollouts and requests."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from forewarn.admin import limits, selection, shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.selection import Wanted
+from forewarn.control.gateway import CallerGateway
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.event_json import event_report
 from forewarn.control.transactions.work import need
@@ -126,24 +128,14 @@ async def operations(
     query: Annotated[OperationQuery, Query()], gateway: Desk
 ) -> Response:
     """List operations: the open ones, or with `all` the ended ones too."""
-
-    def ask(reader: Reader) -> dict[str, Any]:
-        wanted = query.wanted(reader, ended=query.ended)
-        found, after = selection.operations(
-            reader, wanted, after=query.after, limit=query.limit
-        )
-        if not found:
-            check_names(reader, query)
-        now = gateway.now()
-        return {
-            "operations": [
-                reports.operation_report(reader, operation, now=now)
-                for operation in found
-            ],
-            "next": after or None,
-        }
-
-    return answer(await gateway.read(ask))
+    now = gateway.now()
+    return await _listed(
+        "operations",
+        query,
+        gateway,
+        selection.operations,
+        lambda reader, each: reports.operation_report(reader, each, now=now),
+    )
 
 
 @router.get("/operations/{name}", responses=documented(shapes.OperationShape, 404))
@@ -180,22 +172,9 @@ async def rollouts(query: Annotated[RolloutQuery, Query()], gateway: Desk) -> Re
 
     Without `all`, only rollouts with open operations are listed.
     """
-
-    def ask(reader: Reader) -> dict[str, Any]:
-        found, after = selection.rollouts(
-            reader,
-            query.wanted(reader, ended=query.ended),
-            after=query.after,
-            limit=query.limit,
-        )
-        if not found:
-            check_names(reader, query)
-        return {
-            "rollouts": [reports.rollout_report(reader, each) for each in found],
-            "next": after or None,
-        }
-
-    return answer(await gateway.read(ask))
+    return await _listed(
+        "rollouts", query, gateway, selection.rollouts, reports.rollout_report
+    )
 
 
 @router.get("/rollouts/{name}", responses=documented(shapes.RolloutShape, 404))
@@ -213,18 +192,30 @@ async def rollout(name: str, gateway: Desk) -> Response:
 @router.get("/events", responses=documented(shapes.EventPage, 400, 404))
 async def events(query: Annotated[EventQuery, Query()], gateway: Desk) -> Response:
     """List events: the live ones, or with `all` the removed ones too."""
+    return await _listed(
+        "events",
+        query,
+        gateway,
+        selection.events,
+        lambda _reader, each: event_report(each),
+    )
+
+
+async def _listed(
+    name: str,
+    query: OperationQuery | EventQuery | RolloutQuery,
+    gateway: CallerGateway,
+    select: Callable[..., tuple[list[Any], str]],
+    report: Callable[[Reader, Any], dict[str, Any]],
+) -> Response:
+    """Return a page of a list, and where the next page begins."""
 
     def ask(reader: Reader) -> dict[str, Any]:
         wanted = query.wanted(reader, ended=query.ended)
-        found, after = selection.events(
-            reader, wanted, after=query.after, limit=query.limit
-        )
+        found, after = select(reader, wanted, after=query.after, limit=query.limit)
         if not found:
             check_names(reader, query)
-        return {
-            "events": [event_report(event) for event in found],
-            "next": after or None,
-        }
+        return {name: [report(reader, each) for each in found], "next": after or None}
 
     return answer(await gateway.read(ask))
 

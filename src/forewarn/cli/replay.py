@@ -61,6 +61,14 @@ def replay(call: Call, report: Report, *, speed: float, vms: int) -> int:
         raise CommandError(Exit.USAGE, error.message, hint=error.hint) from error
 
 
+def faults_of(call: Call) -> tuple[Playbook, ...]:
+    """Return the faults in the file of `--faults`; raises FaultFileError."""
+    if not (name := call.text("faults")):
+        return ()
+    text, shown = files.read_text(name)
+    return read_faults(text, name=shown)
+
+
 _TOLD = {
     Outcome.PASSED: What.PASSED,
     Outcome.FAILED: What.FAILED,
@@ -85,10 +93,7 @@ class _Replaying:
         self._places = parse_places(listen) if listen else Places()
         self._may_move = not listen
         self._first = link_local.ADDRESS if call.flag("link_local") else None
-        self._faults: tuple[Playbook, ...] = ()
-        if name := call.text("faults"):
-            text, shown = files.read_text(name)
-            self._faults = read_faults(text, name=shown)
+        self._faults = faults_of(call)
         wait = duration(call, "wait")
         self._wait_seconds = (WAIT if wait is None else wait) / SECOND
         self._start_after = duration(call, "start_after") or 0

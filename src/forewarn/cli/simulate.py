@@ -24,7 +24,6 @@ from forewarn.service import open_files
 from forewarn.service.listening import url_of
 from forewarn.service.loops import new_loop
 from forewarn.sim import fleets
-from forewarn.sim.faults.file import read_faults
 from forewarn.sim.news import Reporter, What
 from forewarn.sim.playlist import (
     TOGETHER,
@@ -301,16 +300,12 @@ def _options(call: Call) -> PlayOptions:
                 f"the fleet file {shown} has no VMs",
                 hint="Add [[host]] and [[vm]] tables, or remove --fleet for the default VMs.",
             )
-    faults = ()
-    if name := call.text("faults"):
-        text, shown = files.read_text(name)
-        faults = read_faults(text, name=shown)
     return PlayOptions(
         vms=_vms(call.text("vms")),
         fleet=fleet,
         speed=_speed(call.text("speed")),
         profile=Profile(call.text("profile") or Profile.LENIENT.value),
-        faults=faults,
+        faults=replay.faults_of(call),
         names=_names(call),
         environ=call.environ,
     )
@@ -355,8 +350,12 @@ def _check_fleets(options: PlayOptions, playlist: Playlist) -> None:
 
 
 def _playlist(call: Call) -> Playlist:
+    # A scenario has a name; its file has a suffix or a directory.
     rounds = [
-        tuple(_scenario(word) for word in words)
+        tuple(
+            load_scenario(Path(word)) if is_file(word) else builtin.find(word)
+            for word in words
+        )
         for words in rounds_of(call.texts("scenario"))
     ]
     if call.flag("loop") and not rounds:
@@ -370,13 +369,6 @@ def _playlist(call: Call) -> Playlist:
         start_after=duration(call, "start_after") or 0,
         timeout=duration(call, "timeout", is_positive=True),
     )
-
-
-def _scenario(word: str) -> Scenario:
-    """Return a scenario by name, or from a file with a suffix or a directory."""
-    if is_file(word):
-        return load_scenario(Path(word))
-    return builtin.find(word)
 
 
 def _addresses(call: Call) -> Addresses:

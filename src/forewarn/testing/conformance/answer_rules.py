@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from forewarn.protocol.versions import NEWEST
 from forewarn.testing.answers import How
-from forewarn.testing.conformance.check import Rule, Witness, against
+from forewarn.testing.conformance.check import Rule, Witness, against, judged
 from forewarn.testing.conformance.documents import (
     Exchange,
     brief,
@@ -46,11 +46,11 @@ def _refusals(seen: Transcript) -> Iterator[Witness]:
         except ValueError as error:
             yield against(f"{what}: {error}: {exchange.outcome}", exchange)
         else:
-            wrong = f"{what}: `error` has no message: {exchange.outcome}"
-            yield Witness(
-                saw=f"{what}: {exchange.status}",
-                exchanges=(exchange,),
-                complaint="" if isinstance(sentence, str) and sentence else wrong,
+            yield judged(
+                f"{what}: {exchange.status}",
+                exchange,
+                is_right=isinstance(sentence, str) and bool(sentence),
+                wrong=f"{what}: `error` has no message: {exchange.outcome}",
             )
 
 
@@ -61,13 +61,13 @@ def _content_types(seen: Transcript) -> Iterator[Witness]:
         except ValueError:
             continue
         said = exchange.header("Content-Type") or ""
-        is_right = (
-            re.sub(r'[\s"]', "", said).lower() == "application/json;charset=utf-8"
-        )
+        bare = re.sub(r'[\s"]', "", said).lower()
         what = f"{exchange.method} {exchange.target}: {exchange.status}"
-        wrong = f"{what}: expected application/json; charset=utf-8, got {said!r}"
-        yield Witness(
-            saw=what, exchanges=(exchange,), complaint="" if is_right else wrong
+        yield judged(
+            what,
+            exchange,
+            is_right=bare == "application/json;charset=utf-8",
+            wrong=f"{what}: expected application/json; charset=utf-8, got {said!r}",
         )
 
 
@@ -76,11 +76,11 @@ def _as_they_are(seen: Transcript) -> Iterator[Witness]:
         if exchange.payload:
             coding = exchange.header("Content-Encoding") or IDENTITY
             what = f"{exchange.method} {exchange.target}: Content-Encoding {coding}"
-            is_plain = coding.strip().lower() == IDENTITY
-            yield Witness(
-                saw=what,
-                exchanges=(exchange,),
-                complaint="" if is_plain else f"{what}, without Accept-Encoding",
+            yield judged(
+                what,
+                exchange,
+                is_right=coding.strip().lower() == IDENTITY,
+                wrong=f"{what}, without Accept-Encoding",
             )
 
 
@@ -157,11 +157,11 @@ def _letters(name: str) -> str:
 def _empty_answers(seen: Transcript) -> Iterator[Witness]:
     for event_id, exchanges in seen.approved.items():
         for exchange in exchanges:
-            wrong = f"an approval of {event_id} was answered with {exchange.outcome}"
-            yield Witness(
-                saw=f"an approval of {event_id}: 200 and no body",
-                exchanges=(exchange,),
-                complaint=wrong if exchange.payload else "",
+            yield judged(
+                f"an approval of {event_id}: 200 and no body",
+                exchange,
+                is_right=not exchange.payload,
+                wrong=f"an approval of {event_id} was answered with {exchange.outcome}",
             )
 
 
@@ -169,12 +169,11 @@ def _tags(seen: Transcript) -> Iterator[Witness]:
     for document in seen.documents:
         number, tag = document.incarnation, document.exchange.header("ETag")
         if number is not None:
-            wrong = f"expected the incarnation {number} as ETag, got {brief(tag)}"
-            is_right = tag is not None and tag.strip('"') == str(number)
-            yield Witness(
-                saw=f"ETag {tag}",
-                exchanges=(document.exchange,),
-                complaint="" if is_right else wrong,
+            yield judged(
+                f"ETag {tag}",
+                document.exchange,
+                is_right=tag is not None and tag.strip('"') == str(number),
+                wrong=f"expected the incarnation {number} as ETag, got {brief(tag)}",
             )
 
 
@@ -195,15 +194,13 @@ def _old_tags(seen: Transcript) -> Iterator[Witness]:
         tag = each.old.exchange.header("ETag")
         what = f"If-None-Match: {tag}, the tag of an earlier document"
         events = ", ".join(map(describe, each.new.events)) or "no events"
-        wrong = (
-            f"{what}: the document has {events}, but the answer is "
-            f"{each.exchange.outcome}"
-        )
-        is_right = each.exchange.status == each.new.exchange.status
-        yield Witness(
-            saw=f"{what}: {each.exchange.status}",
-            exchanges=(each.new.exchange, each.exchange),
-            complaint="" if is_right else wrong,
+        yield judged(
+            f"{what}: {each.exchange.status}",
+            each.new.exchange,
+            each.exchange,
+            is_right=each.exchange.status == each.new.exchange.status,
+            wrong=f"{what}: the document has {events}, but the answer is "
+            f"{each.exchange.outcome}",
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from forewarn.protocol.versions import NEWEST, VERSIONS, ApiVersion
 from forewarn.testing.client import METADATA
-from forewarn.testing.conformance.check import Question, Witness, has_status
+from forewarn.testing.conformance.check import Question, Witness, has_status, judged
 from forewarn.testing.conformance.documents import (
     Members,
     describe,
@@ -70,12 +70,12 @@ def _unknown(inquiry: Inquiry) -> Iterator[Witness]:
         exchange = inquiry.post(start_requests(strange))
         what = f"POST of the unknown EventId {strange}"
         told.append(exchange.payload.replace(strange.encode(), b""))
-        wrong = f"{what}: the answer differs from the first one: {exchange.outcome}"
         yield has_status(exchange, 400, what)
-        yield Witness(
-            saw=what,
-            exchanges=(exchange,),
-            complaint=wrong if told[0] != told[-1] else "",
+        yield judged(
+            what,
+            exchange,
+            is_right=told[0] == told[-1],
+            wrong=f"{what}: the answer differs from the first one: {exchange.outcome}",
         )
 
 

@@ -6,7 +6,13 @@ from itertools import combinations
 
 from forewarn.instants import MINUTE, Micros, describe_duration, format_http_date
 from forewarn.protocol.versions import VERSIONS
-from forewarn.testing.conformance.check import Rule, Witness, against, has_status
+from forewarn.testing.conformance.check import (
+    Rule,
+    Witness,
+    against,
+    has_status,
+    judged,
+)
 from forewarn.testing.conformance.documents import (
     Exchange,
     Members,
@@ -183,12 +189,14 @@ def _covers_all(seen: Transcript) -> Iterator[Witness]:
         shown, event = each.started
         found = texts(event.get("Resources")) or []
         left = {*names} - {*found} - _leaving(seen, each.key, before=shown)
-        wrong = f"{each.key} named {names} when it was approved, but is Started for "
         if left or len(found) > 1:
-            yield Witness(
-                saw=f"{each.key} was approved and is Started for {', '.join(found)}",
-                exchanges=(each.post, shown.document.exchange),
-                complaint=f"{wrong}{found}" if left else "",
+            yield judged(
+                f"{each.key} was approved and is Started for {', '.join(found)}",
+                each.post,
+                shown.document.exchange,
+                is_right=not left,
+                wrong=f"{each.key} named {names} when it was approved, but is Started "
+                f"for {found}",
             )
 
 

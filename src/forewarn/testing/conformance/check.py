@@ -44,13 +44,18 @@ def against(complaint: str, *exchanges: Exchange) -> Witness:
     return Witness(saw=complaint, exchanges=exchanges, complaint=complaint)
 
 
+def judged(saw: str, *exchanges: Exchange, is_right: bool, wrong: str) -> Witness:
+    """Return a witness; unless `is_right`, of the violation that `wrong` describes."""
+    return Witness(saw=saw, exchanges=exchanges, complaint="" if is_right else wrong)
+
+
 def has_status(exchange: Exchange, status: int, what: str) -> Witness:
     """Return a witness of an answer; a status other than `status` is a violation."""
-    wrong = f"{what}: expected {status}, got {exchange.outcome}"
-    return Witness(
-        saw=f"{what}: {exchange.status}",
-        exchanges=(exchange,),
-        complaint="" if exchange.status == status else wrong,
+    return judged(
+        f"{what}: {exchange.status}",
+        exchange,
+        is_right=exchange.status == status,
+        wrong=f"{what}: expected {status}, got {exchange.outcome}",
     )
 
 

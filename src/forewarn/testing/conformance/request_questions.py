@@ -17,7 +17,7 @@ from forewarn.testing.client import (
     Headers,
     Sent,
 )
-from forewarn.testing.conformance.check import Question, Witness, has_status
+from forewarn.testing.conformance.check import Question, Witness, has_status, judged
 from forewarn.testing.conformance.documents import (
     Exchange,
     Members,
@@ -156,12 +156,13 @@ def is_first(
     """
     if one.payload == other.payload:
         return
-    seen = (both, one, other)
-    if both.payload == one.payload:
-        yield Witness(saw=what, exchanges=seen)
-    elif both.payload == other.payload:
-        wrong = f"expected that {what}, got {both.outcome}"
-        yield Witness(saw=what, exchanges=seen, complaint=wrong)
+    if both.payload in {one.payload, other.payload}:
+        yield judged(
+            what,
+            *(both, one, other),
+            is_right=both.payload == one.payload,
+            wrong=f"expected that {what}, got {both.outcome}",
+        )
 
 
 def _order_of_checks(inquiry: Inquiry) -> Iterator[Witness]:
@@ -216,11 +217,12 @@ def _forwarded(inquiry: Inquiry) -> Iterator[Witness]:
 
 def _header_sentence(inquiry: Inquiry) -> Iterator[Witness]:
     exchange = inquiry.ask("GET", target(), headers=())
-    wrong = f"without the header: expected {HEADER_MISSING!r}, got {exchange.outcome}"
-    yield Witness(
-        saw=HEADER_MISSING.decode(),
-        exchanges=(exchange,),
-        complaint="" if exchange.payload == HEADER_MISSING else wrong,
+    yield judged(
+        HEADER_MISSING.decode(),
+        exchange,
+        is_right=exchange.payload == HEADER_MISSING,
+        wrong=f"without the header: expected {HEADER_MISSING!r}, got "
+        f"{exchange.outcome}",
     )
 
 
@@ -264,12 +266,11 @@ def _equal_tags(inquiry: Inquiry) -> Iterator[Witness]:
             raise UntriedError("a document that does not change between two reads")
         what = f"If-None-Match: {tag}"
         yield has_status(exchange, 304, what)
-        yield Witness(
-            saw=f"{what}: no body",
-            exchanges=(exchange,),
-            complaint=f"a 304 has the body {exchange.outcome}"
-            if exchange.payload
-            else "",
+        yield judged(
+            f"{what}: no body",
+            exchange,
+            is_right=not exchange.payload,
+            wrong=f"a 304 has the body {exchange.outcome}",
         )
 
 
@@ -294,11 +295,11 @@ def _own_name(inquiry: Inquiry) -> Iterator[Witness]:
     whole = inquiry.ask("GET", INSTANCE_TARGET)
     yield has_status(whole, 200, f"GET {INSTANCE_TARGET}")
     name: object = _compute(whole).get("name")
-    wrong = f"compute.name is {brief(name)} in {whole.outcome}"
-    yield Witness(
-        saw=f"compute.name {brief(name)}",
-        exchanges=(whole,),
-        complaint="" if isinstance(name, str) and name else wrong,
+    yield judged(
+        f"compute.name {brief(name)}",
+        whole,
+        is_right=isinstance(name, str) and bool(name),
+        wrong=f"compute.name is {brief(name)} in {whole.outcome}",
     )
 
 
@@ -310,13 +311,13 @@ def _own_leaves(inquiry: Inquiry) -> Iterator[Witness]:
         if isinstance(value, str) and value:
             query = f"?api-version={INSTANCE_VERSION}&format=text"
             exchange = inquiry.ask("GET", f"{INSTANCE_PATH}/compute/{leaf}{query}")
-            told = (exchange.status, exchange.payload)
-            is_right = told == (HTTPStatus.OK, value.encode("utf-8", "surrogatepass"))
-            wrong = f"compute.{leaf} is {brief(value)}, but as text {exchange.outcome}"
-            yield Witness(
-                saw=f"compute/{leaf}: {brief(value)}",
-                exchanges=(whole, exchange),
-                complaint="" if is_right else wrong,
+            wanted = (HTTPStatus.OK, value.encode("utf-8", "surrogatepass"))
+            yield judged(
+                f"compute/{leaf}: {brief(value)}",
+                *(whole, exchange),
+                is_right=(exchange.status, exchange.payload) == wanted,
+                wrong=f"compute.{leaf} is {brief(value)}, but as text "
+                f"{exchange.outcome}",
             )
 
 
@@ -324,32 +325,33 @@ def _instance_versions(inquiry: Inquiry) -> Iterator[Witness]:
     exchange = inquiry.ask("GET", "/metadata/versions")
     what = "GET /metadata/versions"
     yield has_status(exchange, 200, what)
-    is_listed = INSTANCE_VERSION in (texts(_members(exchange).get("apiVersions")) or ())
-    wrong = f"{what}: expected a list apiVersions with {INSTANCE_VERSION}, got "
-    yield Witness(
-        saw=f"apiVersions with {INSTANCE_VERSION}",
-        exchanges=(exchange,),
-        complaint="" if is_listed else wrong + exchange.outcome,
+    listed = texts(_members(exchange).get("apiVersions")) or ()
+    yield judged(
+        f"apiVersions with {INSTANCE_VERSION}",
+        exchange,
+        is_right=INSTANCE_VERSION in listed,
+        wrong=f"{what}: expected a list apiVersions with {INSTANCE_VERSION}, got "
+        f"{exchange.outcome}",
     )
     exchange = inquiry.ask("GET", INSTANCE_PATH)
     what = f"GET {INSTANCE_PATH} without a version"
     yield has_status(exchange, 400, what)
     newest = texts(_members(exchange).get("newest-versions"))
-    is_own = newest is not None and newest != list(NEWEST_NAMES)
-    wrong = f"{what}: newest-versions {brief(newest)} are not those of the instance"
-    yield Witness(
-        saw=f"{what}: {brief(newest)}",
-        exchanges=(exchange,),
-        complaint="" if is_own else wrong,
+    yield judged(
+        f"{what}: {brief(newest)}",
+        exchange,
+        is_right=newest is not None and newest != list(NEWEST_NAMES),
+        wrong=f"{what}: newest-versions {brief(newest)} are not those of the instance",
     )
 
 
 def _continues(inquiry: Inquiry) -> Iterator[Witness]:
     exchange = inquiry.ask_first(target(), MALFORMED)
-    yield Witness(
-        saw="Expect: 100-continue got 100",
-        exchanges=(exchange,),
-        complaint="" if exchange.goes_on else f"no 100, but {exchange.outcome}",
+    yield judged(
+        "Expect: 100-continue got 100",
+        exchange,
+        is_right=exchange.goes_on,
+        wrong=f"no 100, but {exchange.outcome}",
     )
     yield has_status(exchange, 400, "a malformed body after the 100")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from forewarn.testing.client import METADATA, Sent
-from forewarn.testing.conformance.check import Question, Witness, has_status
+from forewarn.testing.conformance.check import Question, Witness, has_status, judged
 from forewarn.testing.conformance.documents import Exchange, target
 from forewarn.testing.conformance.inquiry import Inquiry, UntriedError
 from forewarn.testing.conformance.request_questions import MALFORMED, is_first
@@ -46,11 +46,11 @@ and a longer wait makes no difference."""
 def _second(first: Exchange, second: Exchange, what: str) -> Witness:
     """Judge the answer to a plain GET that follows another request on a connection."""
     both = f"{what}, and then a GET on the same connection"
-    wrong = f"{both}: expected 200, got {second.outcome}"
-    return Witness(
-        saw=f"{both}: {second.status}",
-        exchanges=(first, second),
-        complaint="" if second.status == HTTPStatus.OK else wrong,
+    return judged(
+        f"{both}: {second.status}",
+        *(first, second),
+        is_right=second.status == HTTPStatus.OK,
+        wrong=f"{both}: expected 200, got {second.outcome}",
     )
 
 
@@ -118,12 +118,11 @@ def _limit(inquiry: Inquiry) -> Iterator[Witness]:
             continue
         yield has_status(exchange, 429, "one request of many")
         wait = exchange.header("Retry-After") or ""
-        is_number = _SECONDS.fullmatch(wait) is not None
-        wrong = f"429 with Retry-After {wait!r}: expected seconds"
-        yield Witness(
-            saw=f"Retry-After: {wait}",
-            exchanges=(exchange,),
-            complaint="" if is_number else wrong,
+        yield judged(
+            f"Retry-After: {wait}",
+            exchange,
+            is_right=_SECONDS.fullmatch(wait) is not None,
+            wrong=f"429 with Retry-After {wait!r}: expected seconds",
         )
         if inquiry.seen.newest:
             # The endpoint has answered before, so a slow client must be accepted.
@@ -137,12 +136,11 @@ def _allowed(inquiry: Inquiry, seconds: int) -> Iterator[Witness]:
         inquiry.wait()
     for _ in range(POLLS):
         exchange = inquiry.ask("GET", target(), patient=False)
-        wrong = f"one request a second got {exchange.outcome}"
-        is_limited = exchange.status == HTTPStatus.TOO_MANY_REQUESTS
-        yield Witness(
-            saw=f"one request a second: {exchange.status}",
-            exchanges=(exchange,),
-            complaint=wrong if is_limited else "",
+        yield judged(
+            f"one request a second: {exchange.status}",
+            exchange,
+            is_right=exchange.status != HTTPStatus.TOO_MANY_REQUESTS,
+            wrong=f"one request a second got {exchange.outcome}",
         )
         inquiry.wait()
 
@@ -155,11 +153,11 @@ def _silence(inquiry: Inquiry) -> Iterator[Witness]:
             inquiry.wait()
         after = inquiry.read().incarnation
         saw = f"incarnation {number}, and {after} after a pause of {SILENT_SECONDS} s"
-        is_less = after is not None and after < number
-        yield Witness(
-            saw=saw,
-            exchanges=(last, inquiry.seen.newest[-1].last),
-            complaint=f"{saw}: the count restarted" if is_less else "",
+        yield judged(
+            saw,
+            *(last, inquiry.seen.newest[-1].last),
+            is_right=after is None or after >= number,
+            wrong=f"{saw}: the count restarted",
         )
 
 

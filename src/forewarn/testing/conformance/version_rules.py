@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from forewarn.protocol.events import EventType
 from forewarn.protocol.versions import NEWEST, VERSIONS, ApiVersion
-from forewarn.testing.conformance.check import Rule, Witness, against
+from forewarn.testing.conformance.check import Rule, Witness, against, judged
 from forewarn.testing.conformance.document_rules import (
     AN_EVENT,
     LATER_MEMBERS,
@@ -131,10 +131,11 @@ def _one_number(seen: Transcript) -> Iterator[Witness]:
         for other in moment.others:
             one, two = moment.newest.incarnation, other.incarnation
             what = f"incarnation {two} at {other.version.name}"
-            yield Witness(
-                saw=what,
-                exchanges=(other.exchange, moment.again),
-                complaint="" if one == two else f"{what}, and {one} at {NEWEST.name}",
+            yield judged(
+                what,
+                *(other.exchange, moment.again),
+                is_right=one == two,
+                wrong=f"{what}, and {one} at {NEWEST.name}",
             )
 
 
