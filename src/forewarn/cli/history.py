@@ -9,6 +9,7 @@ from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.listings import approved, first_line, total
 from forewarn.cli.selecting import KEYS, concerns, names_of_file
 from forewarn.cli.times import with_offset
+from forewarn.instants import SECOND, describe_duration
 
 MINUTE_SECONDS = 60
 
@@ -281,13 +282,7 @@ def _length(length: float) -> str:
             if length >= SHOWN_SECONDS or not length
             else "<1 ms"
         )
-    parts: list[str] = []
-    rest = round(length)
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
-        count, rest = divmod(rest, size)
-        if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2])
+    return describe_duration(round(length) * SECOND)
 
 
 def _plus(total: dict[str, Any], page: Json) -> dict[str, Any]:
