@@ -11,7 +11,6 @@ import pytest
 from forewarn.cli import conform, main
 from forewarn.clock import SystemClock
 from forewarn.testing import client as clients
-from forewarn.testing import wire as wires
 from forewarn.testing.answers import BrokenAnswerError, How
 from forewarn.testing.client import EVENTS_PATH, HttpClient
 from forewarn.testing.conformance.examination import SLOW_MAX
@@ -94,7 +93,7 @@ def test_a_server_that_drips_is_a_finding_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After a few such answers nothing more is asked, but there is a report."""
-    monkeypatch.setattr(wires, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(clients, "ANSWER_SECONDS", 0.2)
     clock = SystemClock()
     began = clock.monotonic()
     with dripping(beginning, drops, pause=0.02) as url:
