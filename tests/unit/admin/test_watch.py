@@ -11,7 +11,7 @@ from forewarn.admin import limits
 from forewarn.admin.access import TOPIC_DEMANDS
 from forewarn.admin.selection import Wanted
 from forewarn.admin.topics import TOPICS
-from forewarn.admin.watch import Watchers, counted
+from forewarn.admin.watch import Counted, Watchers
 from forewarn.control.requests import failures, fleet_changes
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import read_fleet
@@ -359,7 +359,7 @@ def test_simultaneous_streams_are_counted_before_the_first_message(
 
     async def story(streams: Streams) -> None:
         answers = [
-            counted(watchers, streams.watch("operations").texts) for _ in range(3)
+            Counted(watchers, streams.watch("operations").texts) for _ in range(3)
         ]
         assert watchers.count == 3, "none has been read yet"
 
