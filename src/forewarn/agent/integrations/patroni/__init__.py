@@ -10,8 +10,9 @@ which members can take over.
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from forewarn.agent.handlers.port import Ground, Job, Result
 from forewarn.agent.handlers.run_context import HandlerError, RunContext
@@ -24,6 +25,8 @@ from forewarn.agent.integrations.patroni.cluster import (
     UP,
     Cluster,
     Demands,
+    Member,
+    Plan,
     Status,
     choose,
     contradiction,
@@ -92,24 +95,16 @@ class PatroniOptions:
 
 
 class _NotYetError(HandlerError):
-    """A request to Patroni failed, and can succeed later."""
+    """What the handler waits for: a later check of the cluster can succeed."""
 
+    def __init__(self, why: str, *, is_pending: bool = False, pause: float = 0) -> None:
+        """Store the reason, and the seconds before the next check; 0: the usual ones.
 
-@frozen_dataclass
-class _Step:
-    """The result of one check of the cluster."""
-
-    why: str = ""
-    """What the handler waits for."""
-    is_pending: bool = False
-    """Whether a switchover was requested, and its end must be awaited."""
-    pause: float = field(default_factory=lambda: POLL_SECONDS)
-    result: Result | None = None
-    """None: the handler continues."""
-
-    def told(self, doing: str) -> str:
-        """Return the activity, with what the handler waits for."""
-        return f"{doing}: {self.why}" if self.why else doing
+        `is_pending`: a switchover was requested, and its end must be awaited.
+        """
+        super().__init__(why)
+        self.is_pending = is_pending
+        self.pause = pause
 
 
 class PatroniWorker(Integration):
@@ -132,19 +127,16 @@ class PatroniWorker(Integration):
         """Switch over to another member if this one leads; raises HandlerError."""
         status = self._status(context)
         memo = self._memo.read()
-        is_pending = memo.get("leader") == self._me(status) and not memo.get(
-            "is_settled"
+        is_led = memo.get("leader") == self._me(status)
+        return self._until_done(
+            "switching over",
+            lambda is_pending: self._before(
+                status, job, context, is_pending=is_pending
+            ),
+            context,
+            is_pending=is_led and not memo.get("is_settled"),
+            patience=self._options.candidate_wait / SECOND,
         )
-        left = context.timer(self._options.candidate_wait / SECOND)
-        step = _Step(is_pending=is_pending)
-        while step.result is None:
-            with context.doing(step.told("switching over")):
-                step = self._before(status, job, context, is_pending=step.is_pending)
-            if step.result is None:
-                if not step.is_pending and left() <= 0:
-                    raise HandlerError(step.why)
-                context.pause(step.pause, step.told("switching over"))
-        return step.result
 
     def recover(self, job: Job, context: RunContext) -> Result:
         """Switch back, if the settings require it and the handler has switched over.
@@ -159,14 +151,38 @@ class PatroniWorker(Integration):
         if not self._options.switch_back:
             self._memo.keep({})
             return Result(detail=f"{successor} stays the leader")
-        step = _Step()
-        while step.result is None:
-            with context.doing(step.told("switching back")):
-                step = self._after(me, successor, context)
-            if step.result is None:
-                context.pause(step.pause, step.told("switching back"))
+        result = self._until_done(
+            "switching back", lambda _: self._after(me, successor, context), context
+        )
         self._memo.keep({})
-        return step.result
+        return result
+
+    def _until_done(
+        self,
+        doing: str,
+        once: Callable[[bool], Result],
+        context: RunContext,
+        *,
+        is_pending: bool = False,
+        patience: float = math.inf,
+    ) -> Result:
+        """Check the cluster until a check has a result; raises HandlerError.
+
+        `once` is told whether a switchover is pending. If none is, it fails after
+        `patience` seconds.
+        """
+        left = context.timer(patience)
+        told = doing
+        while True:
+            with context.doing(told):
+                try:
+                    return once(is_pending)
+                except _NotYetError as error:
+                    last = error
+            is_pending, told = last.is_pending, f"{doing}: {last.message}"
+            if not is_pending and left() <= 0:
+                raise HandlerError(last.message)
+            context.pause(last.pause or POLL_SECONDS, told)
 
     def _wrong(self, context: RunContext) -> Iterator[str]:
         status = self._status(context)
@@ -187,53 +203,41 @@ class PatroniWorker(Integration):
 
     def _before(
         self, status: Status, job: Job, context: RunContext, *, is_pending: bool
-    ) -> _Step:
-        """Check once, and take the next step; raises HandlerError if it cannot succeed."""
+    ) -> Result:
+        """Check once, and request a switchover if needed; raises HandlerError."""
         me = self._me(status)
         cluster = self._cluster(context)
-        leader = cluster.leader
+        leader, plan = cluster.leader, cluster.plan
         if leader is None:
-            return _Step(why="the cluster has no leader", is_pending=is_pending)
+            raise _NotYetError("the cluster has no leader", is_pending=is_pending)
         if leader.name != me:
             # The status of this node must be as recent as that of the cluster.
             why = contradiction(cluster, me, self._status(context))
             if is_pending and not why:
-                why = _unsettled(cluster, me)
+                why = _unsettled(cluster, leader, me)
             if why:
-                return _Step(why=why, is_pending=is_pending)
-            return _Step(result=self._handed_over(cluster, me, job))
+                raise _NotYetError(why, is_pending=is_pending)
+            return self._handed_over(leader, plan, me, job)
         if self._is_left(cluster) and not is_pending:
-            return _Step(result=_left(me, status))
+            return _left(me, status)
         self._raise_if_paused(cluster, status)
-        if self._is_due(cluster, me, job):
-            assert cluster.plan is not None
-            return _Step(
-                why=f"a switchover is due at {cluster.plan.at}", is_pending=True
-            )
-        try:
-            return self._hand_over(cluster, status, job, context)
-        except _NotYetError as error:
-            return _Step(why=error.message)
-
-    def _hand_over(
-        self, cluster: Cluster, status: Status, job: Job, context: RunContext
-    ) -> _Step:
-        """Request a switchover; raises HandlerError if it cannot succeed."""
-        me = self._me(status)
+        if plan is not None and self._is_due(plan, me, job):
+            why = f"a switchover is due at {plan.at}"
+            raise _NotYetError(why, is_pending=True)
         self._raise_if_planned(cluster)
         asked = self._demands(status, context)
         if job.notice is not None:
             asked = replace(asked, avoided=frozenset(job.notice.resources))
         name, why = choose(cluster, asked, self._options.candidates)
         if not name:
-            return _Step(why=f"no member can take over: {why}")
+            raise _NotYetError(f"no member can take over: {why}")
         self._memo.keep({"leader": me, "to": name})
-        return self._order(me, name, context)
+        raise self._order(me, name, context)
 
-    def _handed_over(self, cluster: Cluster, me: str, job: Job) -> Result:
+    def _handed_over(
+        self, leader: Member, plan: Plan | None, me: str, job: Job
+    ) -> Result:
         """Return the result when another member leads."""
-        leader, plan = cluster.leader, cluster.plan
-        assert leader is not None
         if (
             plan is not None
             and plan.target == me
@@ -252,12 +256,10 @@ class PatroniWorker(Integration):
         standby = ", in a standby cluster" if leader.role == "standby_leader" else ""
         return Result(detail=f"{leader.name} leads instead of {me}{standby}")
 
-    def _is_due(self, cluster: Cluster, me: str, job: Job) -> bool:
+    def _is_due(self, plan: Plan, me: str, job: Job) -> bool:
         """Return whether a scheduled switchover will make another member lead in time."""
-        plan = cluster.plan
         return (
-            plan is not None
-            and plan.instant is not None
+            plan.instant is not None
             and self._clock.now() <= plan.instant <= job.stop_at
             and plan.source in {me, ""}
             and plan.target != me
@@ -265,46 +267,41 @@ class PatroniWorker(Integration):
 
     # After the event
 
-    def _after(self, me: str, successor: str, context: RunContext) -> _Step:
-        """Check once, and take the next step; raises HandlerError if it cannot succeed."""
+    def _after(self, me: str, successor: str, context: RunContext) -> Result:
+        """Check once, and request a switchover back if needed; raises HandlerError."""
         cluster = self._cluster(context)
-        leader = cluster.leader
+        mine, leader = cluster.find(me), cluster.leader
         if leader is None:
-            return _Step(why="the cluster has no leader")
+            raise _NotYetError("the cluster has no leader")
         if leader.name == me:
             if leader.is_promoted:
-                return _Step(result=Result(detail=f"{me} is the leader again"))
-            return _Step(why=f"{me} is being promoted")
+                return Result(detail=f"{me} is the leader again")
+            raise _NotYetError(f"{me} is being promoted")
         if leader.name != successor:
-            detail = f"not changed: {leader.name} leads, which is not the member that took over"
-            return _Step(result=Result(detail=detail))
-        try:
-            return self._take_back(cluster, me, context)
-        except _NotYetError as error:
-            return _Step(why=error.message)
-
-    def _take_back(self, cluster: Cluster, me: str, context: RunContext) -> _Step:
-        """Request a switchover to this member when it can lead; raises HandlerError."""
+            return Result(
+                detail=f"not changed: {leader.name} leads, which is not the member that "
+                "took over"
+            )
         status = self._status(context)
-        mine, leader = cluster.find(me), cluster.leader
-        assert leader is not None
         if self._is_left(cluster):
-            return _Step(result=_left(leader.name, status))
+            return _left(leader.name, status)
         self._raise_if_paused(cluster, status)
         self._raise_if_planned(cluster)
         if mine is None:
-            return _Step(why=f"the cluster has no member {me}")
+            raise _NotYetError(f"the cluster has no member {me}")
         streaming = {me} if status.is_streaming else ()
         asked = replace(self._demands(status, context), streaming=streaming)
-        why = hindrance(mine, cluster, asked)
-        if why:
-            return _Step(why=f"{me} cannot lead: {why}")
-        return self._order(leader.name, me, context)
+        if why := hindrance(mine, cluster, asked):
+            raise _NotYetError(f"{me} cannot lead: {why}")
+        raise self._order(leader.name, me, context)
 
     # Requests to Patroni
 
-    def _order(self, leader: str, candidate: str, context: RunContext) -> _Step:
-        """Request a switchover; raises HandlerError if a retry is useless."""
+    def _order(self, leader: str, candidate: str, context: RunContext) -> _NotYetError:
+        """Request a switchover, and return what to wait for then.
+
+        Raises HandlerError if a retry is useless.
+        """
         ask = Ask(
             method="POST",
             path="/switchover",
@@ -316,16 +313,15 @@ class PatroniWorker(Integration):
         )
         try:
             self._api.ask(ask, context)
-        except ApiError as error:
-            if error.status not in _MAY_PASS:
-                raise
-            why = f"a switchover to {candidate}: {error.message}"
-            return _Step(why=why, pause=AGAIN_SECONDS)
         except HandlerError as error:
-            # Patroni may have accepted the request: the cluster will show it.
+            is_refused = isinstance(error, ApiError)
+            if is_refused and error.status not in _MAY_PASS:
+                raise
+            # Without a response, Patroni may have accepted the request: the cluster
+            # will show it.
             why = f"a switchover to {candidate}: {error.message}"
-            return _Step(why=why, is_pending=True, pause=AGAIN_SECONDS)
-        return _Step(why="the leader has not changed yet", is_pending=True)
+            return _NotYetError(why, is_pending=not is_refused, pause=AGAIN_SECONDS)
+        return _NotYetError("the leader has not changed yet", is_pending=True)
 
     def _status(self, context: RunContext) -> Status:
         return read_status(self._api.get("/patroni", context))
@@ -410,18 +406,18 @@ def _password(secret: str) -> Sequence[str]:
 
 def _left(leader: str, status: Status) -> Result:
     """Return the result if a paused cluster is not changed."""
-    detail = f"not changed: the cluster {status.scope} is paused, and {leader} leads"
-    return Result(detail=detail)
+    return Result(
+        detail=f"not changed: the cluster {status.scope} is paused, and {leader} leads"
+    )
 
 
-def _unsettled(cluster: Cluster, me: str) -> str:
+def _unsettled(cluster: Cluster, leader: Member, me: str) -> str:
     """Return why a switchover away from this member is not complete; empty: it is."""
-    leader, mine = cluster.leader, cluster.find(me)
-    assert leader is not None
-    if mine is None or mine.state not in UP:
-        state = "no member" if mine is None else mine.state or "in no state"
-        return f"{leader.name} leads, but {me} is {state}"
-    return ""
+    mine = cluster.find(me)
+    if mine is not None and mine.state in UP:
+        return ""
+    state = "no member" if mine is None else mine.state or "in no state"
+    return f"{leader.name} leads, but {me} is {state}"
 
 
 KIND = HandlerKind(
