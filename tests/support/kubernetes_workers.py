@@ -7,8 +7,7 @@ from typing import Any
 from forewarn.agent.core.model import Phase
 from forewarn.agent.handlers.port import Ground, Job, Result, Worker
 from forewarn.agent.handlers.records import Shelf
-from forewarn.agent.integrations.kubernetes import KIND
-from forewarn.agent.integrations.kubernetes.worker import KubernetesWorker
+from forewarn.agent.integrations.kubernetes import KIND, KubernetesWorker
 from forewarn.agent.settings_model import HandlerSettings
 from forewarn.clock import Clock, VirtualClock
 from forewarn.instants import HOUR, SECOND

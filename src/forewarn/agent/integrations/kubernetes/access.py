@@ -13,13 +13,14 @@ import json
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from forewarn.agent import secrets
 from forewarn.agent.foreign import members, objects
 from forewarn.agent.handlers.run_context import HandlerError
-from forewarn.agent.handlers.secret import exposure
+from forewarn.agent.handlers.secret import exposure, read_token
 from forewarn.agent.integrations.api import Api
 from forewarn.agent.integrations.kubernetes.yaml import YAML_CHARACTERS_MAX, YamlError
 from forewarn.agent.integrations.kubernetes.yaml import read as read_yaml
@@ -116,10 +117,10 @@ def usual_node(environment: Mapping[str, str]) -> str:
     return environment.get("NODE_NAME", "") or socket.gethostname().lower()
 
 
-def warnings(kubeconfig: str) -> Sequence[str]:
-    """Return warnings about the kubeconfig."""
-    exposed = exposure(kubeconfig) if kubeconfig else ""
-    return (exposed,) if exposed else ()
+def warnings(kubeconfig: str) -> Iterator[str]:
+    """Yield a warning if other users can read the kubeconfig."""
+    if kubeconfig and (exposed := exposure(kubeconfig)):
+        yield exposed
 
 
 # A kubeconfig
@@ -217,15 +218,7 @@ def _token(path: str, user: Mapping[str, Any], folder: str) -> Callable[[], str]
 
 
 def _reader(path: str) -> Callable[[], str]:
-    def read() -> str:
-        token = _bytes(path, TOKEN_BYTES_MAX, "the token").decode("ascii", "replace")
-        token = token.strip()
-        if not token:
-            raise HandlerError(f"the token in {path} is empty")
-        secrets.hold(path, (token,))
-        return token
-
-    return read
+    return partial(read_token, path, most=TOKEN_BYTES_MAX)
 
 
 def _server(url: str) -> str:

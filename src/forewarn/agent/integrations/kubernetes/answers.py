@@ -7,16 +7,14 @@ kind, or an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-from forewarn.agent import forms
-from forewarn.agent.foreign import items, members
+from forewarn.agent.foreign import members, objects
+from forewarn.agent.forms import percent_quoted
 from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.api import NOT_FOUND, Api, ApiError, Ask
 from forewarn.agent.wire.answers import Answer
-
-T = TypeVar("T")
 
 GONE = 410
 """Status for a page of a list that has expired."""
@@ -26,16 +24,6 @@ PAGES_MAX = 1_000
 
 RESTARTS_MAX = 5
 """Maximum number of restarts of a list that has expired: pages last five minutes."""
-
-
-def unless_gone(ask: Callable[[], T]) -> T | None:
-    """Return the response; None: the API server reports that the object is missing."""
-    try:
-        return ask()
-    except ApiError as error:
-        if is_not_found(error):
-            return None
-        raise
 
 
 def is_not_found(error: ApiError) -> bool:
@@ -57,11 +45,6 @@ def as_object(ask: Ask, kind: str, name: str, told: tuple[Answer, Any]) -> Any:
     return found
 
 
-def node_path(name: str) -> str:
-    """Return the path of a node in the API."""
-    return f"/api/v1/nodes/{forms.percent_quoted(name)}"
-
-
 def asked_node(
     api: Api, ask: Ask, name: str, context: RunContext
 ) -> Mapping[str, Any] | None:
@@ -69,8 +52,12 @@ def asked_node(
 
     Raises HandlerError.
     """
-    told = unless_gone(lambda: api.answered(ask, context))
-    return None if told is None else as_object(ask, "Node", name, told)
+    try:
+        return as_object(ask, "Node", name, api.answered(ask, context))
+    except ApiError as error:
+        if is_not_found(error):
+            return None
+        raise
 
 
 def pods_on(
@@ -88,15 +75,15 @@ def pods_on(
     usual = {"fieldSelector": f"spec.nodeName={node}", **query}
     for _ in range(RESTARTS_MAX):
         pods: list[Mapping[str, Any]] = []
-        going_on = ""
-        version = ""
+        going_on = version = ""
         for _ in range(PAGES_MAX):
             part = usual
             if going_on:
                 # The token contains the version, and the server rejects a second one.
                 part = {k: v for k, v in usual.items() if "resourceVersion" not in k}
                 part["continue"] = going_on
-            ask = Ask(method="GET", path=f"/api/v1/pods?{_written(part)}", again=again)
+            written = "&".join(f"{k}={percent_quoted(v)}" for k, v in part.items())
+            ask = Ask(method="GET", path=f"/api/v1/pods?{written}", again=again)
             try:
                 told = api.answered(ask, context)
             except ApiError as error:
@@ -122,7 +109,7 @@ def _page(ask: Ask, node: str, told: tuple[Answer, Any]) -> list[dict[str, Any]]
     whole = members(found)
     if whole.get("kind") != "PodList" or not isinstance(whole.get("items"), list):
         raise ask.unexpected(answer, "no list of pods")
-    pods = [members(each) for each in items(whole["items"])]
+    pods = objects(whole["items"])
     for pod in pods:
         metadata, spec = members(pod.get("metadata")), members(pod.get("spec"))
         if not all(metadata.get(key) for key in ("name", "namespace", "uid")):
@@ -130,7 +117,3 @@ def _page(ask: Ask, node: str, told: tuple[Answer, Any]) -> list[dict[str, Any]]
         if spec.get("nodeName") != node:
             raise ask.unexpected(answer, f"a pod of another node than {node}")
     return pods
-
-
-def _written(query: Mapping[str, str]) -> str:
-    return "&".join(f"{k}={forms.percent_quoted(v)}" for k, v in query.items())

@@ -10,11 +10,12 @@ name is another pod.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from forewarn.agent import forms
 from forewarn.agent.foreign import members, objects
+from forewarn.agent.forms import percent_quoted
 from forewarn.agent.handlers.run_context import (
     HandlerError,
     OverError,
@@ -28,10 +29,10 @@ from forewarn.agent.integrations.api import (
     Ask,
 )
 from forewarn.agent.integrations.kubernetes.answers import is_not_found, pods_on
-from forewarn.agent.integrations.kubernetes.pods import Care, Fate, Pod, pod_of
+from forewarn.agent.integrations.kubernetes.pods import Fate, Pod, pod_of
+from forewarn.agent.integrations.kubernetes.terms import Terms
 from forewarn.clock import Clock
-from forewarn.instants import SECOND, Micros
-from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.instants import SECOND
 
 LOOK_SECONDS = 1.0
 """Seconds between two reads of the list, which the server has in its cache."""
@@ -64,28 +65,14 @@ _BUDGET = "DisruptionBudget"
 logger = logging.getLogger("forewarn.agent.handlers")
 
 
-@frozen_dataclass
-class Plan:
-    """The settings of the drain."""
-
-    empty_dir: Care = Care.REFUSE
-    bare: Care = Care.REFUSE
-    selector: str = ""
-    """A label selector; empty: all pods."""
-    grace: Micros | None = None
-    """Maximum grace period of each pod; None: the pod's own."""
-    force: bool = False
-    force_lead: Micros = 0
-
-
 class Drain:
     """One drain of one node."""
 
-    def __init__(self, api: Api, node: str, plan: Plan, clock: Clock) -> None:
+    def __init__(self, api: Api, node: str, terms: Terms, clock: Clock) -> None:
         """Store the parameters; nothing is contacted."""
         self._api = api
         self._node = node
-        self._plan = plan
+        self._terms = terms
         self._clock = clock
         self._total = 0.0
         self._as_of = ""
@@ -113,11 +100,9 @@ class Drain:
                 break
             self._empty(due, context)
             gone += len(due) - len(self._barred & due.keys())
-        held = [pod for pod in pods.values() if pod.is_refused]
-        barred = [pod for pod in pods.values() if pod.uid in self._barred]
-        if barred:
+        if barred := [pod for pod in pods.values() if pod.uid in self._barred]:
             raise HandlerError(self._told(barred, "cannot be evicted"))
-        if held:
+        if held := [pod for pod in pods.values() if pod.is_refused]:
             reasons = {pod.uid: pod.fate.value for pod in held}
             raise HandlerError(
                 _listed(held, reasons, "not evicted because of the settings")
@@ -151,13 +136,12 @@ class Drain:
     def _round(self, left: Mapping[str, Pod], context: RunContext) -> None:
         """Request each eviction that is due once."""
         seconds = context.remaining()
-        users = [pod for pod in left.values() if not pod.is_system]
-        waits = any(pod.uid not in self._barred for pod in users)
-        turn = [*users]
+        turn = [pod for pod in left.values() if not pod.is_system]
+        waits = any(pod.uid not in self._barred for pod in turn)
         if not waits or seconds <= self._total / SYSTEM_PART:
             turn += [pod for pod in left.values() if pod.is_system]
-        lead = min(self._plan.force_lead / SECOND, self._total / FORCE_PART)
-        is_forced = self._plan.force and seconds <= lead
+        lead = min(self._terms.force_lead / SECOND, self._total / FORCE_PART)
+        is_forced = self._terms.force and seconds <= lead
         for pod in turn:
             if context.remaining() <= 0:
                 return
@@ -187,18 +171,16 @@ class Drain:
         not be older.
         """
         query: dict[str, str] = {}
-        if self._plan.selector:
-            query["labelSelector"] = self._plan.selector
+        if self._terms.selector:
+            query["labelSelector"] = self._terms.selector
         if not is_first and self._as_of:
             query["resourceVersion"] = self._as_of
             query["resourceVersionMatch"] = "NotOlderThan"
         found, version = pods_on(self._api, self._node, query, context)
         if is_first:
             self._as_of = version
-        pods = (
-            pod_of(each, empty_dir=self._plan.empty_dir, bare=self._plan.bare)
-            for each in found
-        )
+        empty_dir, bare = self._terms.empty_dir, self._terms.bare_pods
+        pods = (pod_of(each, empty_dir=empty_dir, bare=bare) for each in found)
         return {pod.uid: pod for pod in pods}
 
     def _evict(self, pod: Pod, context: RunContext) -> bool:
@@ -274,8 +256,8 @@ class Drain:
     def _grace(self, pod: Pod, context: RunContext) -> int:
         """Return the grace period in seconds; never 0, which would skip the kubelet."""
         most = pod.grace
-        if self._plan.grace is not None:
-            most = min(most, self._plan.grace // SECOND)
+        if self._terms.grace is not None:
+            most = min(most, self._terms.grace // SECOND)
         return max(1, min(most, int(context.remaining() - SLACK_SECONDS)))
 
     def _is_too_slow(self, pod: Pod, context: RunContext) -> bool:
@@ -312,9 +294,7 @@ def _listed(pods: list[Pod], reasons: Mapping[str, str], what: str) -> str:
 
 def _left(pods: Iterable[Pod]) -> str:
     """Return the remaining pods: `, 4 left (3 of a DaemonSet, 1 static)`."""
-    counts: dict[Fate, int] = {}
-    for pod in pods:
-        counts[pod.fate] = counts.get(pod.fate, 0) + 1
+    counts = Counter(pod.fate for pod in pods)
     if not counts:
         return ""
     words = {Fate.EVICT: "new in the meantime"}
@@ -330,8 +310,5 @@ def _count(number: int) -> str:
 
 
 def _path(pod: Pod) -> str:
-    return f"/api/v1/namespaces/{_quoted(pod.namespace)}/pods/{_quoted(pod.name)}"
-
-
-def _quoted(text: str) -> str:
-    return forms.percent_quoted(text)
+    namespace, name = percent_quoted(pod.namespace), percent_quoted(pod.name)
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"

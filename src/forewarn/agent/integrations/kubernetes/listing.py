@@ -6,13 +6,13 @@ result of the handler says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from forewarn.agent.handlers.port import Ground
 from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.integrations.kubernetes.access import find, usual_node, warnings
 from forewarn.agent.integrations.kubernetes.answers import pods_on
-from forewarn.agent.integrations.kubernetes.pods import Care, Fate, pod_of
+from forewarn.agent.integrations.kubernetes.pods import EVICT, Fate, pod_of
 from forewarn.agent.settings_model import HandlerSettings
 
 LIST_SECONDS = 3.0
@@ -41,15 +41,14 @@ class PodList:
         with context.on_stop(lambda: limited.stop(self._clock.now())):
             return self._listed(limited)
 
-    def faults(self, context: RunContext) -> Sequence[str]:
-        """Return warnings; raises HandlerError if the list cannot be read."""
-        found = warnings(self._kubeconfig)
+    def faults(self, context: RunContext) -> Iterator[str]:
+        """Yield warnings; raises HandlerError if the list cannot be read."""
+        yield from warnings(self._kubeconfig)
         self._listed(context)
-        return found
 
     def _listed(self, context: RunContext) -> Sequence[str]:
         api = find(self._kubeconfig, self._environment).api(self._clock)
         found, _ = pods_on(api, self._node, {}, context, again=False)
-        pods = [pod_of(each, empty_dir=Care.EVICT, bare=Care.EVICT) for each in found]
+        pods = [pod_of(each, empty_dir=EVICT, bare=EVICT) for each in found]
         names = sorted(str(pod) for pod in pods if pod.fate is Fate.EVICT)
         return names[:PODS_MAX]

@@ -66,9 +66,13 @@ def parse_taint(text: str) -> Taint:
     )
 
 
-def label(text: str) -> str:
-    """Return an event type as a valid value of a taint."""
-    return _NO_LABEL.sub("-", text)[:63].strip("-._")
+def taint_for(text: str, event_type: str) -> Taint | None:
+    """Return a taint of the settings with its value for an event; None: no taint."""
+    taint = parse_taint(text) if text else None
+    if taint is None or taint.value is not None:
+        return taint
+    # The event type as a valid value.
+    return replace(taint, value=_NO_LABEL.sub("-", event_type)[:63].strip("-._"))
 
 
 # The record of changes
@@ -86,11 +90,6 @@ class Changes:
     """Types of the conditions."""
     excludes: bool = False
     """Whether load balancers exclude the node."""
-
-    @property
-    def is_any(self) -> bool:
-        """Return whether there is anything to record."""
-        return self.cordon or self.excludes or bool(self.taints or self.conditions)
 
 
 @frozen_dataclass
@@ -159,22 +158,13 @@ def read_record(node: Mapping[str, Any]) -> Record:
 # Patches
 
 
-@frozen_dataclass
-class DesiredNode:
-    """The state of the node that a handler needs while it is prepared."""
-
-    taint: Taint | None
-    cordon: bool
-    excludes: bool
-    """Whether load balancers exclude the node."""
-    conditions: tuple[str, ...]
-    event_type: str
-
-
 def prepare_patch(
-    node: Mapping[str, Any], handler: str, desired: DesiredNode
+    node: Mapping[str, Any], handler: str, desired: Changes, taint: Taint | None
 ) -> dict[str, Any] | None:
-    """Return the merge patch for preparation; None: nothing has to change."""
+    """Return the merge patch for preparation; None: nothing has to change.
+
+    `desired` is what the handler needs apart from the taint, whose value is known.
+    """
     record, spec = read_record(node), _at(node, "spec")
     changes: dict[str, Any] = {}
     labels: dict[str, str | None] = {}
@@ -186,11 +176,9 @@ def prepare_patch(
         record = replace(record, excluded=True)
     before = record.handlers.get(handler, Changes())
     marks = dict.fromkeys(before.taints)
-    taint = desired.taint
     if taint is not None:
         ours = {each for changed in record.handlers.values() for each in changed.taints}
-        value = label(desired.event_type) if taint.value is None else taint.value
-        taints, is_ours = _tainted(spec, taint, value, ours)
+        taints, is_ours = _tainted(spec, taint, ours)
         if is_ours:
             marks[taint.identity] = None
         if taints is not None:
@@ -202,7 +190,7 @@ def prepare_patch(
         conditions=tuple(dict.fromkeys([*before.conditions, *desired.conditions])),
         excludes=(desired.excludes or before.excludes) and record.excluded,
     )
-    if changed.is_any:
+    if changed != Changes():
         record = replace(record, handlers={**record.handlers, handler: changed})
     return _patch(node, changes, labels, record)
 
@@ -300,15 +288,15 @@ def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | Non
 
 
 def _tainted(
-    spec: Mapping[str, Any], taint: Taint, value: str, ours: set[str]
+    spec: Mapping[str, Any], taint: Taint, ours: set[str]
 ) -> tuple[list[Any] | None, bool]:
     """Return the taints to set, None: unchanged, and whether forewarn owns this one."""
     found = [each for each in _taints(spec) if _identity(each) == taint.identity]
     is_ours = not found or taint.identity in ours
-    if not is_ours or (found and str(found[0].get("value") or "") == value):
+    if not is_ours or (found and str(found[0].get("value") or "") == taint.value):
         return None, is_ours
     kept = [each for each in _taints(spec) if _identity(each) != taint.identity]
-    fresh = {"key": taint.key, "value": value, "effect": taint.effect}
+    fresh = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     return [*kept, fresh], True
 
 

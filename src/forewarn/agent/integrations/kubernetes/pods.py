@@ -25,16 +25,9 @@ SYSTEM_PRIORITIES = frozenset({"system-node-critical", "system-cluster-critical"
 SYSTEM_NAMESPACE = "kube-system"
 
 
-class Care(enum.Enum):
-    """What to do with pods that would lose something; the value is that of the setting."""
-
-    REFUSE = "refuse"
-    """The pods are left, and the handler fails."""
-    LEAVE = "leave"
-    EVICT = "evict"
-
-
-CARES = tuple(each.value for each in Care)
+REFUSE, LEAVE, EVICT = CARES = ("refuse", "leave", "evict")
+"""Values of the settings for pods that would lose something. `refuse`: the pods are left,
+and the handler fails."""
 
 
 class Fate(enum.Enum):
@@ -74,27 +67,27 @@ class Pod:
         return self.ends_at is not None
 
 
-def pod_of(found: object, *, empty_dir: Care, bare: Care) -> Pod:
+def pod_of(found: object, *, empty_dir: str, bare: str) -> Pod:
     """Parse a pod of the API's list."""
     whole = members(found)
     metadata, spec = members(whole.get("metadata")), members(whole.get("spec"))
     namespace = str(metadata.get("namespace") or "")
     fate = _fate(metadata, spec, members(whole.get("status")))
     care = {Fate.LOCAL: empty_dir, Fate.BARE: bare}.get(fate)
-    if fate is Fate.LOCAL and care is Care.EVICT and not _controller(metadata):
+    if fate is Fate.LOCAL and care == EVICT and not _controller(metadata):
         # Both settings apply; `empty_dir` permits it, so `bare_pods` decides.
         fate, care = Fate.BARE, bare
     ends_at = _instant(metadata.get("deletionTimestamp"))
     if care is not None and ends_at is not None:
         # The pod was already deleted, so it will lose its data anyway.
-        care = Care.EVICT
+        care = EVICT
     grace = spec.get("terminationGracePeriodSeconds")
     return Pod(
         namespace=namespace,
         name=str(metadata.get("name") or ""),
         uid=str(metadata.get("uid") or ""),
-        fate=Fate.EVICT if care is Care.EVICT else fate,
-        is_refused=care is Care.REFUSE,
+        fate=Fate.EVICT if care == EVICT else fate,
+        is_refused=care == REFUSE,
         is_system=namespace == SYSTEM_NAMESPACE
         or spec.get("priorityClassName") in SYSTEM_PRIORITIES,
         grace=grace if isinstance(grace, int) else GRACE_SECONDS,

@@ -95,7 +95,7 @@ class PatroniOptions:
 
 
 class _NotYetError(HandlerError):
-    """What the handler waits for: a later check of the cluster can succeed."""
+    """The handler must wait for something: a later check of the cluster can succeed."""
 
     def __init__(self, why: str, *, is_pending: bool = False, pause: float = 0) -> None:
         """Store the reason, and the seconds before the next check; 0: the usual ones.
@@ -168,8 +168,8 @@ class PatroniWorker(Integration):
     ) -> Result:
         """Check the cluster until a check has a result; raises HandlerError.
 
-        `once` is told whether a switchover is pending. If none is, it fails after
-        `patience` seconds.
+        `once` is called with whether a switchover is pending. If there is none, the
+        handler fails after `patience` seconds.
         """
         left = context.timer(patience)
         told = doing
