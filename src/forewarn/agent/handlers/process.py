@@ -18,7 +18,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from forewarn.agent.handlers.records import Claim, Folder, start_of
+from forewarn.agent.handlers.records import Claim, Folder, start_of, text_in
 from forewarn.agent.handlers.run_context import Bell, RunContext
 
 _WRAPPER = r"""
@@ -218,12 +218,8 @@ def running(folder: Folder) -> Process | None:
 
 def is_alive(claim: Claim) -> bool:
     """Return whether the process exists, and is not another with the same ID."""
-    try:
-        with open(f"/proc/{claim.pid}/stat", "rb") as opened:
-            stat = opened.read().decode("utf-8", "replace")
-    except OSError:
-        return False
-    is_dead = stat.rpartition(")")[2].split()[:1] in (["Z"], ["X"])
+    stat = text_in(f"/proc/{claim.pid}/stat")
+    is_dead = stat.rpartition(")")[2].split()[:1] in ([], ["Z"], ["X"])
     return start_of(stat) == claim.began and not is_dead
 
 

@@ -101,14 +101,14 @@ class Folder:
 
     def claimed(self) -> Claim | None:
         """Return the process that watches the program; None: none yet, or none ever."""
-        lines = _text(self.file("claim")).split("\n")
+        lines = text_in(self.file("claim")).split("\n")
         if len(lines) < 3 or not lines[0].isdecimal():  # noqa: PLR2004 - two whole lines
             return None
         return Claim(pid=int(lines[0]), began=start_of(lines[1]))
 
     def status(self) -> int | None:
         """Return the exit status; None: it has not ended, or it was not recorded."""
-        text = _text(self.file("status"))
+        text = text_in(self.file("status"))
         return int(text) if text.endswith("\n") and text.strip().isdecimal() else None
 
     def trim(self) -> bool:
@@ -221,7 +221,8 @@ def last_line(text: str, *, also: Sequence[str] = ()) -> str:
     return told(last, LINE_CHARACTERS, also=also)
 
 
-def _text(path: str) -> str:
+def text_in(path: str) -> str:
+    """Return the text of a file; empty: it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.handlers.run_context import StoppedError
-from forewarn.agent.integrations.systemd import worker as systemd_worker
+from forewarn.agent.integrations import systemd as systemd_worker
+from forewarn.agent.integrations.systemd import SystemdWorker
 from forewarn.agent.integrations.systemd.units import own_units, units_in
-from forewarn.agent.integrations.systemd.worker import SystemdWorker
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from tests.support.fake_systemctl import NEVER, FakeSystemd
 from tests.support.handled import JOB, Handled

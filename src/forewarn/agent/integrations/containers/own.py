@@ -7,9 +7,10 @@ agent.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
+
+from forewarn.agent.handlers.records import text_in
 
 SELF = "/proc/self"
 """The directory with the kernel's information about the current process."""
@@ -30,7 +31,8 @@ def own_ids(host: str) -> frozenset[str]:
     container uses the host's network or has its own host name.
     """
     found = {host} if _HOST_ID.fullmatch(host) else set[str]()
-    found.update(ids_by_groups(_told("cgroup")), ids_by_mounts(_told("mountinfo")))
+    groups, mounts = text_in(f"{SELF}/cgroup"), text_in(f"{SELF}/mountinfo")
+    found.update(ids_by_groups(groups), ids_by_mounts(mounts))
     return frozenset(found)
 
 
@@ -53,12 +55,3 @@ def ids_by_mounts(mountinfo: str) -> Iterator[str]:
         inside, where = (*line.split(" "), *[""] * 5)[3:5]
         if where in _GIVEN:
             yield from _ID.findall(inside)
-
-
-def _told(what: str) -> str:
-    """Return a file of /proc/self; empty on other systems."""
-    try:
-        with open(os.path.join(SELF, what), encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

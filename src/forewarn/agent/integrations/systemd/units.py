@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.records import last_line, text_in
 from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.commands import Commands, Output
 from forewarn.protocol.frozen import frozen_dataclass
@@ -114,11 +114,6 @@ class Unit:
         return self.value("LoadState") == "not-found"
 
     @property
-    def stops_with_it(self) -> tuple[str, ...]:
-        """Return the units that systemd stops together with this one."""
-        return self.names(*_STOP_WITH)
-
-    @property
     def started_by(self) -> tuple[str, ...]:
         """Return the units that can start this unit while it is stopped."""
         return self.names(*_STARTS_AGAIN)
@@ -162,14 +157,10 @@ class Manager:
         """
         if not names:
             return []
-        properties = ",".join(_PROPERTIES)
-        words = ("show", f"--property={properties}", "--", *names)
+        words = ("show", f"--property={','.join(_PROPERTIES)}", "--", *names)
         doing = f"asking systemd about {', '.join(names)}"
-        output = self._run(words, context, doing=doing)
-        if output.status != 0:
-            raise _failed(doing, output)
-        found = {unit.name: unit for unit in units_in(output.out)}
-        return list(found.values())
+        units = units_in(self._run(words, context, doing=doing))
+        return list({unit.name: unit for unit in units}.values())
 
     def order(
         self, verb: str, names: Collection[str], context: RunContext, *options: str
@@ -178,10 +169,7 @@ class Manager:
         if not names:
             return
         words = ("--no-block", *options, verb, "--", *names)
-        doing = f"asking systemd to {verb} {', '.join(names)}"
-        output = self._run(words, context, doing=doing)
-        if output.status != 0:
-            raise _failed(doing, output)
+        self._run(words, context, doing=f"asking systemd to {verb} {', '.join(names)}")
 
     def start(
         self, names: Collection[str], context: RunContext, *, seconds: float
@@ -214,20 +202,24 @@ class Manager:
         found: list[Unit] = []
         fresh = list(units)
         while fresh and len(found) < FOLLOWERS_MAX:
-            names = [n for unit in fresh for n in unit.stops_with_it if n not in seen]
-            seen.update(names)
-            fresh = [
-                unit
-                for unit in self.look(tuple(dict.fromkeys(names)), context)
-                if unit.is_up
+            names = [
+                n for unit in fresh for n in unit.names(*_STOP_WITH) if n not in seen
             ]
+            seen.update(names)
+            others = self.look(tuple(dict.fromkeys(names)), context)
+            fresh = [unit for unit in others if unit.is_up]
             found += fresh
         return found
 
-    def _run(self, words: Sequence[str], context: RunContext, *, doing: str) -> Output:
-        return self._commands.patiently(
-            (*self._words, *words), context, doing=doing, may_pass=may_pass
+    def _run(self, words: Sequence[str], context: RunContext, *, doing: str) -> str:
+        """Return the output of a command; raises HandlerError if it fails."""
+        words = (*self._words, *words)
+        output = self._commands.patiently(
+            words, context, doing=doing, may_pass=may_pass
         )
+        if output.status != 0:
+            raise _failed(doing, output)
+        return output.out
 
 
 def may_pass(output: Output) -> bool:
@@ -253,14 +245,9 @@ def shown_units(units: Sequence[Unit]) -> str:
 
 def own_units(cgroup: str = "/proc/self/cgroup") -> frozenset[str]:
     """Return the units of a process from its cgroup file; empty: no such file."""
-    try:
-        with open(cgroup, encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return frozenset()
     return frozenset(
         part
-        for line in lines
+        for line in text_in(cgroup).splitlines()
         for part in line.split(":", 2)[-1].split("/")
         if part.endswith((".service", ".scope", ".slice"))
     )
