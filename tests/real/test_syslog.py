@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.port import Sink, SinkError
+from forewarn.agent.sinks.port import Sink
 from forewarn.agent.sinks.syslog import KIND
 from forewarn.clock import SystemClock
 from tests.support.agents import free_port
@@ -147,7 +148,7 @@ def test_rsyslog_understands_it_through_tls(real: Real) -> None:
         pytest.skip("needs the Debian package rsyslog-openssl: make real")
     address = "tls://localhost:TLS"
     tell(real, real.sink(address, ca_file=str(real.folder / "certificate.pem")))
-    with pytest.raises(SinkError, match="no trusted connection"):
+    with pytest.raises(DeliveryError, match="no trusted connection"):
         real.sink(address).deliver(99, told_of())
 
 
@@ -156,6 +157,6 @@ def test_what_is_told_while_rsyslog_is_away_is_not_lost(real: Real) -> None:
     sink = real.sink("tcp://127.0.0.1:TCP")
     sink.deliver(1, told_of())
     real.end()
-    with pytest.raises(SinkError, match="connection refused") as raised:
+    with pytest.raises(DeliveryError, match="connection refused") as raised:
         sink.deliver(2, told_of())
     assert raised.value.may_pass

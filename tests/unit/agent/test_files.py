@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from forewarn.agent import lastgood
-from forewarn.agent.handlers.run_context import HandlerError, context_for
+from forewarn.agent.handlers.run_context import DeliveryError, HandlerError, context_for
 from forewarn.agent.handlers.secret import (
     SECRET_BYTES_MAX,
     SecretError,
@@ -28,7 +28,6 @@ from forewarn.agent.locks.port import LockError, make_lock
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from forewarn.agent.settings_model import HandlerSettings, LockSettings
 from forewarn.agent.sinks.file import FileSink
-from forewarn.agent.sinks.port import SinkError
 from forewarn.agent.wire.http import Client, HttpError, parse_url
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
@@ -173,7 +172,7 @@ def test_notifications_wait_for_no_reader_of_a_fifo(tmp_path: Path) -> None:
     place = tmp_path / "events"
     os.mkfifo(place)
     error = soon(lambda: FileSink(str(place)).deliver(1, told_of()))
-    assert isinstance(error, SinkError)
+    assert isinstance(error, DeliveryError)
     assert error.may_pass
     assert str(place) in error.message
 

@@ -31,15 +31,10 @@ from typing import Protocol
 
 from forewarn.agent.core.model import Phase
 from forewarn.agent.handlers.records import Shelf
-from forewarn.agent.handlers.run_context import (
-    HandlerError,
-    LostError,
-    OverError,
-    RunContext,
-    context_for,
-)
+from forewarn.agent.handlers.run_context import HandlerError, LostError, RunContext
 from forewarn.clock import Clock
 from forewarn.instants import Micros
+from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.notices import Notice
 
@@ -116,15 +111,13 @@ def raise_faults(faults: Iterable[str]) -> None:
         raise HandlerError("; ".join(found))
 
 
-def faults_within(
-    seconds: float, clock: Clock, look: Callable[[RunContext], Iterable[str]]
-) -> Sequence[str]:
+def faults_of(look: Callable[[], Iterable[str]]) -> list[str]:
     """Return each problem that `look` yields once, and the error that ended it early."""
     found: dict[str, None] = {}
     try:
-        for each in look(context_for(seconds, clock)):
+        for each in look():
             found[each] = None
-    except (HandlerError, OverError) as error:
+    except ForewarnError as error:
         found[error.message] = None
     return list(found)
 

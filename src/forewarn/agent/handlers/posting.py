@@ -13,6 +13,7 @@ from typing import Protocol
 
 from forewarn.agent import forms
 from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.handlers.secret import SecretError, read_secret
 from forewarn.agent.wire.http import Answer, Client, HttpError, parse_url
 from forewarn.agent.wire.refusals import retry_after
@@ -76,34 +77,17 @@ class Wire(Protocol):
         ...
 
 
-class PostError(Exception):
-    """The request failed."""
-
-    def __init__(
-        self, message: str, *, may_pass: bool, status: int = 0, wait: Micros = 0
-    ) -> None:
-        """Store the reason, and whether the same request can succeed later.
-
-        `status` is that of the response, and `wait` its Retry-After, if there is one.
-        """
-        super().__init__(message)
-        self.message = message
-        self.may_pass = may_pass
-        self.status = status
-        self.wait = wait
-
-
 class Post:
     """One request that can be sent once or several times."""
 
     def __init__(
         self, template: Template, values: Mapping[str, str], *, usual: str, clock: Clock
     ) -> None:
-        """Fill in the template; raises PostError."""
+        """Fill in the template; raises DeliveryError."""
         try:
             url = parse_url(forms.fill(template.url, values, forms.percent_quoted))
         except ValueError as error:
-            raise PostError(str(error), may_pass=False) from error
+            raise DeliveryError(str(error), may_pass=False) from error
         body = forms.fill(template.body, values, forms.json_quoted) or usual
         self._body = body.encode("utf-8", "replace")
         self._template = template
@@ -114,7 +98,7 @@ class Post:
         )
 
     def send(self, *, seconds: float) -> None:
-        """Send the request once, within that time; raises PostError."""
+        """Send the request once, within that time; raises DeliveryError."""
         headers = self._headers()
         try:
             answer = self._wire.send(
@@ -125,13 +109,13 @@ class Post:
                 timeout=round(seconds * SECOND),
             )
         except HttpError as error:
-            raise PostError(error.message, may_pass=True) from error
+            raise DeliveryError(error.message) from error
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - what HTTP calls success
             body = answer.body.decode("utf-8", "replace")
             said = last_line(body, also=secrets_of(self._template))
             may_pass = answer.status in _AGAIN or answer.status >= 500  # noqa: PLR2004
             text = f"the answer was {answer.status}"
-            raise PostError(
+            raise DeliveryError(
                 f"{text}: {said}" if said else text,
                 may_pass=may_pass,
                 status=answer.status,
@@ -147,7 +131,7 @@ class Post:
         given = dict(template.headers)
         values = dict(self._values)
         if template.secret_file:
-            values["secret"] = _secret(template.secret_file)
+            values["secret"] = read_secret(template.secret_file)
             if not any("{secret}" in text for text in given.values()):
                 given["Authorization"] = "Bearer {secret}"
         if not any(name.lower() == "content-type" for name in given):
@@ -219,13 +203,6 @@ def unreached(template: Template, *, clock: Clock) -> list[str]:
     except HttpError as error:
         return [error.message]
     return []
-
-
-def _secret(file: str) -> str:
-    try:
-        return read_secret(file)
-    except SecretError as error:
-        raise PostError(error.message, may_pass=True) from error
 
 
 def _one_line(text: str) -> str:

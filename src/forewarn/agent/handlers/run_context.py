@@ -51,6 +51,28 @@ class LostError(HandlerError):
     """The outcome of the run is unknown."""
 
 
+class DeliveryError(ForewarnError):
+    """A request or a notification was not accepted."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        may_pass: bool = True,
+        status: int = 0,
+        wait: Micros = 0,
+    ) -> None:
+        """Store the reason, and whether another attempt can succeed.
+
+        `status` is that of an HTTP response, and `wait` the pause that the receiver
+        wants; 0: none.
+        """
+        super().__init__(message)
+        self.may_pass = may_pass
+        self.status = status
+        self.wait = wait
+
+
 class RunContext:
     """Shared by a run, which asks it, and by the runner, which stops it."""
 

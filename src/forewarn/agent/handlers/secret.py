@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from forewarn.agent import secrets
-from forewarn.agent.handlers.run_context import HandlerError
+from forewarn.agent.handlers.run_context import DeliveryError, HandlerError
 from forewarn.settings import files
 
 SECRET_BYTES_MAX = 4 * 1024
@@ -19,7 +19,7 @@ SECRET_BYTES_MAX = 4 * 1024
 _OTHERS = 0o077
 
 
-class SecretError(HandlerError):
+class SecretError(HandlerError, DeliveryError):
     """The secret cannot be read; a later attempt may succeed."""
 
 
@@ -28,51 +28,39 @@ def whole(secret: str) -> Sequence[str]:
     return (secret,)
 
 
-def read_secret(file: str, *, parts: Callable[[str], Sequence[str]] = whole) -> str:
+def read_secret(
+    file: str,
+    *,
+    parts: Callable[[str], Sequence[str]] = whole,
+    most: int = SECRET_BYTES_MAX,
+) -> str:
     """Return the first line of a file; raises SecretError.
 
-    `parts` returns the parts to mask: for a user and a password, the password.
+    `parts` returns the parts to mask: for a user and a password, the password. `most`
+    is the maximum length of the line, in bytes.
     """
     try:
-        lines = _first_line(file).decode("utf-8").splitlines()
+        data = files.begin_of(file, most + 1)
+        line, end, _ = data.partition(b"\n")
+        if not end and len(data) > most:
+            why = f"its first line has more than {most} bytes"
+            raise files.UnreadError(errno.EFBIG, why, file)
+        secret = line.decode("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SecretError(f"the secret {file}: {why}") from error
-    if not lines or not lines[0].strip():
+    if not secret:
         raise SecretError(f"the secret {file} is empty")
-    secret = lines[0].strip()
     secrets.hold(file, parts(secret))
     return secret
 
 
 def read_token(file: str, *, most: int = SECRET_BYTES_MAX) -> str:
-    """Return a secret that is sent unchanged in a header; raises SecretError.
-
-    `most` is the maximum length of the first line, in bytes.
-    """
-    try:
-        token = _first_line(file, most).decode("ascii").strip()
-    except OSError as error:
-        raise SecretError(f"{file} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SecretError(f"the token in {file} must be printable ASCII") from error
-    if not token:
-        raise SecretError(f"{file} is empty")
-    if not token.isprintable():
+    """Return a secret that is sent unchanged in a header; raises SecretError."""
+    token = read_secret(file, most=most)
+    if not (token.isascii() and token.isprintable()):
         raise SecretError(f"the token in {file} must be printable ASCII")
-    secrets.hold(file, (token,))
     return token
-
-
-def _first_line(file: str, most: int = SECRET_BYTES_MAX) -> bytes:
-    """Return the first line of a file; raises OSError."""
-    data = files.begin_of(file, most + 1)
-    line, end, _ = data.partition(b"\n")
-    if not end and len(data) > most:
-        raise files.UnreadError(
-            errno.EFBIG, f"its first line has more than {most} bytes", file
-        )
-    return line
 
 
 def exposure(file: str) -> str:

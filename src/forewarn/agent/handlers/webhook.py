@@ -12,14 +12,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from forewarn.agent import forms
-from forewarn.agent.handlers.port import Forgetful, Ground, Job, Result, faults_within
-from forewarn.agent.handlers.posting import Post, PostError, Template, faults, unreached
+from forewarn.agent.handlers.port import Forgetful, Ground, Job, Result, faults_of
+from forewarn.agent.handlers.posting import Post, Template, faults, unreached
 from forewarn.agent.handlers.run_context import (
     PAUSE_FIRST_SECONDS,
     PAUSE_MOST_SECONDS,
+    DeliveryError,
     HandlerError,
     OverError,
     RunContext,
+    context_for,
     doubling,
 )
 from forewarn.agent.settings_model import HandlerSettings
@@ -81,7 +83,8 @@ class WebhookWorker(Forgetful):
                 told += unreached(template, clock=self._clock)
                 found.update(dict.fromkeys(told))
         if self._pods is not None:
-            told = faults_within(CHECK_SECONDS, self._clock, self._pods.faults)
+            context, look = context_for(CHECK_SECONDS, self._clock), self._pods.faults
+            told = faults_of(lambda: look(context))
             found.update({f"the pods: {each}": None for each in told})
         return tuple(found)
 
@@ -102,7 +105,7 @@ class WebhookWorker(Forgetful):
                 with context.on_stop(post.interrupt):
                     post.send(seconds=min(seconds, TRY_SECONDS))
                 return Result(detail=detail)
-            except PostError as error:
+            except DeliveryError as error:
                 last = error.message
                 if not error.may_pass:
                     raise HandlerError(last) from error

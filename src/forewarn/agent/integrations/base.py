@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from forewarn.agent.handlers.port import Forgetful, Ground, faults_within
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.handlers.port import Forgetful, Ground, faults_of
+from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.settings_model import HandlerSettings
 
@@ -29,7 +29,9 @@ class Integration(Forgetful):
     def check(self, vm: str = "") -> Sequence[str]:
         """Return the problems of the handler, one sentence each; changes nothing."""
         del vm
-        return faults_within(self.check_seconds, self._clock, self._wrong)
+        return faults_of(
+            lambda: self._wrong(context_for(self.check_seconds, self._clock))
+        )
 
     def _wrong(self, context: RunContext) -> Iterable[str]:
         """Return the problems of the handler, one sentence each; raises HandlerError."""

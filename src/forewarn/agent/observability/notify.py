@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 
 from forewarn.agent.core.model import Memory, Note
 from forewarn.agent.foreign import told
-from forewarn.agent.handlers.run_context import doubling
+from forewarn.agent.handlers.run_context import DeliveryError, doubling
 from forewarn.agent.integrations.registry import sink_kind
 from forewarn.agent.journal import codec
 from forewarn.agent.journal.port import Journal, JournalError, Outgoing, Queued
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.port import Sink, SinkError, Told
+from forewarn.agent.sinks.port import Sink, Told
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
 from forewarn.instants import SECOND
@@ -166,7 +166,7 @@ class Notifier:
 
     def _hand_over(
         self, name: str, queued: Sequence[Queued], journal: Journal
-    ) -> SinkError | None:
+    ) -> DeliveryError | None:
         """Deliver notifications in order until one is refused; return the reason."""
         done: list[int] = []
         faults = 0
@@ -195,19 +195,19 @@ class Notifier:
             logger.info("%s accepts notifications again", name)
         return None
 
-    def _offer(self, name: str, queued: Queued) -> SinkError | None:
+    def _offer(self, name: str, queued: Queued) -> DeliveryError | None:
         """Deliver one notification; return why it was refused, or None."""
         sink, _ = self._sinks[name]
         try:
             sink.deliver(queued.number, Told.read(queued.body))
-        except SinkError as error:
+        except DeliveryError as error:
             return error
         except JournalError as error:
-            return SinkError(error.message, may_pass=False)
+            return DeliveryError(error.message, may_pass=False)
         except Exception as error:
             # A bug with one notification must not block the others.
             logger.exception("a notification for %s", name)
-            return SinkError(f"a bug: {type(error).__name__}", may_pass=False)
+            return DeliveryError(f"a bug: {type(error).__name__}", may_pass=False)
         return None
 
     def _takes(self, name: str, queued: Sequence[Queued]) -> bool:
@@ -221,16 +221,16 @@ class Notifier:
         self._held[name] = queued.number, tries
         return tries >= HELD_TRIES
 
-    def _given_up(self, name: str, queued: Queued) -> SinkError | None:
+    def _given_up(self, name: str, queued: Queued) -> DeliveryError | None:
         """Try once more, since the receiver works; return why it is dropped, or
         None."""
         error = self._offer(name, queued)
         if error is None:
             return None
         text = f"{error.message} ({HELD_TRIES} times, while the next one was taken)"
-        return SinkError(text, may_pass=False)
+        return DeliveryError(text, may_pass=False)
 
-    def _complain(self, name: str, error: SinkError) -> None:
+    def _complain(self, name: str, error: DeliveryError) -> None:
         why = told(error.message)
         if self._failing.get(name) != why:
             what = "waits" if error.may_pass else "is dropped"

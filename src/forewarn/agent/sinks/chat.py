@@ -17,20 +17,16 @@ from forewarn.agent.foreign import told as told_of
 from forewarn.agent.handlers.posting import (
     SECRET_PART_MIN,
     Post,
-    PostError,
     Template,
     unreached,
 )
+from forewarn.agent.handlers.run_context import DeliveryError
+from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.kind import SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.port import SinkError, Told
-from forewarn.agent.sinks.shared import (
-    seconds_of,
-    secret_faults,
-    secret_in,
-    timeout_key,
-)
+from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.shared import KindSink, secret_faults, timeout_key
 from forewarn.agent.wire.urls import Url, parse_url
 from forewarn.clock import Clock
 from forewarn.settings.forms import Option
@@ -57,19 +53,17 @@ Shape = Callable[[Told], dict[str, Any]]
 """Creates the JSON for a chat."""
 
 
-class ChatSink:
+class ChatSink(KindSink):
     """Sends each notification as one message."""
 
     def __init__(self, shape: Shape, settings: NotifySettings, clock: Clock) -> None:
         """Store the settings."""
+        super().__init__(settings, clock)
         self._shape = shape
         self._url_file: str = settings.more["url_file"]
-        self._ca_file: str = settings.more.get("ca_file", "")
-        self._seconds = seconds_of(settings)
-        self._clock = clock
 
     def deliver(self, number: int, told: Told) -> None:
-        """Send the notification once; raises SinkError."""
+        """Send the notification once; raises DeliveryError."""
         del number
         text, _ = self._url()
         template = Template(url=text, ca_file=self._ca_file)
@@ -77,28 +71,24 @@ class ChatSink:
         try:
             post = Post(template, {}, usual=usual, clock=self._clock)
             post.send(seconds=self._seconds)
-        except PostError as error:
+        except DeliveryError as error:
             may_pass = error.may_pass or error.status in _ADDRESS_AT_FAULT
             message = told_of(error.message, also=_parts(text, SECRET_PART_MIN))
-            raise SinkError(message, may_pass=may_pass, wait=error.wait) from None
+            raise DeliveryError(message, may_pass=may_pass, wait=error.wait) from None
 
-    def check(self) -> Sequence[str]:
-        """Return the problems of the file, or whether the server cannot be reached."""
-        try:
-            _, url = self._url()
-        except SinkError as error:
-            return [error.message]
-        faults = secret_faults(self._url_file, parts=_parts)
+    def _wrong(self) -> Sequence[str]:
+        _, url = self._url()
         host = Template(url=f"{url.base}/", ca_file=self._ca_file)
+        faults = secret_faults(self._url_file, parts=_parts)
         return [*faults, *unreached(host, clock=self._clock)]
 
     def _url(self) -> tuple[str, Url]:
-        text = secret_in(self._url_file, parts=_parts)
+        text = read_secret(self._url_file, parts=_parts)
         try:
             return text, parse_url(text)
         except ValueError:
             # Do not quote the text, which may be a secret even if it is not a URL.
-            raise SinkError(
+            raise DeliveryError(
                 f"the first line of {self._url_file} is not an http or https URL"
             ) from None
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
+from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.email_message import email_of
 from forewarn.agent.sinks.line import Line
-from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.shared import (
     CHECK_SECONDS,
-    seconds_of,
+    KindSink,
     secret_faults,
-    secret_in,
     timeout_key,
 )
 from forewarn.agent.sinks.smtp import Smtp
@@ -110,11 +110,14 @@ def is_address(text: str) -> bool:
     return is_short and _ADDRESS.fullmatch(text) is not None
 
 
-class EmailSink:
+class EmailSink(KindSink):
     """Sends each notification as one email."""
+
+    usual_timeout = TIMEOUT
 
     def __init__(self, settings: NotifySettings, clock: Clock) -> None:
         """Store the settings."""
+        super().__init__(settings, clock)
         more = settings.more
         server = split_listener(more["server"])
         assert server is not None, more["server"]
@@ -122,14 +125,10 @@ class EmailSink:
         self._sender: str = more["from"]
         self._recipients: tuple[str, ...] = more["to"]
         self._tls: str = more.get("tls", STARTTLS)
-        self._user: str = more.get("user", "")
         self._password_file: str = more.get("password_file", "")
-        self._ca_file: str = more.get("ca_file", "")
-        self._seconds = seconds_of(settings, TIMEOUT)
-        self._clock = clock
 
     def deliver(self, number: int, told: Told) -> None:
-        """Send one email; raises SinkError."""
+        """Send one email; raises DeliveryError."""
         text = email_of(number, told, sender=self._sender, recipients=self._recipients)
         with self._line(self._seconds) as line:
             session = self._begun(line)
@@ -138,16 +137,12 @@ class EmailSink:
         for each in refused:
             logger.warning("an email was not accepted for %s", each)
 
-    def check(self) -> Sequence[str]:
-        """Return whether the server accepts the login; nothing is sent."""
-        found = secret_faults(self._password_file) if self._password_file else []
-        try:
-            with self._line(min(self._seconds, CHECK_SECONDS)) as line:
-                self._begun(line).end()
-        except SinkError as error:
-            if error.message not in found:
-                found.append(error.message)
-        return found
+    def _wrong(self) -> Iterator[str]:
+        """Yield whether the server accepts the login; nothing is sent."""
+        if self._password_file:
+            yield from secret_faults(self._password_file)
+        with self._line(min(self._seconds, CHECK_SECONDS)) as line:
+            self._begun(line).end()
 
     def _line(self, seconds: float) -> Line:
         host, port = self._server
@@ -155,7 +150,7 @@ class EmailSink:
 
     def _begun(self, line: Line) -> Smtp:
         """Return a session that is ready to send."""
-        password = secret_in(self._password_file) if self._password_file else ""
+        password = read_secret(self._password_file) if self._password_file else ""
         if self._tls == IMPLICIT:
             line.secure(self._ca_file)
         session = Smtp(line)
@@ -163,7 +158,7 @@ class EmailSink:
         if self._tls == STARTTLS:
             session.secure(self._ca_file)
         if password:
-            session.log_in(self._user, password)
+            session.log_in(self._more["user"], password)
         return session
 
 

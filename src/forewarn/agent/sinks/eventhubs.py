@@ -14,17 +14,14 @@ from typing import Any
 
 from forewarn.agent import forms, secrets
 from forewarn.agent.core.model import NoteKind
-from forewarn.agent.handlers.posting import Post, PostError, Template, unreached
+from forewarn.agent.handlers.posting import Post, Template, unreached
+from forewarn.agent.handlers.run_context import DeliveryError
+from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.port import SinkError, Told
-from forewarn.agent.sinks.shared import (
-    seconds_of,
-    secret_faults,
-    secret_in,
-    timeout_key,
-)
+from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.shared import KindSink, secret_faults, timeout_key
 from forewarn.agent.sinks.wording import sentence
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
@@ -120,25 +117,22 @@ def signed(resource: str, *, key_name: str, key: str, expiry: int) -> str:
     )
 
 
-class EventHubsSink:
+class EventHubsSink(KindSink):
     """Sends each notification as one event."""
 
     def __init__(self, settings: NotifySettings, clock: Clock) -> None:
         """Store the settings."""
+        super().__init__(settings, clock)
         more = settings.more
         self._resource = f"https://{host_of(more['namespace'])}/{more['hub']}"
-        self._key_name: str = more["key_name"]
         self._key_file: str = more["key_file"]
-        self._shape: str = more.get("shape", WHOLE)
-        self._ca_file: str = more.get("ca_file", "")
-        self._seconds = seconds_of(settings)
-        self._clock = clock
         self._token = ("", "", 0)
         """The key that the token was made from, the token, and its expiry."""
 
     def deliver(self, number: int, told: Told) -> None:
-        """Send the notification once; raises SinkError."""
-        body = sample(told) if self._shape == SAMPLE else told.as_json(number)
+        """Send the notification once; raises DeliveryError."""
+        is_sample = self._more.get("shape") == SAMPLE
+        body = sample(told) if is_sample else told.as_json(number)
         template = Template(
             url=f"{self._resource}/messages?api-version={API_VERSION}",
             headers=(
@@ -150,34 +144,36 @@ class EventHubsSink:
         try:
             post = Post(template, {}, usual=json.dumps(body), clock=self._clock)
             post.send(seconds=self._seconds)
-        except PostError as error:
+        except DeliveryError as error:
             message = error.message
             if error.status == _UNAUTHORISED:
                 self._token = ("", "", 0)
                 message = f"{message} (are the key and this machine's clock right?)"
             may_pass = error.may_pass or error.status in _SETTINGS_AT_FAULT
-            raise SinkError(message, may_pass=may_pass, wait=error.wait) from error
+            raise DeliveryError(message, may_pass=may_pass, wait=error.wait) from error
 
     def token(self, now: Micros) -> str:
-        """Return a token that is valid for some time; raises SinkError."""
-        key = secret_in(self._key_file)
+        """Return a token that is valid for some time; raises DeliveryError."""
+        key = read_secret(self._key_file)
         made_of, token, ends = self._token
         if made_of == key and now < ends - RENEW_BEFORE <= now + TOKEN_LIFE:
             return token
         ends = now + TOKEN_LIFE
         token = signed(
-            self._resource, key_name=self._key_name, key=key, expiry=ends // SECOND
+            self._resource,
+            key_name=self._more["key_name"],
+            key=key,
+            expiry=ends // SECOND,
         )
         self._token = (key, token, ends)
         # Anyone who has the token can post until it expires.
         secrets.hold(f"token of {self._key_file}", _signatures(token))
         return token
 
-    def check(self) -> Sequence[str]:
-        """Return the problems of the key's file, or whether the server cannot be
-        reached.
+    def _wrong(self) -> Sequence[str]:
+        """Return the problems of the key's file, or why the server cannot be reached.
 
-        Nothing is sent, so the key itself is not checked.
+        The key itself is not checked.
         """
         host = Template(url=f"{self._resource}/messages", ca_file=self._ca_file)
         return [*secret_faults(self._key_file), *unreached(host, clock=self._clock)]

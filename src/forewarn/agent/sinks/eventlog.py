@@ -9,15 +9,15 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.integrations.kind import SinkKind
 from forewarn.agent.options import Forms
-from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.port import SinkError, Told
-from forewarn.agent.sinks.shared import seconds_of, timeout_key
+from forewarn.agent.sinks.port import Told
+from forewarn.agent.sinks.shared import KindSink, timeout_key
 from forewarn.agent.sinks.wording import (
     Severity,
     facts,
@@ -26,7 +26,6 @@ from forewarn.agent.sinks.wording import (
     severity,
     title,
 )
-from forewarn.clock import Clock
 from forewarn.settings.forms import Option
 
 COMMAND = "eventcreate"
@@ -78,21 +77,14 @@ KEYS: Mapping[str, Option] = {
 }
 
 
-class EventLogSink:
+class EventLogSink(KindSink):
     """Writes each notification as one entry."""
 
-    def __init__(self, settings: NotifySettings, clock: Clock) -> None:
-        """Store the settings."""
-        del clock
-        self._log: str = settings.more.get("log", LOG)
-        self._source: str = settings.more.get("source", SOURCE)
-        self._command: str = settings.more.get("command", COMMAND)
-        self._seconds = seconds_of(settings)
-
     def deliver(self, number: int, told: Told) -> None:
-        """Write one entry; raises SinkError."""
+        """Write one entry; raises DeliveryError."""
+        log, source = self._more.get("log", LOG), self._more.get("source", SOURCE)
         words = [
-            *(self._command, "/L", self._log.upper(), "/SO", self._source),
+            *(self._command, "/L", log.upper(), "/SO", source),
             *("/T", _TYPES.get(severity(told), "INFORMATION")),
             *("/ID", str(NUMBERS[told.note.kind]), "/D", text_of(number, told)),
         ]
@@ -107,7 +99,7 @@ class EventLogSink:
                 errors="replace",
             )
         except OSError as error:
-            raise SinkError(f"{self._command}: {error.strerror}") from error
+            raise DeliveryError(f"{self._command}: {error.strerror}") from error
         try:
             said, _ = child.communicate(timeout=self._seconds)
         except subprocess.TimeoutExpired:
@@ -117,18 +109,20 @@ class EventLogSink:
             child.stdout.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(REAP_SECONDS)
-            raise SinkError(
+            raise DeliveryError(
                 f"{self._command}: it did not end within {self._seconds:g} s"
             ) from None
         if child.returncode != 0:
             why = last_line(said) or f"status {child.returncode}"
-            raise SinkError(f"{self._command}: {why}")
+            raise DeliveryError(f"{self._command}: {why}")
 
-    def check(self) -> Sequence[str]:
-        """Return whether the command exists; nothing is written."""
+    @property
+    def _command(self) -> str:
+        return self._more.get("command", COMMAND)
+
+    def _wrong(self) -> Iterator[str]:
         if shutil.which(self._command) is None:
-            return [f"there is no program {self._command}: it is part of Windows"]
-        return []
+            yield f"there is no program {self._command}: it is part of Windows"
 
 
 def text_of(number: int, told: Told) -> str:

@@ -6,7 +6,8 @@ import json
 import os
 from collections.abc import Sequence
 
-from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.handlers.run_context import DeliveryError
+from forewarn.agent.sinks.port import Told
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
 """Opening a FIFO without a reader fails at once."""
@@ -20,20 +21,20 @@ class FileSink:
         self._path = path
 
     def deliver(self, number: int, told: Told) -> None:
-        """Append one line; raises SinkError."""
+        """Append one line; raises DeliveryError."""
         line = json.dumps(told.as_json(number)) + "\n"
         try:
             opened = os.open(self._path, _FLAGS, 0o640)
             try:
                 data = line.encode()
                 if os.write(opened, data) < len(data):
-                    raise SinkError(
+                    raise DeliveryError(
                         f"{self._path} accepted only a part of the line; is the disk full?"
                     )
             finally:
                 os.close(opened)
         except OSError as error:
-            raise SinkError(f"{self._path}: {error.strerror}") from error
+            raise DeliveryError(f"{self._path}: {error.strerror}") from error
 
     def check(self) -> Sequence[str]:
         """Return whether the file's directory exists and is writable."""

@@ -11,17 +11,15 @@ from collections.abc import Mapping, Sequence
 from forewarn.agent.core.model import NoteKind
 from forewarn.agent.integrations.kind import SinkKind
 from forewarn.agent.options import Forms
-from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.shared import (
     CHECK_SECONDS,
+    KindSink,
     reach_locally,
-    seconds_of,
     send_locally,
     timeout_key,
 )
 from forewarn.agent.sinks.wording import cut_bytes, sentence, severity, title
-from forewarn.clock import Clock
 from forewarn.settings.forms import Option
 
 SOCKET = "/run/systemd/journal/socket"
@@ -62,28 +60,22 @@ KEYS: Mapping[str, Option] = {
 }
 
 
-class JournaldSink:
+class JournaldSink(KindSink):
     """Writes each notification as one entry."""
 
-    def __init__(self, settings: NotifySettings, clock: Clock) -> None:
-        """Store the settings."""
-        del clock
-        self._socket: str = settings.more.get("socket", SOCKET)
-        self._identifier: str = settings.more.get("identifier", IDENTIFIER)
-        self._seconds = seconds_of(settings)
-
     def deliver(self, number: int, told: Told) -> None:
-        """Write one entry; raises SinkError."""
-        data = entry(number, told, identifier=self._identifier)
+        """Write one entry; raises DeliveryError."""
+        identifier = self._more.get("identifier", IDENTIFIER)
+        data = entry(number, told, identifier=identifier)
         send_locally(self._socket, data, seconds=self._seconds)
 
-    def check(self) -> Sequence[str]:
-        """Return whether journald can be reached; nothing is sent."""
-        try:
-            reach_locally(self._socket, CHECK_SECONDS).close()
-        except SinkError as error:
-            return [error.message]
-        return []
+    @property
+    def _socket(self) -> str:
+        return self._more.get("socket", SOCKET)
+
+    def _wrong(self) -> Sequence[str]:
+        reach_locally(self._socket, CHECK_SECONDS).close()
+        return ()
 
 
 def entry(number: int, told: Told, *, identifier: str) -> bytes:

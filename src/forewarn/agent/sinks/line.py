@@ -1,7 +1,7 @@
 """A connection to a receiver that does not speak HTTP, with one deadline.
 
 Every wait ends in time, even if the other side sends single bytes. Every failure is a
-`SinkError` that allows another attempt. TLS is imported only when it is needed.
+`DeliveryError` that allows another attempt. TLS is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Generator
 
-from forewarn.agent.sinks.port import SinkError
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.wire.answers import Trouble
 from forewarn.agent.wire.connection import TIMEOUTS, Connection
 from forewarn.agent.wire.urls import Url
@@ -44,7 +44,7 @@ class Line(Connection):
         self._allow(seconds)
 
     def __enter__(self) -> Line:  # noqa: PYI034 - Python 3.9 has no Self
-        """Connect; raises SinkError."""
+        """Connect; raises DeliveryError."""
         self._connect(self._seconds)
         return self
 
@@ -52,9 +52,9 @@ class Line(Connection):
         """Close the connection."""
         self.close()
 
-    def _fault(self, trouble: Trouble, message: str) -> SinkError:
+    def _fault(self, trouble: Trouble, message: str) -> DeliveryError:
         del trouble
-        return SinkError(message)
+        return DeliveryError(message)
 
     @property
     def here(self) -> str:
@@ -65,35 +65,35 @@ class Line(Connection):
         )
 
     def secure(self, ca_file: str) -> None:
-        """Switch to TLS, with a certificate for this host; raises SinkError."""
+        """Switch to TLS, with a certificate for this host; raises DeliveryError."""
         if self._unread:
             # Unencrypted data may come from an attacker on the path.
-            raise SinkError(f"{self.where}: it sent data before TLS began")
+            raise DeliveryError(f"{self.where}: it sent data before TLS began")
         self._ca_file = ca_file
         with self._telling("beginning TLS"):
             self._secure()
 
     def write(self, data: bytes) -> None:
-        """Send all of the data; raises SinkError."""
+        """Send all of the data; raises DeliveryError."""
         with self._telling("sending"):
             self._write(data)
 
     def read_line(self) -> bytes:
-        """Return the next line without its end; raises SinkError."""
+        """Return the next line without its end; raises DeliveryError."""
         while (end := self._unread.find(b"\n")) < 0:
             if len(self._unread) > LINE_BYTES_MAX:
-                raise SinkError(f"{self.where}: its line is too long")
+                raise DeliveryError(f"{self.where}: its line is too long")
             with self._telling("waiting for an answer"):
                 piece = self._read()
             if not piece:
-                raise SinkError(f"{self.where}: it ended the connection")
+                raise DeliveryError(f"{self.where}: it ended the connection")
             self._unread += piece
         line = bytes(self._unread[:end])
         del self._unread[: end + 1]
         return line.removesuffix(b"\r")
 
     def finish(self) -> None:
-        """Close this side, and wait for the other side to close; raises SinkError.
+        """Close this side, and wait for the other side to close; raises DeliveryError.
 
         A timeout of the other side is not an error, since all data was sent.
         """
@@ -118,7 +118,7 @@ class Line(Connection):
     def _telling(
         self, doing: str, *, but: tuple[type[OSError], ...] = ()
     ) -> Generator[None]:
-        """Raise SinkError for any OSError except those in `but`."""
+        """Raise DeliveryError for any OSError except those in `but`."""
         try:
             yield
         except OSError as error:

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 from forewarn.agent import forms
 from forewarn.agent.core.model import Note, NoteKind
 from forewarn.agent.journal import codec
-from forewarn.instants import Micros, format_instant
-from forewarn.protocol.errors import ForewarnError
+from forewarn.instants import format_instant
 from forewarn.protocol.frozen import frozen_dataclass
 
 
@@ -59,24 +58,11 @@ class Told:
         return {**words, **named, **plain, "number": str(number)}
 
 
-class SinkError(ForewarnError):
-    """The receiver did not accept a notification."""
-
-    def __init__(
-        self, message: str, *, may_pass: bool = True, wait: Micros = 0
-    ) -> None:
-        """Store the reason, whether to try again, and the pause that the receiver
-        wants."""
-        super().__init__(message)
-        self.may_pass = may_pass
-        self.wait = wait
-
-
 class Sink(Protocol):
     """A receiver; used by one thread at a time."""
 
     def deliver(self, number: int, told: Told) -> None:
-        """Deliver one notification; raises SinkError."""
+        """Deliver one notification; raises DeliveryError."""
         ...
 
     def check(self) -> Sequence[str]:

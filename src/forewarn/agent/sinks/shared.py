@@ -1,15 +1,16 @@
-"""Code that several kinds of receivers share: settings, secrets, local sockets."""
+"""The base of the receivers of the integrations, and what several of them share."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
+from forewarn.agent.handlers.port import faults_of
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.handlers.secret import SecretError, exposure, read_secret, whole
 from forewarn.agent.options import Forms
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks.port import SinkError
+from forewarn.clock import Clock
 from forewarn.instants import MINUTE, SECOND, Micros, format_duration
 from forewarn.settings.forms import Option
 
@@ -33,21 +34,29 @@ def timeout_key(usual: Micros = TIMEOUT) -> Option:
     )
 
 
-def seconds_of(settings: NotifySettings, usual: Micros = TIMEOUT) -> float:
-    """Return the timeout for one notification, in seconds."""
-    more: Mapping[str, Any] = settings.more
-    return more.get("timeout", usual) / SECOND
+class KindSink:
+    """The base of the integrations: the settings that they share, and the check.
 
-
-def secret_in(file: str, *, parts: Callable[[str], Sequence[str]] = whole) -> str:
-    """Return a secret; raises SinkError, to be retried since the file may be fixed.
-
-    `parts` returns the secret parts of it.
+    A subclass defines `deliver`, and yields its problems in `_wrong`.
     """
-    try:
-        return read_secret(file, parts=parts)
-    except SecretError as error:
-        raise SinkError(error.message) from error
+
+    usual_timeout = TIMEOUT
+    """Default timeout for one notification."""
+
+    def __init__(self, settings: NotifySettings, clock: Clock) -> None:
+        """Store the settings; nothing is contacted."""
+        self._more = more = settings.more
+        self._ca_file: str = more.get("ca_file", "")
+        self._seconds: float = more.get("timeout", self.usual_timeout) / SECOND
+        self._clock = clock
+
+    def check(self) -> Sequence[str]:
+        """Return the problems of the receiver; no notification is sent."""
+        return faults_of(self._wrong)
+
+    def _wrong(self) -> Iterable[str]:
+        """Return the problems, one sentence each; raises DeliveryError."""
+        raise NotImplementedError
 
 
 def secret_faults(
@@ -63,24 +72,24 @@ def secret_faults(
 
 
 def send_locally(path: str, data: bytes, *, seconds: float) -> None:
-    """Send one datagram to a local daemon, which may be busy; raises SinkError."""
+    """Send one datagram to a local daemon, which may be busy; raises DeliveryError."""
     with reach_locally(path, seconds) as wire:
         try:
             wire.send(data)
         except OSError as error:
-            raise SinkError(f"{path}: {error.strerror or error}") from error
+            raise DeliveryError(f"{path}: {error.strerror or error}") from error
 
 
 def reach_locally(path: str, seconds: float) -> socket.socket:
-    """Return a socket that is connected to a local daemon; raises SinkError."""
+    """Return a socket that is connected to a local daemon; raises DeliveryError."""
     family = getattr(socket, "AF_UNIX", None)
     if family is None:
-        raise SinkError(f"{path}: this system has no local sockets", may_pass=False)
+        raise DeliveryError(f"{path}: this system has no local sockets", may_pass=False)
     wire = socket.socket(family, socket.SOCK_DGRAM)
     try:
         wire.settimeout(seconds)
         wire.connect(path)
     except OSError as error:
         wire.close()
-        raise SinkError(f"{path}: {error.strerror or error}") from error
+        raise DeliveryError(f"{path}: {error.strerror or error}") from error
     return wire

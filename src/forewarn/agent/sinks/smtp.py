@@ -2,7 +2,7 @@
 
 It sends one email per connection, one command at a time, and limits the length of
 replies. If TLS is required and unavailable, nothing is sent. Replies from before TLS
-are ignored after it (RFC 3207, 6). A refusal becomes a `SinkError` with the server's
+are ignored after it (RFC 3207, 6). A refusal becomes a `DeliveryError` with the server's
 text, except after a login, where the text may repeat the password.
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.sinks.line import Line
-from forewarn.agent.sinks.port import SinkError
 
 REPLY_LINES_MAX = 100
 """Maximum number of lines in a reply; EHLO has a dozen."""
@@ -45,14 +45,14 @@ class Smtp:
         self._offers: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Read the greeting and send EHLO; raises SinkError."""
+        """Read the greeting and send EHLO; raises DeliveryError."""
         self._expect(self._read(), _READY, "the connection")
         self._hello()
 
     def secure(self, ca_file: str) -> None:
-        """Switch to TLS; raises SinkError if that fails."""
+        """Switch to TLS; raises DeliveryError if that fails."""
         if "STARTTLS" not in self._offers:
-            raise SinkError(
+            raise DeliveryError(
                 f"{self._line.where} offers no STARTTLS, so no email was sent"
             )
         self._expect(self._say("STARTTLS"), _READY, "STARTTLS")
@@ -62,7 +62,7 @@ class Smtp:
         self._hello()
 
     def log_in(self, user: str, password: str) -> None:
-        """Log in; raises SinkError."""
+        """Log in; raises DeliveryError."""
         ways = self._offers.get("AUTH", "").upper().split()
         if "PLAIN" in ways:
             both = f"\0{user}\0{password}"
@@ -73,16 +73,18 @@ class Smtp:
                 if reply.code == _GO_ON:
                     reply = self._say(_base64(word))
         else:
-            raise SinkError(f"{self._line.where} offers no login with PLAIN or LOGIN")
+            raise DeliveryError(
+                f"{self._line.where} offers no login with PLAIN or LOGIN"
+            )
         if reply.code != _LOGGED_IN:
-            raise SinkError(
+            raise DeliveryError(
                 f"{self._line.where} answered {reply.code} to the login of {user}"
             )
 
     def send(self, sender: str, recipients: Sequence[str], email: bytes) -> list[str]:
         """Send an email; return the refused recipients with the reasons.
 
-        Raises SinkError if every recipient was refused.
+        Raises DeliveryError if every recipient was refused.
         """
         from_us = self._say(f"MAIL FROM:<{sender}>")
         self._expect(from_us, _OK, f"the sender {sender}", is_final=True)
@@ -95,7 +97,7 @@ class Smtp:
                 may_pass = may_pass or reply.code < _PERMANENT
         if len(refused) == len(recipients):
             text = f"{self._line.where} refused {'; '.join(refused)}"
-            raise SinkError(text, may_pass=may_pass)
+            raise DeliveryError(text, may_pass=may_pass)
         self._expect(self._say("DATA"), _DATA, "DATA", is_final=True)
         self._line.write(stuffed(email))
         self._expect(self._read(), _OK, "the email", is_final=True)
@@ -105,7 +107,7 @@ class Smtp:
         """End the session; the email is accepted whatever the server replies."""
         try:
             self._say("QUIT")
-        except SinkError:
+        except DeliveryError:
             return
 
     def _hello(self) -> None:
@@ -129,18 +131,18 @@ class Smtp:
             lines.append((found[3] or b"").decode("utf-8", "replace"))
             if found[2] != b"-":
                 return _Reply(int(found[1]), tuple(lines))
-        raise SinkError(f"{self._line.where}: its reply is not valid SMTP")
+        raise DeliveryError(f"{self._line.where}: its reply is not valid SMTP")
 
     def _expect(
         self, reply: _Reply, code: int, what: str, *, is_final: bool = False
     ) -> None:
-        """Check the code of a reply; raises SinkError.
+        """Check the code of a reply; raises DeliveryError.
 
         Before the email, a refusal may be temporary. After that, 5xx is permanent.
         """
         if reply.code != code:
             text = f"{self._line.where} answered {_said(reply)} to {what}"
-            raise SinkError(text, may_pass=not is_final or reply.code < _PERMANENT)
+            raise DeliveryError(text, may_pass=not is_final or reply.code < _PERMANENT)
 
 
 def stuffed(email: bytes) -> bytes:

@@ -11,17 +11,18 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.line import Line
-from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.shared import (
     CHECK_SECONDS,
+    KindSink,
     reach_locally,
-    seconds_of,
     send_locally,
     timeout_key,
 )
@@ -128,23 +129,21 @@ def faults(entry: Entry) -> Faults:
         yield "sd_id", f"must be a name with an enterprise number, such as {SD_ID}"
 
 
-class SyslogSink:
+class SyslogSink(KindSink):
     """Sends each notification as one message."""
 
     def __init__(self, settings: NotifySettings, clock: Clock) -> None:
         """Store the settings."""
+        super().__init__(settings, clock)
         more = settings.more
         address = address_of(more.get("address", LOCAL_SOCKET))
         assert address is not None, more["address"]
         self._address = address
         self._facility: str = more.get("facility", FACILITY)
         self._sd_id: str = more.get("sd_id", SD_ID)
-        self._ca_file: str = more.get("ca_file", "")
-        self._seconds = seconds_of(settings)
-        self._clock = clock
 
     def deliver(self, number: int, told: Told) -> None:
-        """Send one message; raises SinkError."""
+        """Send one message; raises DeliveryError."""
         way = self._address.way
         most = DATAGRAM_BYTES_MAX if way == "udp" else MESSAGE_BYTES_MAX
         data = message(
@@ -157,29 +156,25 @@ class SyslogSink:
             if way == "udp":
                 line.write(data)
                 if line.is_refused(REFUSAL_SECONDS):
-                    raise SinkError(f"{line.where}: connection refused")
+                    raise DeliveryError(f"{line.where}: connection refused")
                 return
             if way == "tls":
                 line.secure(self._ca_file)
             line.write(b"%d %s" % (len(data), data))
             line.finish()
 
-    def check(self) -> Sequence[str]:
-        """Return whether the daemon can be reached; nothing is sent."""
+    def _wrong(self) -> Iterator[str]:
+        """Yield why the daemon cannot be used; nothing is sent."""
         place = self._address.host
-        try:
-            if self._address.way == "unix":
-                if os.path.realpath(place).startswith(_WATCHES):
-                    text = f"{place} belongs to journald, which does not support RFC 5424: "
-                    return [f'{text}use kind = "journald"']
-                reach_locally(place, CHECK_SECONDS).close()
-                return []
+        if self._address.way != "unix":
             with self._line(min(self._seconds, CHECK_SECONDS)) as line:
                 if self._address.way == "tls":
                     line.secure(self._ca_file)
-        except SinkError as error:
-            return [error.message]
-        return []
+        elif os.path.realpath(place).startswith(_WATCHES):
+            text = f"{place} belongs to journald, which does not support RFC 5424: "
+            yield f'{text}use kind = "journald"'
+        else:
+            reach_locally(place, CHECK_SECONDS).close()
 
     def _line(self, seconds: float) -> Line:
         is_datagram = self._address.way == "udp"

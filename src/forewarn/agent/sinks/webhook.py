@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from forewarn.agent.handlers.posting import Post, PostError, Template, faults, unreached
-from forewarn.agent.sinks.port import PLACES, SinkError, Told
+from forewarn.agent.handlers.posting import Post, Template, faults, unreached
+from forewarn.agent.sinks.port import PLACES, Told
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
 
@@ -22,17 +22,10 @@ class WebhookSink:
         self._clock = clock
 
     def deliver(self, number: int, told: Told) -> None:
-        """Send the notification once; raises SinkError."""
-        usual = json.dumps(told.as_json(number))
-        try:
-            post = Post(
-                self._template, told.words(number), usual=usual, clock=self._clock
-            )
-            post.send(seconds=self._timeout / SECOND)
-        except PostError as error:
-            raise SinkError(
-                error.message, may_pass=error.may_pass, wait=error.wait
-            ) from error
+        """Send the notification once; raises DeliveryError."""
+        words, usual = told.words(number), json.dumps(told.as_json(number))
+        post = Post(self._template, words, usual=usual, clock=self._clock)
+        post.send(seconds=self._timeout / SECOND)
 
     def check(self) -> Sequence[str]:
         """Return the problems of the template, or whether the server cannot be reached.

@@ -2,7 +2,8 @@
 
 import pytest
 
-from forewarn.agent.handlers.posting import Post, PostError, Template, secrets_of
+from forewarn.agent.handlers.posting import Post, Template, secrets_of
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.clock import SystemClock
 from tests.support.receivers import receiving
 
@@ -30,7 +31,7 @@ def test_answer_that_repeats_them_is_told_without_them() -> None:
             headers=(("X-Api-Key", "k-987654321"), ("X-Event", "{event_id}")),
         )
         post = Post(template, {"event_id": "E1"}, usual="{}", clock=SystemClock())
-        with pytest.raises(PostError) as caught:
+        with pytest.raises(DeliveryError) as caught:
             post.send(seconds=5)
     assert "the answer was 400: said 400 /prepare?key=(secret)" in caught.value.message
     assert "'X-Api-Key', '(secret)'" in caught.value.message

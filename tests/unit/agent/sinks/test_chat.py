@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.integrations.registry import sink_kind
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks import slack, teams
-from forewarn.agent.sinks.port import Sink, SinkError
+from forewarn.agent.sinks.port import Sink
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
 from tests.support import fake_hooks
@@ -103,7 +104,7 @@ def test_facts_are_names_above_values() -> None:
 
 def test_too_many_is_waited_for_as_long_as_is_said(sink: Sink, there: Hook) -> None:
     there.script = [(429, "rate_limited", {"Retry-After": "30"})]
-    with pytest.raises(SinkError) as raised:
+    with pytest.raises(DeliveryError) as raised:
         sink.deliver(1, told_of())
     assert (raised.value.may_pass, raised.value.wait) == (True, 30 * SECOND)
     sink.deliver(1, told_of())
@@ -127,7 +128,7 @@ def test_a_refusal_of_the_address_waits_and_one_of_the_message_does_not(
     sink: Sink, there: Hook, status: int, *, may_pass: bool
 ) -> None:
     there.script = [(status, "channel_is_archived", {})]
-    with pytest.raises(SinkError, match=f"the answer was {status}") as raised:
+    with pytest.raises(DeliveryError, match=f"the answer was {status}") as raised:
         sink.deliver(1, told_of())
     assert raised.value.may_pass is may_pass
 
@@ -135,7 +136,7 @@ def test_a_refusal_of_the_address_waits_and_one_of_the_message_does_not(
 def test_the_url_is_read_anew(sink: Sink, url_file: Path, there: Hook) -> None:
     good = url_file.read_text()
     url_file.write_text(good.replace("/services", "/s").replace("/workflows", "/w"))
-    with pytest.raises(SinkError, match="404"):
+    with pytest.raises(DeliveryError, match="404"):
         sink.deliver(1, told_of())
     url_file.write_text(good)
     sink.deliver(1, told_of())
@@ -151,11 +152,11 @@ def test_no_error_has_a_part_of_the_url(
     for text in ("", f"ftp://127.0.0.1{path}", f"http://127.0.0.1:1{path}"):
         if text:
             url_file.write_text(text)
-        with pytest.raises(SinkError) as raised:
+        with pytest.raises(DeliveryError) as raised:
             sink.deliver(1, told_of())
         found += [raised.value.message, *sink.check()]
     url_file.unlink()
-    with pytest.raises(SinkError, match="No such file") as raised:
+    with pytest.raises(DeliveryError, match="No such file") as raised:
         sink.deliver(1, told_of())
     assert raised.value.may_pass
     for secret in ("XXXXXX", "B00000000", "S3CR3T", "0123456789abcdef"):

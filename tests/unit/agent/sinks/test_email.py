@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.email import KIND, EmailSink
-from forewarn.agent.sinks.port import SinkError
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND, SECOND
 from tests.support.certificates import Certificate, certificate_in, needs_openssl
@@ -113,8 +113,8 @@ def test_it_logs_in_by_what_is_offered(
     assert server.letters[0].user == "fore"
 
 
-def refused(sink: EmailSink) -> SinkError:
-    with pytest.raises(SinkError) as raised:
+def refused(sink: EmailSink) -> DeliveryError:
+    with pytest.raises(DeliveryError) as raised:
         sink.deliver(1, told_of())
     return raised.value
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.eventhubs import KIND, EventHubsSink, sample, signed
-from forewarn.agent.sinks.port import SinkError
 from forewarn.clock import SystemClock, VirtualClock
 from forewarn.instants import HOUR, MINUTE, SECOND
 from tests.support.certificates import Certificate, certificate_in, needs_openssl
@@ -184,7 +184,9 @@ class TestOverASocket:
     ) -> None:
         scene.sink.deliver(1, told_of())
         scene.hub.keys["send"] = "second"
-        with pytest.raises(SinkError, match="are the key and this machine") as raised:
+        with pytest.raises(
+            DeliveryError, match="are the key and this machine"
+        ) as raised:
             scene.sink.deliver(2, told_of())
         assert raised.value.may_pass
         assert "first" not in raised.value.message
@@ -195,7 +197,7 @@ class TestOverASocket:
 
     def test_a_clock_that_is_late_is_told(self, scene: Scene) -> None:
         scene.hub.now += 2 * 3600
-        with pytest.raises(SinkError, match=r"401.*clock right"):
+        with pytest.raises(DeliveryError, match=r"401.*clock right"):
             scene.sink.deliver(1, told_of())
 
     @pytest.mark.parametrize(
@@ -214,7 +216,7 @@ class TestOverASocket:
         self, scene: Scene, status: int, *, may_pass: bool
     ) -> None:
         scene.there.script = [(status, "no", {"Retry-After": "4"})]
-        with pytest.raises(SinkError) as raised:
+        with pytest.raises(DeliveryError) as raised:
             scene.sink.deliver(1, told_of())
         assert (raised.value.may_pass, raised.value.wait) == (may_pass, 4 * SECOND)
 

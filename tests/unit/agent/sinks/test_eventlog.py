@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.eventlog import KIND, text_of
-from forewarn.agent.sinks.port import Sink, SinkError
+from forewarn.agent.sinks.port import Sink
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND
 from tests.support.notes import REBOOT, told_of
@@ -85,10 +86,10 @@ def test_a_text_is_one_line_that_is_not_endless() -> None:
 
 @pytest.mark.system
 def test_a_command_that_fails_hangs_or_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SinkError, match="Access is denied") as raised:
+    with pytest.raises(DeliveryError, match="Access is denied") as raised:
         sink_of(tmp_path, DENIED).deliver(1, told_of())
     assert raised.value.may_pass
-    with pytest.raises(SinkError, match=r"did not end within 0\.1 s"):
+    with pytest.raises(DeliveryError, match=r"did not end within 0\.1 s"):
         sink_of(tmp_path, HANGS, timeout=100 * MILLISECOND).deliver(1, told_of())
     settings = NotifySettings(kind="eventlog")
     assert KIND.name(settings) == "eventlog application forewarn-agent"
@@ -96,5 +97,5 @@ def test_a_command_that_fails_hangs_or_is_not_there_is_told(tmp_path: Path) -> N
     assert list(usual.check()) == [
         "there is no program eventcreate: it is part of Windows"
     ]
-    with pytest.raises(SinkError, match="No such file"):
+    with pytest.raises(DeliveryError, match="No such file"):
         usual.deliver(1, told_of())

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.journald import KIND, MESSAGE_IDS, entry
-from forewarn.agent.sinks.port import SinkError
 from forewarn.clock import SystemClock
 from tests.support.notes import REBOOT, told_of
 
@@ -86,6 +86,6 @@ def test_entries_of_any_size_fit_into_a_datagram(tmp_path: Path) -> None:
         sink.deliver(1, told_of(NoteKind.FAILED, "y" * 900_000, notice=huge))
         fields = read(there.recv(1 << 20))
     assert len(fields["FOREWARN_EVENT_DESCRIPTION"].encode()) <= 8 * 1024
-    with pytest.raises(SinkError, match="Connection refused") as raised:
+    with pytest.raises(DeliveryError, match="Connection refused") as raised:
         sink.deliver(2, told_of())
     assert raised.value.may_pass

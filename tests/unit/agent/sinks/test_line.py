@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator
 
 import pytest
 
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.sinks.line import Line
-from forewarn.agent.sinks.port import SinkError
 from forewarn.clock import SystemClock
 from tests.support.certificates import needs_openssl
 
@@ -46,7 +46,7 @@ def reset(wire: socket.socket) -> None:
 
 def test_a_name_that_nobody_has_is_told() -> None:
     with (
-        pytest.raises(SinkError, match=r"nowhere\.invalid") as raised,
+        pytest.raises(DeliveryError, match=r"nowhere\.invalid") as raised,
         line_to(25, "nowhere.invalid"),
     ):
         pass
@@ -55,7 +55,7 @@ def test_a_name_that_nobody_has_is_told() -> None:
 
 def test_without_time_nothing_is_begun() -> None:
     with (
-        pytest.raises(SinkError, match="no complete answer in time"),
+        pytest.raises(DeliveryError, match="no complete answer in time"),
         line_to(25, seconds=0.0),
     ):
         pass
@@ -82,9 +82,9 @@ def test_a_connection_that_breaks_is_told() -> None:
 
     with peer(act) as port, line_to(port) as line:
         is_there.set()
-        with pytest.raises(SinkError, match="the connection ended while waiting"):
+        with pytest.raises(DeliveryError, match="the connection ended while waiting"):
             line.read_line()
-        with pytest.raises(SinkError, match=r"connection ended while sending"):
+        with pytest.raises(DeliveryError, match=r"connection ended while sending"):
             line.write(b"x" * 1_000_000)
 
 
@@ -94,7 +94,7 @@ def test_a_peer_that_says_nothing_is_left() -> None:
 
     with peer(act) as port:
         line = line_to(port, seconds=0.1)
-        with line, pytest.raises(SinkError, match="no time left while waiting"):
+        with line, pytest.raises(DeliveryError, match="no time left while waiting"):
             line.read_line()
 
 
@@ -105,7 +105,11 @@ def test_who_has_no_tls_is_told_so(said: bytes) -> None:
         wire.recv(1)
         wire.sendall(said)
 
-    with peer(act) as port, line_to(port) as line, pytest.raises(SinkError) as raised:
+    with (
+        peer(act) as port,
+        line_to(port) as line,
+        pytest.raises(DeliveryError) as raised,
+    ):
         line.secure("")
     assert "no trusted connection" in raised.value.message or (
         "while beginning TLS" in raised.value.message
@@ -119,7 +123,7 @@ def test_an_end_that_goes_wrong_is_told() -> None:
 
     with peer(act) as port, line_to(port) as line:
         line.write(b"xy")
-        with pytest.raises(SinkError, match="the connection ended while ending"):
+        with pytest.raises(DeliveryError, match="the connection ended while ending"):
             line.finish()
 
 

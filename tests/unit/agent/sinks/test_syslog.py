@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks import line
-from forewarn.agent.sinks.port import Sink, SinkError
+from forewarn.agent.sinks.port import Sink
 from forewarn.agent.sinks.syslog import KIND, Address, address_of, message
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND, SECOND
@@ -233,7 +234,7 @@ def test_by_tls_the_daemon_must_be_trusted(tmp_path: Path) -> None:
         sink = sink_at(address, ca_file=str(own.certificate))
         sink.deliver(1, told_of())
         assert list(sink.check()) == []
-        with pytest.raises(SinkError, match="no trusted connection") as raised:
+        with pytest.raises(DeliveryError, match="no trusted connection") as raised:
             sink_at(address).deliver(2, told_of())
         assert raised.value.may_pass
         assert "no trusted connection" in sink_at(address).check()[0]
@@ -245,7 +246,7 @@ def test_a_connection_that_breaks_took_nothing() -> None:
     with daemon() as there:
         sink = sink_at(f"tcp://127.0.0.1:{there.port}")
         there.breaks_next = True
-        with pytest.raises(SinkError, match="the connection ended") as raised:
+        with pytest.raises(DeliveryError, match="the connection ended") as raised:
             sink.deliver(1, told_of())
         assert raised.value.may_pass
         sink.deliver(1, told_of())
@@ -272,7 +273,7 @@ def test_a_daemon_that_reads_nothing_is_left() -> None:
         # No program accepts the connection: the kernel takes the bytes, without an end.
         sink.deliver(1, told_of(notice=big))
     assert list(sink.check()) == [f"127.0.0.1:{port}: connection refused"]
-    with pytest.raises(SinkError, match="connection refused"):
+    with pytest.raises(DeliveryError, match="connection refused"):
         sink.deliver(1, told_of())
 
 
@@ -286,7 +287,7 @@ def test_by_udp_a_message_is_a_datagram() -> None:
         assert list(sink.check()) == []
         sink.deliver(1, told_of())
         assert read(there.recv(65_536))[1]["number"] == "1"
-    with pytest.raises(SinkError, match="connection refused"):
+    with pytest.raises(DeliveryError, match="connection refused"):
         sink.deliver(2, told_of())
 
 
@@ -308,10 +309,10 @@ def test_by_the_daemon_s_socket(tmp_path: Path) -> None:
         assert read(there.recv(65_536))[1]["number"] == "1"
         # A queue that is full is a daemon that hangs.
         slow = sink_at(path, timeout=100 * MILLISECOND)
-        with pytest.raises(SinkError) as raised:
+        with pytest.raises(DeliveryError) as raised:
             flood(slow)
         assert raised.value.may_pass
-    with pytest.raises(SinkError, match="Connection refused"):
+    with pytest.raises(DeliveryError, match="Connection refused"):
         sink.deliver(2, told_of())
 
 

@@ -6,11 +6,12 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from forewarn.agent.core.model import Memory
+from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.port import JournalError, Outgoing
 from forewarn.agent.observability import notify
 from forewarn.agent.observability.notify import HELD_TRIES, Notifier
-from forewarn.agent.sinks.port import SinkError, Told
+from forewarn.agent.sinks.port import Told
 from forewarn.instants import SECOND
 from tests.support.agent_journals import note_of
 from tests.support.processes import eventually
@@ -74,8 +75,8 @@ def scene() -> Scene:
     return made
 
 
-def later() -> SinkError:
-    return SinkError("the answer was 500")
+def later() -> DeliveryError:
+    return DeliveryError("the answer was 500")
 
 
 def test_one_that_is_never_taken_does_not_hold_up_those_behind_it(
@@ -113,11 +114,13 @@ def test_the_last_one_is_offered_for_ever(scene: Scene) -> None:
 
 
 def test_the_receiver_s_own_wait_is_kept_within_bounds(scene: Scene) -> None:
-    scene.sink.refuses = {"a": SinkError("the answer was 429", wait=30 * SECOND)}
+    scene.sink.refuses = {"a": DeliveryError("the answer was 429", wait=30 * SECOND)}
     scene.tell("a")
     eventually(lambda: len(scene.waits.seconds), lambda count: count > 1)
     assert scene.waits.seconds[:2] == [30.0, 30.0]
-    scene.sink.refuses = {"a": SinkError("the answer was 429", wait=86_400 * SECOND)}
+    scene.sink.refuses = {
+        "a": DeliveryError("the answer was 429", wait=86_400 * SECOND)
+    }
     eventually(lambda: notify.WAIT_MOST_SECONDS in scene.waits.seconds, bool)
     scene.sink.refuses = {}
     scene.wait_empty()
