@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Protocol
 
 from forewarn.agent import forms
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.handlers.secret import SecretError, read_secret
-from forewarn.agent.wire.http import Answer, Client, HttpError, parse_url
+from forewarn.agent.wire.http import Client, HttpError, parse_url
 from forewarn.agent.wire.refusals import retry_after
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
@@ -57,26 +56,6 @@ class Template:
     ca_file: str = ""
 
 
-class Wire(Protocol):
-    """The part of `wire.http.Client` that is used."""
-
-    def send(
-        self,
-        method: str,
-        target: str,
-        body: bytes,
-        *,
-        headers: tuple[tuple[str, str], ...],
-        timeout: Micros,
-    ) -> Answer:
-        """Send a body once; raises HttpError."""
-        ...
-
-    def interrupt(self) -> None:
-        """Abort an exchange that another thread waits for."""
-        ...
-
-
 class Post:
     """One request that can be sent once or several times."""
 
@@ -93,7 +72,7 @@ class Post:
         self._template = template
         self._values = values
         self._target = url.target or "/"
-        self._wire: Wire = Client(
+        self._wire = Client(
             url, clock=clock, ca_file=template.ca_file, body_max=ANSWER_BYTES_MAX
         )
 

@@ -183,6 +183,18 @@ class Api:
             if not context.sleep(next(pauses)):
                 raise context.over("retrying", said=last.message) from last
 
+    def allowed(self, ask: Ask, context: RunContext, right: str) -> tuple[Answer, Any]:
+        """Return a response with its JSON; raises HandlerError.
+
+        `right` is added to the error for status 403: `its token needs …`.
+        """
+        try:
+            return self.answered(ask, context)
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            raise HandlerError(f"{error.message}; {right}") from error
+
     def _once(self, ask: Ask, context: RunContext, seconds: float) -> Answer:
         client = self._client()
         headers = [("Accept", "application/json"), *self._headers()]
@@ -222,30 +234,13 @@ class TokenApi(Api):
 
         super().__init__(url, clock=clock, headers=headers, **tls)
 
-    def allowed(self, ask: Ask, context: RunContext, right: str) -> tuple[Answer, Any]:
-        """Return a response with its JSON; raises HandlerError.
-
-        The error for status 403 names the `right` that the token needs.
-        """
-        try:
-            return self.answered(ask, context)
-        except ApiError as error:
-            if error.status != FORBIDDEN:
-                raise
-            raise HandlerError(f"{error.message}; its token needs {right}") from error
-
 
 def _shaped(ask: Ask, answer: Answer) -> Any:
     """Return the JSON of a response; raises FormError if its form is unexpected."""
-    if ask.shape is Shape.ANY:
-        return _read(answer)
-    try:
-        found: object = json.loads(answer.body)
-    except (ValueError, RecursionError):
-        raise ask.unexpected(answer, f"no {ask.shape.value}") from None
+    found = _read(answer)
     if not _has_shape(found, ask.shape):
         raise ask.unexpected(answer, f"no {ask.shape.value}")
-    return cast("Any", found)
+    return found
 
 
 def _has_shape(found: object, shape: Shape) -> bool:
@@ -255,7 +250,7 @@ def _has_shape(found: object, shape: Shape) -> bool:
         return isinstance(found, list) and all(
             isinstance(each, dict) for each in cast("list[object]", found)
         )
-    return True
+    return shape is Shape.ANY or found is not None
 
 
 def _read(answer: Answer) -> Any:

@@ -26,7 +26,7 @@ from forewarn.agent.integrations.hashicorp import (
     connection_keys,
     local_agent,
 )
-from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_long
+from forewarn.agent.integrations.kind import HandlerKind, too_long
 from forewarn.agent.options import Forms
 from forewarn.agent.settings_model import HandlerSettings
 from forewarn.agent.wire.answers import Answer
@@ -163,7 +163,7 @@ class ConsulWorker(Integration):
 
     def _answered(self, ask: Ask, context: RunContext) -> tuple[Answer, Any]:
         what = "service" if self._services else "node"
-        right = f'{what} "NAME" {{ policy = "write" }}'
+        right = f'its token needs {what} "NAME" {{ policy = "write" }}'
         return self._api.allowed(ask, context, right)
 
     # Results
@@ -206,13 +206,9 @@ def _since(reason: str) -> Micros:
         return 0
 
 
-def _faults(entry: Entry) -> Faults:
-    return too_long(entry, "wait", 0)
-
-
 KIND = HandlerKind(
     make=ConsulWorker,
-    faults=_faults,
+    faults=lambda entry: too_long(entry, "wait", 0),
     keys={
         **connection_keys("Consul", URL),
         "services": Option(

@@ -94,17 +94,6 @@ class Node:
         return not self.is_draining and self.last.get("Status") == "canceled"
 
 
-@frozen_dataclass
-class Drain:
-    """A drain that the handler starts."""
-
-    mark: str
-    was: str
-    """The eligibility of the node before."""
-    why: str
-    """The type of the event."""
-
-
 class NomadWorker(Integration):
     """Drains the node and ends the drain."""
 
@@ -126,15 +115,16 @@ class NomadWorker(Integration):
             self._wait_until_empty(node.node_id, context)
             said = f"node {node.name} is drained; this handler did not start the drain"
             return Result(detail=said)
-        drain = Drain(
-            mark=recorded if is_mine else job.run_id,
-            was=node.was if is_mine else node.eligibility,
-            why=job.notice.event_type if job.notice is not None else "",
-        )
+        why = (job.notice.event_type if job.notice is not None else "") or "event"
+        meta = {
+            MARK: recorded if is_mine else job.run_id,
+            WAS: node.was if is_mine else node.eligibility,
+            "message": f"{why}, by forewarn's handler {self._name}",
+        }
         # Record the drain before it starts, so that it is undone after a crash.
-        self._memo.keep({"mark": drain.mark})
-        self._drain(node.node_id, drain, context, deadline=self._deadline(context))
-        stopped = self._wait_until_empty(node.node_id, context, mine=drain)
+        self._memo.keep({"mark": meta[MARK]})
+        self._drain(node.node_id, meta, context, deadline=self._deadline(context))
+        stopped = self._wait_until_empty(node.node_id, context, mine=meta)
         said = f"; stopped by force: {_shown(stopped)}" if stopped else ""
         return Result(detail=f"node {node.name} is drained{said}")
 
@@ -145,20 +135,18 @@ class NomadWorker(Integration):
             return Result(detail="this handler drained nothing")
         node = self._node(self._node_id(context), context)
         # If the journal is lost, the memo may be lost too: then any mark of a handler counts.
+        stays = f"node {node.name} stays {node.was}, as before"
         if not node.mark or recorded not in {"", node.mark} or node.is_cancelled:
-            self._memo.keep({})
             said = f"the last drain of node {node.name} has another owner, or was ended"
-            return Result(detail=said)
-        if node.was != ELIGIBLE and not node.is_draining:
-            self._memo.keep({})
-            return Result(detail=f"node {node.name} stays {node.was}, as before")
-        self._end_drain(node, context)
+        elif node.is_draining or node.was == ELIGIBLE:
+            self._end_drain(node, context)
+            said = f"ended the drain; {stays}"
+            if node.was == ELIGIBLE:
+                said = f"node {node.name} is eligible again"
+        else:
+            said = stays
         self._memo.keep({})
-        if node.was != ELIGIBLE:
-            return Result(
-                detail=f"ended the drain; node {node.name} stays {node.was}, as before"
-            )
-        return Result(detail=f"node {node.name} is eligible again")
+        return Result(detail=said)
 
     def _wrong(self, context: RunContext) -> Sequence[str]:
         # Do not retry, since a person waits for the result.
@@ -177,7 +165,12 @@ class NomadWorker(Integration):
         return left if left > 0 else AT_ONCE
 
     def _drain(
-        self, node_id: str, drain: Drain, context: RunContext, *, deadline: Micros
+        self,
+        node_id: str,
+        meta: Mapping[str, str],
+        context: RunContext,
+        *,
+        deadline: Micros,
     ) -> None:
         """Start a drain, or change its deadline; raises HandlerError."""
         body = {
@@ -186,11 +179,7 @@ class NomadWorker(Integration):
                 "Deadline": deadline * _NANOSECONDS,
                 "IgnoreSystemJobs": not self._drains_system,
             },
-            "Meta": {
-                MARK: drain.mark,
-                WAS: drain.was,
-                "message": f"{drain.why or 'event'}, by forewarn's handler {self._name}",
-            },
+            "Meta": meta,
         }
         path = f"/v1/node/{node_id}/drain"
         self._answered(Ask(method="POST", path=path, json=body), context)
@@ -209,10 +198,15 @@ class NomadWorker(Integration):
             context.pause(PAUSE_SECONDS, f"waiting for node {node.name} to be eligible")
 
     def _wait_until_empty(
-        self, node_id: str, context: RunContext, *, mine: Drain | None = None
+        self,
+        node_id: str,
+        context: RunContext,
+        *,
+        mine: Mapping[str, str] | None = None,
     ) -> tuple[str, ...]:
         """Wait until a drain is complete; return the allocations stopped by force.
 
+        `mine` is the metadata of the handler's drain; None: another drain.
         Nomad knows the deadline of the handler's drain. When it has come, the handler
         sends it again, since the server may have been down or its clock may be wrong.
         """
@@ -278,20 +272,21 @@ class NomadWorker(Integration):
         path = f"/v1/node/{node_id}/allocations"
         ask = Ask(method="GET", path=path, shape=Shape.LIST)
         answer, found = self._answered(ask, context)
-        running: list[str] = []
-        for each in found:
-            if not (each.get("ID") and each.get("ClientStatus")):
-                raise ask.unexpected(answer, "no allocations of Nomad")
-            if each.get("ClientStatus") in _ENDED:
-                continue
-            kind = members(each.get("Job")).get("Type")
-            if kind != "system" or self._drains_system:
-                running.append(str(each.get("Name") or each.get("ID", "")))
-        return tuple(running)
+        if not all(each.get("ID") and each.get("ClientStatus") for each in found):
+            raise ask.unexpected(answer, "no allocations of Nomad")
+        return tuple(
+            str(each.get("Name") or each["ID"])
+            for each in found
+            if each["ClientStatus"] not in _ENDED
+            and (
+                self._drains_system or members(each.get("Job")).get("Type") != "system"
+            )
+        )
 
     def _answered(self, ask: Ask, context: RunContext) -> tuple[Answer, Any]:
         try:
-            return self._api.allowed(ask, context, f"a policy with {POLICY}")
+            right = f"its token needs a policy with {POLICY}"
+            return self._api.allowed(ask, context, right)
         except ApiError as error:
             if error.status == NOT_FOUND:
                 raise HandlerError(

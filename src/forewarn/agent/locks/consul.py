@@ -96,7 +96,7 @@ class KeyRegister:
             seconds=self._seconds,
             shape=shape,
         )
-        right = f'key "{self._key}" {{ policy = "write" }}'
+        right = f'its token needs key "{self._key}" {{ policy = "write" }}'
         return self._api.allowed(ask, context, right)
 
 
@@ -115,10 +115,6 @@ def _entry(entries: Sequence[Mapping[str, Any]], key: str) -> tuple[str, int]:
     raise LockError("the answer to GET of the key is not an entry of Consul")
 
 
-def make(
-    settings: LockSettings, environment: Mapping[str, str], clock: Clock
-) -> RegisterLock:
+def make(settings: LockSettings, *, clock: Clock, **_: object) -> RegisterLock:
     """Create the lock."""
-    del environment
-    register = KeyRegister(settings, clock=clock)
-    return RegisterLock(register, slots=settings.holders, ttl=settings.ttl, clock=clock)
+    return RegisterLock(KeyRegister(settings, clock=clock), settings, clock=clock)

@@ -13,7 +13,7 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 
 from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.locks import roster
@@ -220,9 +220,7 @@ class DirectoryLock(RegisterLock):
     def __init__(self, settings: LockSettings, *, clock: Clock) -> None:
         """Read nothing yet."""
         self._files = DirectoryRegister(settings)
-        super().__init__(
-            self._files, slots=settings.holders, ttl=settings.ttl, clock=clock
-        )
+        super().__init__(self._files, settings, clock=clock)
 
     def look(self, context: RunContext) -> str:
         """Check that a state could be written, and return the holders."""
@@ -230,9 +228,6 @@ class DirectoryLock(RegisterLock):
         return super().look(context)
 
 
-def make(
-    settings: LockSettings, environment: Mapping[str, str], clock: Clock
-) -> DirectoryLock:
+def make(settings: LockSettings, *, clock: Clock, **_: object) -> DirectoryLock:
     """Create the lock."""
-    del environment
     return DirectoryLock(settings, clock=clock)

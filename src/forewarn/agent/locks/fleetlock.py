@@ -9,10 +9,8 @@ https://coreos.github.io/zincati/development/fleetlock/protocol/
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
-from forewarn.agent.foreign import members
+from forewarn.agent.foreign import json_members
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.handlers.secret import read_token
@@ -123,7 +121,7 @@ def body_of(holder: str, group: str) -> bytes:
 
 def _error_of(answer: Answer) -> tuple[str, str]:
     """Return the kind and the message of an error response; empty if it has none."""
-    found = members(_json(answer))
+    found = json_members(answer.body) or {}
     kind, value = found.get("kind"), found.get("value")
     if not isinstance(kind, str) or not isinstance(value, str):
         return "", ""
@@ -156,7 +154,7 @@ def _unexpected_content(answer: Answer) -> str:
     kind, value = _error_of(answer)
     if kind or value:
         return f"an error: {kind}: {value}"
-    if error := members(_json(answer)).get("error"):
+    if error := (json_members(answer.body) or {}).get("error"):
         return f"an error: {last_line(str(error))}"
     if _is_page(answer):
         return (
@@ -170,16 +168,6 @@ def _is_page(answer: Answer) -> bool:
     return content_type.startswith("text/html") or answer.body.lstrip()[:1] == b"<"
 
 
-def _json(answer: Answer) -> Any:
-    try:
-        return json.loads(answer.body)
-    except (ValueError, RecursionError):
-        return None
-
-
-def make(
-    settings: LockSettings, environment: Mapping[str, str], clock: Clock
-) -> FleetLock:
+def make(settings: LockSettings, *, clock: Clock, **_: object) -> FleetLock:
     """Create the lock."""
-    del environment
     return FleetLock(settings, clock=clock)

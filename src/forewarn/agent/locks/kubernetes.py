@@ -11,14 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from forewarn.agent.foreign import members
-from forewarn.agent.handlers.run_context import HandlerError, RunContext
-from forewarn.agent.integrations.api import (
-    CONFLICT,
-    FORBIDDEN,
-    Api,
-    ApiError,
-    Ask,
-)
+from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.integrations.api import CONFLICT, Api, ApiError, Ask
 from forewarn.agent.integrations.kubernetes.access import ACCOUNT_FOLDER, find
 from forewarn.agent.integrations.kubernetes.answers import as_object, is_not_found
 from forewarn.agent.locks import roster
@@ -79,12 +73,9 @@ class LeaseRegister:
         """Write the holders if the Lease has not changed since; raises HandlerError."""
         lease = self._changed(page, text)
         is_new = page.version is None
+        method, name = ("POST", "") if is_new else ("PUT", self._name)
         try:
-            if is_new:
-                _, kept = self._asked("POST", self._path(), context, lease)
-            else:
-                path = self._path(self._name)
-                _, kept = self._asked("PUT", path, context, lease)
+            _, kept = self._asked(method, self._path(name), context, lease)
         except ApiError as error:
             # A Lease that was deleted in the meantime must be read again, too.
             if error.status == CONFLICT or (is_not_found(error) and not is_new):
@@ -146,15 +137,9 @@ class LeaseRegister:
         seconds = self._settings.timeout / SECOND
         # Once: the main loop repeats its request.
         ask = Ask(method=method, path=path, json=body, again=False, seconds=seconds)
-        try:
-            told = self._api.answered(ask, context)
-        except ApiError as error:
-            if error.status != FORBIDDEN:
-                raise
-            raise HandlerError(
-                f"{error.message}; its account needs get, create and update of leases "
-                f"in namespace {self._namespace()}"
-            ) from error
+        where = f"in namespace {self._namespace()}"
+        right = f"its account needs get, create and update of leases {where}"
+        told = self._api.allowed(ask, context, right)
         return told[0], as_object(ask, "Lease", self._name, told)
 
 
@@ -166,8 +151,8 @@ def _micro_time(instant: Micros) -> str:
 
 
 def make(
-    settings: LockSettings, environment: Mapping[str, str], clock: Clock
+    settings: LockSettings, *, environment: Mapping[str, str], clock: Clock
 ) -> RegisterLock:
     """Create the lock."""
     register = LeaseRegister(settings, environment, clock=clock)
-    return RegisterLock(register, slots=settings.holders, ttl=settings.ttl, clock=clock)
+    return RegisterLock(register, settings, clock=clock)

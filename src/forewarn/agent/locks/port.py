@@ -64,4 +64,4 @@ def make_lock(
     Each kind is a module with a function `make`. It is loaded when it is first used.
     """
     module = importlib.import_module(f"forewarn.agent.locks.{settings.kind}")
-    return module.make(settings, environment, clock)
+    return module.make(settings, environment=environment, clock=clock)

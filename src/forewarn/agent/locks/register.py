@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import Grant, LockError
+from forewarn.agent.settings_model import LockSettings
 from forewarn.agent.wire.answers import Answer
 from forewarn.clock import Clock
 from forewarn.instants import Micros, parse_http_date
@@ -64,12 +65,11 @@ class RegisterLock:
     """A lock in a register."""
 
     def __init__(
-        self, register: Register, *, slots: int, ttl: Micros, clock: Clock
+        self, register: Register, settings: LockSettings, *, clock: Clock
     ) -> None:
         """Send nothing yet."""
         self._register = register
-        self._slots = slots
-        self._ttl = ttl
+        self._slots, self._ttl = settings.holders, settings.ttl
         self._clock = clock
 
     def take(self, holder: str, context: RunContext) -> Grant:
