@@ -14,12 +14,13 @@ import contextlib
 import os
 import select
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from forewarn.agent.handlers.records import Claim, Folder, start_of, text_in
-from forewarn.agent.handlers.run_context import Bell, RunContext
+from forewarn.agent.handlers.run_context import RunContext
 
 _WRAPPER = r"""
 folder=$1; shift
@@ -108,21 +109,23 @@ class Process:
     def _ends_by_itself(self, context: RunContext) -> bool:
         if self._handle is None:
             return self._wait(context.remaining)
-        bell = Bell()
-        try:
-            with context.on_stop(bell.ring):
-                return self._wait(context.remaining, bell)
-        finally:
-            bell.close()
+        bell, end = socket.socketpair()
 
-    def _wait(self, left: Callable[[], float], bell: Bell | None = None) -> bool:
+        def ring() -> None:
+            with contextlib.suppress(OSError):
+                end.send(b"!")
+
+        with bell, end, context.on_stop(ring):
+            return self._wait(context.remaining, bell)
+
+    def _wait(self, left: Callable[[], float], *bells: socket.socket) -> bool:
         """Wait while time is left; return whether the program has ended."""
         while not self._has_ended():
             seconds = left()
             if seconds <= 0:
                 return False
             self._look_at_output()
-            self._sleep(min(seconds, self._look), bell)
+            self._sleep(min(seconds, self._look), bells)
         self._folder.trim()
         return True
 
@@ -131,13 +134,12 @@ class Process:
         longer = min(2 * self._look, LOOK_SECONDS)
         self._look = LOOK_SOON_SECONDS if was_long else longer
 
-    def _sleep(self, seconds: float, bell: Bell | None) -> None:
-        """Wait for the time, for the bell, or for the end of the program."""
+    def _sleep(self, seconds: float, bells: Sequence[socket.socket]) -> None:
+        """Wait for the time, for a bell, or for the end of the program."""
         if self._handle is None:
             threading.Event().wait(min(seconds, POLL_SECONDS))
-            return
-        bells = [] if bell is None else [bell]
-        select.select([self._handle, *bells], [], [], seconds)
+        else:
+            select.select([self._handle, *bells], [], [], seconds)
 
     def _has_ended(self) -> bool:
         if self._handle is not None:

@@ -7,7 +7,6 @@ monotonic clock, so a step of the machine's clock does not end a preparation.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Generator, Iterator
 
@@ -218,26 +217,3 @@ def doubling(first: float, most: float) -> Iterator[float]:
     while True:
         yield first
         first = min(2 * first, most)
-
-
-class Bell:
-    """A file descriptor for `select` that becomes readable when the run must stop."""
-
-    def __init__(self) -> None:
-        """Create the pipe; raises OSError."""
-        self._read, self._write = os.pipe()
-        os.set_blocking(self._write, False)
-
-    def fileno(self) -> int:
-        """Return the descriptor to wait for."""
-        return self._read
-
-    def ring(self) -> None:
-        """Make the descriptor readable permanently."""
-        with contextlib.suppress(OSError):
-            os.write(self._write, b"!")
-
-    def close(self) -> None:
-        """Close the pipe; call this only when `ring` can no longer be called."""
-        os.close(self._read)
-        os.close(self._write)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.handlers.run_context import HandlerError
-from forewarn.agent.integrations.containers import FLAVOURS, ContainerWorker, own
+from forewarn.agent.integrations.containers import ContainerWorker, own
 from forewarn.agent.integrations.containers.engine import Engine
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from tests.support.fake_containers import HANGS, FakeContainers
@@ -47,9 +47,7 @@ class Story:
             self.folder,
             {"HOSTNAME": "web", **environment},
             clock=self.commands.clock,
-            make=partial(
-                ContainerWorker, FLAVOURS[self.program], commands=self.commands
-            ),
+            make=partial(ContainerWorker, commands=self.commands),
         )
 
 
@@ -460,6 +458,6 @@ def test_what_tells_of_no_container_and_of_no_error_is_believed_by_nobody(
         return Echo([said] if "inspect" in words else ["0" * 64])
 
     story.commands = InProcess({"docker": command})
-    engine = Engine(story.commands, FLAVOURS["docker"], ["docker"])
+    engine = Engine(story.commands, "docker", ["docker"])
     with pytest.raises(HandlerError, match=r"^docker container inspect: "):
         engine.look(["web"], context())

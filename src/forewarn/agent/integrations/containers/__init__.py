@@ -3,14 +3,13 @@
 The handler waits until the containers are in the new state. It records the IDs of the
 containers that it is going to stop or pause, and starts or unpauses exactly these. After
 a crash in between, the memo has more containers than were changed, which is harmless.
-Docker and Podman differ only in their `Flavour`.
+The engine knows the differences between Docker and Podman.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 
 from forewarn.agent.handlers.port import (
     Ground,
@@ -23,9 +22,9 @@ from forewarn.agent.integrations.base import Integration
 from forewarn.agent.integrations.commands import Commands
 from forewarn.agent.integrations.containers.engine import (
     SHORT_ID,
+    STATUSES,
     Container,
     Engine,
-    Flavour,
     names_of,
     shown_containers,
 )
@@ -50,11 +49,6 @@ PAUSE_SECONDS = 0.25
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
 _CHOICES = ("containers", "labels", "all")
-
-FLAVOURS = {
-    "docker": Flavour(word="docker", statuses=("running", "paused", "restarting")),
-    "podman": Flavour(word="podman", statuses=("running", "paused")),
-}
 
 STOPPED, PAUSED, GONE = "stopped", "paused", "gone"
 """Members of the memo: groups of containers, and names of containers with --rm."""
@@ -88,7 +82,6 @@ class ContainerWorker(Integration):
 
     def __init__(
         self,
-        flavour: Flavour,
         settings: HandlerSettings,
         ground: Ground,
         *,
@@ -98,8 +91,8 @@ class ContainerWorker(Integration):
         super().__init__(settings, ground)
         self._plan = Plan(**settings.more)
         commands = commands or Commands(ground.environment)
-        words = self._plan.command or (flavour.word,)
-        self._engine = Engine(commands, flavour, words)
+        words = self._plan.command or (settings.kind,)
+        self._engine = Engine(commands, settings.kind, words)
 
     def _own(self) -> frozenset[str]:
         """Return prefixes of the IDs of the agent's own containers."""
@@ -143,11 +136,9 @@ class ContainerWorker(Integration):
         done: list[str] = []
         left: list[Container] = []
         for number in range(ROUNDS_MAX + 1):
-            groups = [
-                # Containers that others have paused are ignored.
-                [each for each in group if each.is_up]
-                for group in self._chosen(context)
-            ]
+            # Containers that others have paused are ignored.
+            chosen = self._chosen(context)
+            groups = [[each for each in group if each.is_up] for group in chosen]
             left = [each for group in groups for each in group]
             if not left:
                 return Result(
@@ -394,9 +385,7 @@ def _faults(entry: Entry) -> Faults:
 
 
 KINDS = {
-    word: HandlerKind(
-        make=partial(ContainerWorker, flavour), keys=_keys_of(word), faults=_faults
-    )
-    for word, flavour in FLAVOURS.items()
+    word: HandlerKind(make=ContainerWorker, keys=_keys_of(word), faults=_faults)
+    for word in STATUSES
 }
 """The kinds of handler, by program."""

@@ -55,14 +55,11 @@ _OWNERS = {
 """Labels of containers that another program manages."""
 
 
-@frozen_dataclass
-class Flavour:
-    """The differences between the programs."""
-
-    word: str
-    """The name of the program and of the kind."""
-    statuses: tuple[str, ...]
-    """The states of running containers in the program's list."""
+STATUSES = {
+    "docker": ("running", "paused", "restarting"),
+    "podman": ("running", "paused"),
+}
+"""The states of running containers in the list of each program."""
 
 
 @frozen_dataclass
@@ -105,18 +102,20 @@ class Container:
 class Engine:
     """A client of one engine."""
 
-    def __init__(
-        self, commands: Commands, flavour: Flavour, words: Sequence[str]
-    ) -> None:
-        """Run nothing yet; `words` are the program and its first arguments."""
+    def __init__(self, commands: Commands, word: str, words: Sequence[str]) -> None:
+        """Run nothing yet.
+
+        `word` is `docker` or `podman`, and `words` are the program and its first
+        arguments.
+        """
         self._commands = commands
-        self._flavour = flavour
+        self._word = word
         self._words = tuple(words)
 
     def running(self, labels: Sequence[str], context: RunContext) -> list[Container]:
         """Return the running and paused containers with all these labels."""
         filters = [f"label={label}" for label in labels]
-        filters += [f"status={status}" for status in self._flavour.statuses]
+        filters += [f"status={status}" for status in STATUSES[self._word]]
         words = [word for each in filters for word in ("--filter", each)]
         output = self._run(("ps", "--quiet", "--no-trunc", *words), context)
         if output.status != 0:
@@ -163,7 +162,7 @@ class Engine:
         return self._commands.patiently(
             (*self._words, *words),
             context,
-            doing=f"asking {self._flavour.word}",
+            doing=f"asking {self._word}",
             may_pass=may_pass,
             seconds=seconds,
         )
