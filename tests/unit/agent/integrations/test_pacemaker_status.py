@@ -3,7 +3,7 @@
 import pytest
 
 from forewarn.agent.handlers.run_context import HandlerError
-from forewarn.agent.integrations.pacemaker.status import cluster_of
+from forewarn.agent.integrations.pacemaker.client import cluster_of
 
 OLD = """<pacemaker-result api-version="2.0" request="crm_mon --output-as=xml">
   <summary><current_dc present="true" with_quorum="true"/></summary>

@@ -11,7 +11,7 @@ import pytest
 from forewarn.agent.handlers import run_context
 from forewarn.agent.handlers.run_context import HandlerError, StoppedError
 from forewarn.agent.integrations.slurm import own_node
-from forewarn.agent.integrations.slurm.state import Undo, jobs_of, node_of, undo_of
+from forewarn.agent.integrations.slurm.client import Undo, jobs_of, node_of, undo_of
 from forewarn.agent.settings import AgentSettingsError
 from tests.support.agent_journals import START, notice_of
 from tests.support.fake_slurm import DENIED, FakeSlurm

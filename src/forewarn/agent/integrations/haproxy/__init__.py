@@ -11,9 +11,8 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import cast
 
 from forewarn.agent import forms
 from forewarn.agent.handlers.port import Ground, Job, Result
@@ -83,10 +82,9 @@ class HaproxyOptions:
 class _Seen:
     """The result of one check of all proxies."""
 
-    servers: list[tuple[Runtime, Server]] = field(
-        default_factory=list[tuple[Runtime, Server]]
-    )
-    away: list[str] = field(default_factory=list[str])
+    servers: list[tuple[Runtime, Server]]
+    """Each server with its proxy."""
+    away: list[str]
     """A sentence for each proxy that is unavailable, or that has not drained yet."""
 
 
@@ -126,7 +124,7 @@ class HaproxyWorker(Integration):
         """Make the servers that the handler has drained ready; raises HandlerError."""
         del job
         told: list[str] = []
-        while memo := self._remembered():
+        while memo := self._memo.read():
             away: list[str] = []
             refused: list[str] = []
             for place, servers in tuple(memo.items()):
@@ -184,7 +182,7 @@ class HaproxyWorker(Integration):
 
         Raises HandlerError if a proxy refuses, after the others have been drained.
         """
-        seen = _Seen()
+        seen = _Seen([], [])
         refused: list[str] = []
         for runtime in self._runtimes:
             try:
@@ -246,7 +244,7 @@ class HaproxyWorker(Integration):
 
     def _into_maintenance(self, seen: _Seen, context: RunContext) -> str:
         """Put drained servers into maintenance; return what the handler waits for."""
-        memo = self._remembered()
+        memo = self._memo.read()
         fresh = [
             (runtime, server)
             for runtime, server in seen.servers
@@ -263,7 +261,7 @@ class HaproxyWorker(Integration):
         return f"{names} to be in maintenance" if names else ""
 
     def _told(self, seen: _Seen) -> str:
-        memo = self._remembered()
+        memo = self._memo.read()
         mine: dict[str, None] = {}
         others: dict[str, None] = {}
         for runtime, server in seen.servers:
@@ -317,12 +315,8 @@ class HaproxyWorker(Integration):
         values = {"vm": _plain(vm), "host": _plain(host_name())}
         return [forms.fill(each, values) for each in self._options.servers]
 
-    def _remembered(self) -> dict[str, dict[str, str]]:
-        """Return the recorded states, by socket and server."""
-        return cast("dict[str, dict[str, str]]", self._memo.read())
-
     def _remember(self, place: str, servers: Sequence[Server], what: str) -> None:
-        memo = self._remembered()
+        memo = self._memo.read()
         fresh = {
             **memo.get(place, {}),
             **dict.fromkeys((s.label for s in servers), what),

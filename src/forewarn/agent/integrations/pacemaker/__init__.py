@@ -19,15 +19,13 @@ from forewarn.agent.handlers.port import Ground, Job, Result
 from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.base import Integration
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
-from forewarn.agent.integrations.pacemaker.commands import (
+from forewarn.agent.integrations.pacemaker.client import (
     FOREVER,
     PROGRAMS,
     REBOOT,
     Attribute,
-    Pacemaker,
-)
-from forewarn.agent.integrations.pacemaker.status import (
     Cluster,
+    Pacemaker,
     Resource,
     listed,
     trouble,
@@ -106,7 +104,9 @@ class PacemakerWorker(Integration):
         is_standby = cluster.node(name).is_standby
         mark = _Mark.read(self._pacemaker.query(name, MARK, context))
         held = self._held(mark, context)
-        before = "" if is_standby else self._before(name, held, context)
+        before = ""
+        if not is_standby and held.name != STANDBY:
+            before = self._pacemaker.query(name, held.name, context)
         if mark is None and (is_standby or _is_bad(before)):
             # An operator has set the attribute, so it is not changed.
             self._wait_moved(name, (), context)
@@ -144,10 +144,8 @@ class PacemakerWorker(Integration):
         return Result(detail=f"{name} hosts resources again")
 
     def _wrong(self, context: RunContext) -> Iterator[str]:
-        missing = self._pacemaker.commands.missing(
-            PROGRAMS, "Pacemaker (pacemaker-cli-utils)"
-        )
-        if missing:
+        origin = "Pacemaker (pacemaker-cli-utils)"
+        if missing := self._pacemaker.commands.missing(PROGRAMS, origin):
             yield from missing
             return
         name = self._pacemaker.name(context)
@@ -246,14 +244,6 @@ class PacemakerWorker(Integration):
         else:
             self._pacemaker.delete(name, mark.held, context)
 
-    def _before(self, name: str, held: Attribute, context: RunContext) -> str:
-        """Return the current value of the attribute to set; empty for a standby."""
-        return (
-            ""
-            if held.name == STANDBY
-            else self._pacemaker.query(name, held.name, context)
-        )
-
     def _remember(self, here: Collection[Resource]) -> None:
         """Record what must run elsewhere, for the next attempt."""
         needs = self._needs() | {need for each in here if (need := each.need)}
@@ -273,14 +263,11 @@ class PacemakerWorker(Integration):
         An existing mark has priority over settings that have changed since.
         """
         plan = self._plan
-        held = Attribute(
-            name=STANDBY if plan.mode == STANDBY else plan.health_attribute,
-            lifetime=plan.lifetime,
-        )
-        held = held if mark is None else mark.held
-        if held.name == STANDBY:
-            return replace(held, value="on")
-        return replace(held, value=self._pacemaker.health_value(context))
+        name = STANDBY if plan.mode == STANDBY else plan.health_attribute
+        held = mark.held if mark else Attribute(name=name, lifetime=plan.lifetime)
+        is_standby = held.name == STANDBY
+        value = "on" if is_standby else self._pacemaker.health_value(context)
+        return replace(held, value=value)
 
 
 def _event(job: Job) -> str:

@@ -18,10 +18,11 @@ from forewarn.agent.handlers.port import Ground, Job, Result
 from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.base import Integration
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind, too_long
-from forewarn.agent.integrations.slurm.commands import PROGRAMS, Slurm
-from forewarn.agent.integrations.slurm.state import (
+from forewarn.agent.integrations.slurm.client import (
     MARK,
+    PROGRAMS,
     Node,
+    Slurm,
     SlurmJob,
     Undo,
     counted,
@@ -105,8 +106,7 @@ class SlurmWorker(Integration):
             node = self._slurm.look(context)
 
     def _wrong(self, context: RunContext) -> Sequence[str]:
-        missing = self._slurm.commands.missing(PROGRAMS, "Slurm (slurm-client)")
-        if missing:
+        if missing := self._slurm.commands.missing(PROGRAMS, "Slurm (slurm-client)"):
             return missing
         self._slurm.look(context)
         self._slurm.jobs(context)
