@@ -65,8 +65,7 @@ class ExecWorker:
             raise LostError(
                 "the agent ended before the program started; it will not start"
             )
-        running = process.find(folder, context)
-        if running is not None:
+        if (running := process.find(folder, context)) is not None:
             return self._ended(running, folder, context)
         status = folder.status()
         # The output was not cut while the agent was down.
@@ -123,8 +122,7 @@ class ExecWorker:
         folder = self._shelf.folder(job.run_id)
         if context.remaining() <= 0:
             raise context.ended(" before the program started")
-        result = self._earlier(job, context)
-        if result is not None:
+        if (result := self._earlier(job, context)) is not None:
             return result
         # IDs are unique, but the journal may have been restored from a backup.
         folder.remove()
@@ -160,8 +158,7 @@ class ExecWorker:
             if folder.claim():
                 # The program of the run never started, and will not start now.
                 continue
-            running = process.running(folder)
-            if running is None:
+            if (running := process.running(folder)) is None:
                 continue
             if subject_of(folder.name) == subject_of(job.run_id):
                 return self._ended(running, folder, context)
@@ -196,8 +193,7 @@ class ExecWorker:
             last = folder.last_line()
             said = f"; last output: {last}" if last else ""
             raise context.ended(f", and it {how}{said}")
-        status = running.status()
-        if status is None:
+        if (status := running.status()) is None:
             raise HandlerError("the program was killed by another process")
         return _result(status, folder)
 
@@ -232,8 +228,7 @@ def cannot_run(word: str, path: str) -> str:
         places = [word]
     else:
         places = [os.path.join(each or ".", word) for each in path.split(os.pathsep)]
-    files = [place for place in places if os.path.isfile(place)]
-    if not files:
+    if not (files := [place for place in places if os.path.isfile(place)]):
         return f"there is no program {word}"
     if not any(os.access(file, os.X_OK) for file in files):
         return f"{files[0]} is not executable: run chmod +x on it"

@@ -36,8 +36,7 @@ def make_workers(
 
 
 def _maker(word: str) -> Maker:
-    kind = handler_kind(word)
-    if kind is not None:
+    if (kind := handler_kind(word)) is not None:
         return kind.make
     if word == "python":
         from forewarn.agent.handlers.python import python_worker  # noqa: PLC0415

@@ -106,8 +106,7 @@ class Worker(Protocol):
 
 def raise_faults(faults: Iterable[str]) -> None:
     """Raise HandlerError with all sentences, if there are any."""
-    found = list(faults)
-    if found:
+    if found := list(faults):
         raise HandlerError("; ".join(found))
 
 

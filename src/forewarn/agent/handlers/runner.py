@@ -121,8 +121,7 @@ class Runner:
             self._end(job, StepState.FAILED, f"{type(error).__name__}: {error}")
 
     def _result(self, job: Job, context: RunContext, *, is_again: bool) -> Result:
-        worker = self._workers.get(job.handler)
-        if worker is None:
+        if (worker := self._workers.get(job.handler)) is None:
             kind = LostError if is_again else HandlerError
             raise kind(f"the settings have no handler {job.handler}")
         if is_again:

@@ -73,8 +73,7 @@ class ConsulWorker(Integration):
             if target not in before:
                 self._set(target, context, reason=reason)
         found = self._maintained(context)
-        missing = [_name(each) for each in self._targets() if each not in found]
-        if missing:
+        if missing := [_name(each) for each in self._targets() if each not in found]:
             raise HandlerError(
                 f"Consul does not show {', '.join(missing)} in maintenance: can the "
                 "token read this node and its services?"
@@ -90,8 +89,7 @@ class ConsulWorker(Integration):
         mine = [each for each, notes in found.items() if self._is_mine(notes)]
         for target in mine:
             self._set(target, context)
-        left = [each for each in self._maintained(context) if each in mine]
-        if left:
+        if left := [each for each in self._maintained(context) if each in mine]:
             names = ", ".join(map(_name, left))
             raise HandlerError(f"Consul still shows {names} in maintenance")
         kept = ", ".join(_name(each) for each in found if each not in mine)

@@ -96,8 +96,7 @@ class Memo:
         """Add the objects that are not recorded yet as the last group; raises HandlerError."""
         groups = self.groups(change)
         known = {each for group in groups for each in group}
-        fresh = {each: name for each, name in names.items() if each not in known}
-        if fresh:
+        if fresh := {each: name for each, name in names.items() if each not in known}:
             self.keep({**self.read(), change: [*groups, fresh]})
 
     def forget(self, change: str, ids: Collection[str]) -> None:
@@ -112,8 +111,7 @@ class Memo:
 
 def _flush_folder(path: str) -> None:
     """Make a rename durable, if the system supports it."""
-    flag = getattr(os, "O_DIRECTORY", None)
-    if flag is None:
+    if (flag := getattr(os, "O_DIRECTORY", None)) is None:
         return
     opened = os.open(path, os.O_RDONLY | flag)
     try:

@@ -241,8 +241,7 @@ class NomadWorker(Integration):
         if not isinstance(found.get("stats"), dict):
             raise ask.unexpected(answer, "no agent of Nomad")
         stats = members(found.get("stats"))
-        node_id = str(members(stats.get("client")).get("node_id", ""))
-        if not node_id:
+        if not (node_id := str(members(stats.get("client")).get("node_id", ""))):
             raise HandlerError(
                 f"Nomad's agent at {self._api.base} is not a client and has no node"
             )

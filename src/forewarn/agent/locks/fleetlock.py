@@ -106,8 +106,7 @@ class FleetLock:
         )
 
     def _headers(self) -> list[tuple[str, str]]:
-        file = self._settings.token_file
-        if not file:
+        if not (file := self._settings.token_file):
             return [HEADER]
         return [HEADER, ("Authorization", f"Bearer {read_token(file)}")]
 

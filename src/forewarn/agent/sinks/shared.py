@@ -82,8 +82,7 @@ def send_locally(path: str, data: bytes, *, seconds: float) -> None:
 
 def reach_locally(path: str, seconds: float) -> socket.socket:
     """Return a socket that is connected to a local daemon; raises DeliveryError."""
-    family = getattr(socket, "AF_UNIX", None)
-    if family is None:
+    if (family := getattr(socket, "AF_UNIX", None)) is None:
         raise DeliveryError(f"{path}: this system has no local sockets", may_pass=False)
     wire = socket.socket(family, socket.SOCK_DGRAM)
     try:

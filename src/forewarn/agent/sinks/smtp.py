@@ -125,8 +125,7 @@ class Smtp:
     def _read(self) -> _Reply:
         lines: list[str] = []
         for _ in range(REPLY_LINES_MAX):
-            found = _REPLY.fullmatch(self._line.read_line())
-            if found is None:
+            if (found := _REPLY.fullmatch(self._line.read_line())) is None:
                 break
             lines.append((found[3] or b"").decode("utf-8", "replace"))
             if found[2] != b"-":

@@ -107,8 +107,7 @@ def address_of(text: str) -> Address | None:
     """Return the parts of an address; None: it is invalid."""
     if text.startswith("/"):
         return Address(way="unix", host=text)
-    found = _REMOTE.fullmatch(text)
-    if found is None:
+    if (found := _REMOTE.fullmatch(text)) is None:
         return None
     port = int(found["port"] or _PORTS[found["way"]])
     if not 0 < port <= _PORT_MAX:
@@ -119,8 +118,7 @@ def address_of(text: str) -> Address | None:
 def faults(entry: Entry) -> Faults:
     """Find invalid settings."""
     if "address" in entry:
-        address = address_of(entry["address"])
-        if address is None:
+        if (address := address_of(entry["address"])) is None:
             yield "address", "must be a path, udp://host:514, tcp://… or tls://…"
         elif "ca_file" in entry and address.way != "tls":
             yield "ca_file", "is for tls:// only"

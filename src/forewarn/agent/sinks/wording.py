@@ -155,8 +155,7 @@ def cut_bytes(text: str, most: int) -> bytes:
 
 
 def _event(told: Told) -> str:
-    notice = told.note.notice
-    if notice is None:
+    if (notice := told.note.notice) is None:
         return "event"
     kind = notice.event_type or "event"
     if not notice.resources or is_named(notice, told.vm):

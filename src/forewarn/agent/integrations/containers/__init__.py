@@ -139,8 +139,7 @@ class ContainerWorker(Integration):
             # Containers that others have paused are ignored.
             chosen = self._chosen(context)
             groups = [[each for each in group if each.is_up] for group in chosen]
-            left = [each for group in groups for each in group]
-            if not left:
+            if not (left := [each for group in groups for each in group]):
                 return Result(
                     detail=", ".join(done) or "none of the containers was running"
                 )
@@ -191,8 +190,7 @@ class ContainerWorker(Integration):
 
     def _patience(self, group: Sequence[Container], seconds: float) -> tuple[str, ...]:
         """Return the arguments for the engine's timeout before it kills."""
-        grace = self._plan.grace
-        if grace is not None:
+        if (grace := self._plan.grace) is not None:
             return ("-t", str(int(min(grace / SECOND, seconds))))
         if all(0 <= each.stop_seconds <= seconds for each in group):
             return ()
@@ -205,8 +203,7 @@ class ContainerWorker(Integration):
         with context.doing(f"pausing {names_of(group)}"):
             said = self._engine.order(("pause",), _ids(group), context)
             now = self._engine.look(_ids(group), context)
-        left = [each for each in now if each.is_up]
-        if left:
+        if left := [each for each in now if each.is_up]:
             raise HandlerError(said or f"{shown_containers(left)} was not paused")
         return [f"paused {each.name}" for each in group]
 
@@ -262,8 +259,7 @@ class ContainerWorker(Integration):
         with context.doing(f"unpausing {names_of(frozen)}"):
             said = self._engine.order(("unpause",), _ids(frozen), context)
             now = self._engine.look(_ids(frozen), context)
-        still = [each for each in now if each.is_paused]
-        if still:
+        if still := [each for each in now if each.is_paused]:
             faults.append(said or f"{names_of(still)} is still paused")
         held = _ids(still)
         self._memo.forget(PAUSED, group.keys() - set(held))
@@ -271,8 +267,7 @@ class ContainerWorker(Integration):
 
     def _remember_gone(self, names: Sequence[str]) -> None:
         known: list[str] = list(self._memo.read().get(GONE, ()))
-        fresh = [name for name in names if name not in known]
-        if fresh:
+        if fresh := [name for name in names if name not in known]:
             self._memo.keep({**self._memo.read(), GONE: [*known, *fresh]})
 
     # Check
@@ -370,8 +365,7 @@ def _keys_of(program: str) -> Mapping[str, Option]:
 
 def _faults(entry: Entry) -> Faults:
     """Yield the problems between keys."""
-    chosen = [key for key in _CHOICES if entry.get(key)]
-    if not chosen:
+    if not (chosen := [key for key in _CHOICES if entry.get(key)]):
         yield "", "it selects no containers: set containers, labels or all"
     elif len(chosen) > 1:
         yield chosen[1], f"cannot be combined with {chosen[0]}"

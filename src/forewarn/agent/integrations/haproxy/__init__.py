@@ -187,8 +187,7 @@ class HaproxyWorker(Integration):
         for runtime in self._runtimes:
             try:
                 servers = _chosen(runtime.servers(context), patterns)
-                fresh = [each for each in servers if not each.is_out]
-                if fresh:
+                if fresh := [each for each in servers if not each.is_out]:
                     self._remember(runtime.place, fresh, DRAIN)
                     for server in fresh:
                         runtime.set_state(server, DRAIN, context)
@@ -357,8 +356,7 @@ def _faults(entry: Entry) -> Faults:
             kinds = "a path such as /run/haproxy/admin.sock nor HOST:PORT"
             yield "socket", f"{place!r} is neither {kinds}"
     for server in entry.get("servers", ()):
-        unknown = forms.unknown_places(server, _PLACES)
-        if unknown:
+        if unknown := forms.unknown_places(server, _PLACES):
             known = ", ".join(f"{{{name}}}" for name in _PLACES)
             yield "servers", f"unknown placeholder {{{unknown[0]}}}; use one of {known}"
         elif not _SERVER.fullmatch(server):

@@ -211,8 +211,7 @@ class Runtime:
     def _connected(self, left: Callable[[], float]) -> socket.socket:
         """Return a connection; raises OSError and HttpError."""
         if self._lookup is None:
-            family = getattr(socket, "AF_UNIX", None)
-            if family is None:
+            if (family := getattr(socket, "AF_UNIX", None)) is None:
                 raise OSError(0, "this system does not support Unix sockets")
             return _open(family, self.place, left())
         addresses = self._lookup.addresses(left)
@@ -262,8 +261,7 @@ class Runtime:
             elif names and line.strip():
                 rows.append(dict(zip(names, line.split(comma))))
         if not names:
-            why = last_line(said)
-            if not why:
+            if not (why := last_line(said)):
                 raise AwayError(f"{self.place}: the response is incomplete")
             raise HandlerError(f"{self.place}: {command}: {why}")
         # Every table ends with an empty line; without it, it may be incomplete.
@@ -272,8 +270,7 @@ class Runtime:
         return rows
 
     def _order(self, command: str, context: RunContext) -> None:
-        answer = self.ask(command, context)
-        if not answer:
+        if not (answer := self.ask(command, context)):
             raise AwayError(f"{self.place}: the response is incomplete")
         said = last_line(answer)
         if said.startswith(_DENIED):

@@ -119,8 +119,7 @@ class KubernetesWorker(Integration):
     def recover(self, job: Job, context: RunContext) -> Result:
         """Undo the changes of this handler; raises HandlerError."""
         api = self._access().api(self._clock)
-        node = self._read(api, context)
-        if node is None:
+        if (node := self._read(api, context)) is None:
             return Result(detail=f"node {self._node} no longer exists")
         if job.handler not in read_record(node).handlers:
             return Result(detail="nothing had to be undone")

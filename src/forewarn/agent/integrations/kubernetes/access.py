@@ -179,16 +179,14 @@ def _authorities(path: str, cluster: Mapping[str, Any], folder: str) -> tuple[st
             f"{path}: insecure-skip-tls-verify would expose the token: set "
             "certificate-authority"
         )
-    data = cluster.get("certificate-authority-data")
-    if data:
+    if data := cluster.get("certificate-authority-data"):
         try:
             return "", base64.b64decode(str(data), validate=True).decode("ascii")
         except ValueError:
             raise HandlerError(
                 f"{path}: certificate-authority-data is not a certificate in base64"
             ) from None
-    named = str(cluster.get("certificate-authority") or "")
-    if not named:
+    if not (named := str(cluster.get("certificate-authority") or "")):
         return "", ""
     file = os.path.join(folder, named)
     _bytes(file, CA_BYTES_MAX, "the certificate-authority")
@@ -204,8 +202,7 @@ def _token(path: str, user: Mapping[str, Any], folder: str) -> Callable[[], str]
     for key in user:
         if key not in _USER_KEYS:
             raise HandlerError(f"{path}: the agent does not support {key}: {_HINT}")
-    file = user.get("tokenFile")
-    if file:
+    if file := user.get("tokenFile"):
         # As in kubectl, the file has priority over the token.
         return _reader(os.path.join(folder, str(file)))
     token = str(user.get("token") or "")

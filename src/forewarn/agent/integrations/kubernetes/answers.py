@@ -93,8 +93,7 @@ def pods_on(
             pods += _page(ask, node, told)
             metadata = members(members(told[1]).get("metadata"))
             version = version or str(metadata.get("resourceVersion") or "")
-            going_on = str(metadata.get("continue") or "")
-            if not going_on:
+            if not (going_on := str(metadata.get("continue") or "")):
                 return pods, version
         else:
             raise HandlerError(f"the list of pods has more than {PAGES_MAX} pages")

@@ -129,8 +129,7 @@ class Drain:
             except OverError:
                 told = self._told(left.values(), "left")
                 raise context.ended(f" with {told}") from None
-            left = {uid: there[uid] for uid in left if uid in there}
-            if not left:
+            if not (left := {uid: there[uid] for uid in left if uid in there}):
                 return
 
     def _round(self, left: Mapping[str, Pod], context: RunContext) -> None:
@@ -294,8 +293,7 @@ def _listed(pods: list[Pod], reasons: Mapping[str, str], what: str) -> str:
 
 def _left(pods: Iterable[Pod]) -> str:
     """Return the remaining pods: `, 4 left (3 of a DaemonSet, 1 static)`."""
-    counts = Counter(pod.fate for pod in pods)
-    if not counts:
+    if not (counts := Counter(pod.fate for pod in pods)):
         return ""
     words = {Fate.EVICT: "new in the meantime"}
     shown = [

@@ -51,8 +51,7 @@ class Taint:
 
 def parse_taint(text: str) -> Taint:
     """Parse `key:Effect` or `key=value:Effect`; raises ValueError."""
-    found = _TAINT.fullmatch(text)
-    if found is None:
+    if (found := _TAINT.fullmatch(text)) is None:
         effects = ", ".join(EFFECTS)
         raise ValueError(
             f"{text[:80]!r} is not a valid taint such as "
@@ -239,8 +238,7 @@ def reverse_patch(
         return None
     version = _at(node, "metadata").get("resourceVersion")
     metadata: dict[str, Any] = {"resourceVersion": version}
-    labels = _at(patch, "metadata", "labels")
-    if labels:
+    if labels := _at(patch, "metadata", "labels"):
         there = _at(before, "metadata", "labels")
         metadata["labels"] = {name: there.get(name) for name in labels}
     spec = {name: _at(before, "spec").get(name) for name in _at(patch, "spec")}
@@ -263,8 +261,7 @@ def taints_left(
 def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | None:
     """Return the merge patch for recovery; None: nothing has to change."""
     record, spec = read_record(node), _at(node, "spec")
-    changed = record.handlers.get(handler)
-    if changed is None:
+    if (changed := record.handlers.get(handler)) is None:
         return None
     others = record.others(handler)
     changes: dict[str, Any] = {}

@@ -45,8 +45,7 @@ def read(text: str) -> Any:
     """Parse a text; None: it is empty. Raises YamlError with the line."""
     if len(text) > YAML_CHARACTERS_MAX:
         raise YamlError(f"it has more than {YAML_CHARACTERS_MAX} characters")
-    lines = list(_lines(text))
-    if not lines:
+    if not (lines := list(_lines(text))):
         return None
     reader = _Reader(lines)
     value = reader.block(lines[0].indent)
@@ -105,8 +104,7 @@ class _Reader:
     def _mapping(self, indent: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
         while (line := self.line) and line.indent == indent and not _is_item(line):
-            match = _KEY.match(line.text)
-            if match is None:
+            if (match := _KEY.match(line.text)) is None:
                 raise _fault(line, "is not a key with a value")
             key = json.loads(match[1]) if match[1].startswith('"') else match[1]
             if key in found:

@@ -128,8 +128,7 @@ class PacemakerWorker(Integration):
         """Let this node host resources again; raises HandlerError."""
         del job
         name = self._pacemaker.name(context)
-        mark = _Mark.read(self._pacemaker.query(name, MARK, context))
-        if mark is None:
+        if (mark := _Mark.read(self._pacemaker.query(name, MARK, context))) is None:
             self._memo.keep({})
             return Result(detail=f"{name} was not put into standby by forewarn")
         self._take_back(name, mark, context)

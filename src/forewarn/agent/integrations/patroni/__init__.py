@@ -144,8 +144,7 @@ class PatroniWorker(Integration):
         Raises HandlerError; then it is retried later.
         """
         del job
-        memo = self._memo.read()
-        if not memo:
+        if not (memo := self._memo.read()):
             return Result(detail="this handler had not switched over")
         me, successor = str(memo.get("leader")), str(memo.get("to"))
         if not self._options.switch_back:
@@ -342,8 +341,7 @@ class PatroniWorker(Integration):
         return replace(found, streaming=status.streams_to)
 
     def _me(self, status: Status) -> str:
-        name = self._options.member or status.name
-        if not name:
+        if not (name := self._options.member or status.name):
             raise HandlerError(
                 "this version of Patroni does not report its member's name: set `member`"
             )

@@ -223,8 +223,7 @@ def choose(
         if each is not leader and (not wanted or each.name in wanted)
     ]
     found = {each.name: hindrance(each, cluster, asked) for each in others}
-    fit = [each for each in others if not found[each.name]]
-    if fit:
+    if fit := [each for each in others if not found[each.name]]:
         best = min(
             fit,
             key=lambda each: (

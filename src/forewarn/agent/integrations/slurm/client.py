@@ -187,8 +187,7 @@ def jobs_of(text: str) -> tuple[SlurmJob, ...]:
     """Parse the output of `squeue` in JOB_FORMAT; raises HandlerError."""
     jobs: list[SlurmJob] = []
     for line in text.splitlines():
-        found = _JOB.fullmatch(line.strip())
-        if found is None:
+        if (found := _JOB.fullmatch(line.strip())) is None:
             raise HandlerError(f"cannot parse squeue's output: {line[:100]}")
         jobs.append(SlurmJob(id=found[1], user=found[2], state=found[3]))
     return tuple(jobs)
