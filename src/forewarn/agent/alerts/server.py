@@ -24,7 +24,7 @@ from forewarn.agent.alerts.reading import (
 from forewarn.agent.alerts.selecting import selection
 from forewarn.agent.asker import Asker
 from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
-from forewarn.agent.handlers.records import last_line
+from forewarn.agent.handlers.posting import said_in
 from forewarn.agent.handlers.secret import read_token
 from forewarn.agent.settings_model import GateSettings
 from forewarn.agent.wire.http import Answer, Client, parse_url
@@ -40,11 +40,7 @@ ALERTMANAGER_PATH = (
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 """Maximum length of a response, in bytes: about eight thousand alerts."""
 
-SAID_BYTES = 4_096
-"""Bytes of an error response that are searched for a message."""
-
 _OK = 200
-_REDIRECTS = range(300, 400)
 
 
 @frozen_dataclass
@@ -77,7 +73,9 @@ class AlertServer:
         token = read_token(file) if file else ""
         answer = self._get(token, timeout)
         if answer.status != _OK:
-            raise AlertsError(f"it answered {answer.status}{_said(answer)}")
+            said = said_in(answer)
+            told = f"it answered {answer.status}"
+            raise AlertsError(f"{told}: {said}" if said else told)
         read = of_prometheus if self._settings.prometheus else of_alertmanager
         alerts = read(answer.body)
         mine: list[Alert] = counted(
@@ -111,14 +109,6 @@ class AlertServer:
                 timeout=timeout,
                 connect_timeout=timeout,
             )
-
-
-def _said(answer: Answer) -> str:
-    if answer.status in _REDIRECTS:
-        where = last_line(answer.header("location") or "nowhere")
-        return f", a redirect to {where}, which is not followed: set that URL"
-    text = last_line(answer.body[:SAID_BYTES].decode("utf-8", "replace"))
-    return f": {text}" if text else ""
 
 
 class Server(Protocol):

@@ -8,13 +8,13 @@ can be changed while the agent runs. It is used only in headers.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from forewarn.agent import forms
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.handlers.secret import SecretError, read_secret
-from forewarn.agent.wire.http import Client, HttpError, parse_url
+from forewarn.agent.wire.http import Answer, Client, HttpError, parse_url
 from forewarn.agent.wire.refusals import retry_after
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
@@ -39,6 +39,11 @@ _LONG_PART = 16
 _PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
 """Headers whose values are not secret."""
 
+SAID_BYTES = 4_096
+"""Bytes of an error response that are searched for a message."""
+
+_REDIRECTS = range(300, 400)
+
 _AGAIN = frozenset({408, 425, 429})
 """Statuses that can be temporary, in addition to 5xx."""
 
@@ -54,6 +59,20 @@ class Template:
     """Empty: the default body of the caller."""
     secret_file: str = ""
     ca_file: str = ""
+
+
+def said_in(answer: Answer, *, also: Sequence[str] = ()) -> str:
+    """Return the message in an error response, for people; empty: none.
+
+    `also` has further secrets to mask.
+    """
+    if answer.status in _REDIRECTS:
+        where = last_line(answer.header("location") or "no location", also=also)
+        return (
+            f"a redirect to {where}, which is not followed: set the server's final URL"
+        )
+    text = answer.body[:SAID_BYTES].decode("utf-8", "replace")
+    return last_line(text, also=also)
 
 
 class Post:
@@ -90,8 +109,7 @@ class Post:
         except HttpError as error:
             raise DeliveryError(error.message) from error
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - what HTTP calls success
-            body = answer.body.decode("utf-8", "replace")
-            said = last_line(body, also=secrets_of(self._template))
+            said = said_in(answer, also=secrets_of(self._template))
             may_pass = answer.status in _AGAIN or answer.status >= 500  # noqa: PLR2004
             text = f"the answer was {answer.status}"
             raise DeliveryError(

@@ -121,18 +121,14 @@ class Process:
     def _wait(self, left: Callable[[], float], *bells: socket.socket) -> bool:
         """Wait while time is left; return whether the program has ended."""
         while not self._has_ended():
-            seconds = left()
-            if seconds <= 0:
+            if (seconds := left()) <= 0:
                 return False
-            self._look_at_output()
+            was_long = self._folder.trim()
+            longer = min(2 * self._look, LOOK_SECONDS)
+            self._look = LOOK_SOON_SECONDS if was_long else longer
             self._sleep(min(seconds, self._look), bells)
         self._folder.trim()
         return True
-
-    def _look_at_output(self) -> None:
-        was_long = self._folder.trim()
-        longer = min(2 * self._look, LOOK_SECONDS)
-        self._look = LOOK_SOON_SECONDS if was_long else longer
 
     def _sleep(self, seconds: float, bells: Sequence[socket.socket]) -> None:
         """Wait for the time, for a bell, or for the end of the program."""

@@ -97,7 +97,7 @@ class Commands:
         """
         seconds = min(seconds, context.remaining())
         if seconds <= 0:
-            raise context.over(f"running {shown(words)}")
+            raise context.over(f"running {' '.join(words)}")
         try:
             child = subprocess.Popen(  # noqa: S603 - what the settings name
                 list(words),
@@ -130,9 +130,9 @@ class Commands:
             finally:
                 _kill(child)
         if killed.is_set() and context.remaining() > 0:
-            raise HandlerError(f"{shown(words)}: no result within {seconds:.0f} s")
+            raise HandlerError(f"{' '.join(words)}: no result within {seconds:.0f} s")
         if killed.is_set():
-            raise context.over(f"running {shown(words)}")
+            raise context.over(f"running {' '.join(words)}")
         return Output(
             status=child.returncode,
             out=out[:OUTPUT_CHARACTERS_MAX],
@@ -169,11 +169,6 @@ class Commands:
                     last = output.said
                 if not context.sleep(next(pauses)):
                     raise context.over(doing, said=last)
-
-
-def shown(words: Sequence[str]) -> str:
-    """Return a command for a message."""
-    return " ".join(words)
 
 
 def _kill(child: subprocess.Popen[str]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 
 from forewarn.agent.foreign import json_members
+from forewarn.agent.handlers.posting import said_in
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.handlers.secret import read_token
@@ -136,11 +137,8 @@ def _says_held(answer: Answer, kind: str) -> bool:
 def _refused(path: str, answer: Answer) -> LockError:
     kind, value = _error_of(answer)
     said = ": ".join(filter(None, (kind, value)))
-    if answer.status in _REDIRECTS:
-        said = f"a redirect to {last_line(answer.header('location') or 'no location')}"
-        said += ", which is not followed: set the server's final URL"
-    elif not said:
-        said = last_line(answer.body[:4096].decode("utf-8", "replace"))
+    if answer.status in _REDIRECTS or not said:
+        said = said_in(answer)
     message = f"POST {path} was answered {answer.status}"
     return LockError(f"{message}: {said}" if said else message)
 

@@ -130,10 +130,9 @@ class LeaseRegister:
         self, method: str, path: str, context: RunContext, body: Any = None
     ) -> tuple[Answer, dict[str, Any]]:
         if self._api is None:
-            access = find(
+            self._api = find(
                 self._settings.kubeconfig, self._environment, folder=self._folder
-            )
-            self._api = access.api(self._clock)
+            ).api(self._clock)
         seconds = self._settings.timeout / SECOND
         # Once: the main loop repeats its request.
         ask = Ask(method=method, path=path, json=body, again=False, seconds=seconds)

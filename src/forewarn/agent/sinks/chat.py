@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,18 +30,6 @@ from forewarn.agent.sinks.shared import KindSink, secret_faults, timeout_key
 from forewarn.agent.wire.urls import Url, parse_url
 from forewarn.clock import Clock
 from forewarn.settings.forms import Option
-
-URL_FILE = Option(
-    form=Forms.TEXT,
-    text="A file with the webhook's URL on its first line. Anyone who has the URL can "
-    "post, so the settings do not contain it.",
-)
-
-KEYS: Mapping[str, Option] = {
-    "url_file": URL_FILE,
-    "timeout": timeout_key(),
-    "ca_file": CA_FILE,
-}
 
 _ADDRESS_AT_FAULT = frozenset({401, 403, 404, 405, 410})
 """Statuses that mean that the address accepts no message at all."""
@@ -98,7 +86,15 @@ def chat_kind(shape: Shape) -> SinkKind:
     return SinkKind(
         make=partial(ChatSink, shape),
         name=name_of,
-        keys=KEYS,
+        keys={
+            "url_file": Option(
+                form=Forms.TEXT,
+                text="A file with the webhook's URL on its first line. Anyone who has the URL can "
+                "post, so the settings do not contain it.",
+            ),
+            "timeout": timeout_key(),
+            "ca_file": CA_FILE,
+        },
         needed=("url_file",),
     )
 

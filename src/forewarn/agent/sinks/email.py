@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
@@ -51,29 +51,6 @@ _ADDRESS = re.compile(
     r"@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?",
     re.ASCII,
 )
-
-KEYS: Mapping[str, Option] = {
-    "server": Option(
-        form=Forms.LISTENER,
-        text="The mail server, such as `smtp.example.com:587`.",
-    ),
-    "tls": Option(
-        form=Forms.WORD,
-        words=(STARTTLS, IMPLICIT, NONE),
-        text="`starttls`: TLS after the greeting, or nothing is sent. `implicit`: "
-        "TLS from the first byte, as at port 465. `none`: no encryption. "
-        "Default: `starttls`.",
-    ),
-    "from": Option(form=Forms.TEXT, text="The sender's address."),
-    "to": Option(form=Forms.NAMES, text="The addresses that get each email."),
-    "user": Option(form=Forms.TEXT, text="The user for the login. Default: no login."),
-    "password_file": Option(
-        form=Forms.TEXT,
-        text="A file with the password on its first line. It is sent only through TLS.",
-    ),
-    "ca_file": CA_FILE,
-    "timeout": timeout_key(TIMEOUT),
-}
 
 
 def faults(entry: Entry) -> Faults:
@@ -165,7 +142,30 @@ class EmailSink(KindSink):
 KIND = SinkKind(
     make=EmailSink,
     name=lambda settings: f"email to {', '.join(settings.more['to'])}",
-    keys=KEYS,
+    keys={
+        "server": Option(
+            form=Forms.LISTENER,
+            text="The mail server, such as `smtp.example.com:587`.",
+        ),
+        "tls": Option(
+            form=Forms.WORD,
+            words=(STARTTLS, IMPLICIT, NONE),
+            text="`starttls`: TLS after the greeting, or nothing is sent. `implicit`: "
+            "TLS from the first byte, as at port 465. `none`: no encryption. "
+            "Default: `starttls`.",
+        ),
+        "from": Option(form=Forms.TEXT, text="The sender's address."),
+        "to": Option(form=Forms.NAMES, text="The addresses that get each email."),
+        "user": Option(
+            form=Forms.TEXT, text="The user for the login. Default: no login."
+        ),
+        "password_file": Option(
+            form=Forms.TEXT,
+            text="A file with the password on its first line. It is sent only through TLS.",
+        ),
+        "ca_file": CA_FILE,
+        "timeout": timeout_key(TIMEOUT),
+    },
     needed=("server", "from", "to"),
     faults=faults,
 )

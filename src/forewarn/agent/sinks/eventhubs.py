@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from forewarn.agent import forms, secrets
@@ -45,31 +45,6 @@ _KEY_NAME = re.compile(r"[A-Za-z0-9._-]{1,256}", re.ASCII)
 _UNAUTHORISED = 401
 _SETTINGS_AT_FAULT = frozenset({_UNAUTHORISED, 403, 404, 410})
 """Statuses that are not about the message: another key or a new hub would help."""
-
-KEYS: Mapping[str, Option] = {
-    "namespace": Option(
-        form=Forms.TEXT,
-        text=f"The namespace, such as `contoso` for `contoso.{DOMAIN}`, or the full"
-        " host name.",
-    ),
-    "hub": Option(form=Forms.TEXT, text="The event hub."),
-    "key_name": Option(
-        form=Forms.TEXT,
-        text="The name of the shared access policy, which needs only the claim Send.",
-    ),
-    "key_file": Option(
-        form=Forms.TEXT, text="A file with the policy's key on its first line."
-    ),
-    "shape": Option(
-        form=Forms.WORD,
-        words=(WHOLE, SAMPLE),
-        text="`whole`: the usual JSON of notifications. `sample`: the event with "
-        "`Hostname`, `Time`, `Msg` and `LogType`, as in Azure's sample for "
-        "central logging. Default: `whole`.",
-    ),
-    "ca_file": CA_FILE,
-    "timeout": timeout_key(),
-}
 
 _SAMPLE_MESSAGES = {
     NoteKind.SEEN: "Scheduled Event was detected",
@@ -206,7 +181,30 @@ KIND = SinkKind(
     name=lambda settings: (
         f"eventhubs {settings.more['namespace']}/{settings.more['hub']}"
     ),
-    keys=KEYS,
+    keys={
+        "namespace": Option(
+            form=Forms.TEXT,
+            text=f"The namespace, such as `contoso` for `contoso.{DOMAIN}`, or the full"
+            " host name.",
+        ),
+        "hub": Option(form=Forms.TEXT, text="The event hub."),
+        "key_name": Option(
+            form=Forms.TEXT,
+            text="The name of the shared access policy, which needs only the claim Send.",
+        ),
+        "key_file": Option(
+            form=Forms.TEXT, text="A file with the policy's key on its first line."
+        ),
+        "shape": Option(
+            form=Forms.WORD,
+            words=(WHOLE, SAMPLE),
+            text="`whole`: the usual JSON of notifications. `sample`: the event with "
+            "`Hostname`, `Time`, `Msg` and `LogType`, as in Azure's sample for "
+            "central logging. Default: `whole`.",
+        ),
+        "ca_file": CA_FILE,
+        "timeout": timeout_key(),
+    },
     needed=("namespace", "hub", "key_name", "key_file"),
     faults=faults,
 )

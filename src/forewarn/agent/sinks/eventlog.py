@@ -59,23 +59,6 @@ NUMBERS: Mapping[NoteKind, int] = {
 
 _TYPES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING"}
 
-KEYS: Mapping[str, Option] = {
-    "log": Option(
-        form=Forms.WORD,
-        words=("application", "system"),
-        text=f"The log: `application` or `system`. Default: `{LOG}`.",
-    ),
-    "source": Option(
-        form=Forms.NAME, text=f"The source of the entries. Default: `{SOURCE}`."
-    ),
-    "command": Option(
-        form=Forms.TEXT,
-        text="The program, as a path or as a name on the agent's PATH. Default: "
-        f"`{COMMAND}`.",
-    ),
-    "timeout": timeout_key(),
-}
-
 
 class EventLogSink(KindSink):
     """Writes each notification as one entry."""
@@ -137,5 +120,20 @@ KIND = SinkKind(
     name=lambda settings: (
         f"eventlog {settings.more.get('log', LOG)} {settings.more.get('source', SOURCE)}"
     ),
-    keys=KEYS,
+    keys={
+        "log": Option(
+            form=Forms.WORD,
+            words=("application", "system"),
+            text=f"The log: `application` or `system`. Default: `{LOG}`.",
+        ),
+        "source": Option(
+            form=Forms.NAME, text=f"The source of the entries. Default: `{SOURCE}`."
+        ),
+        "command": Option(
+            form=Forms.TEXT,
+            text="The program, as a path or as a name on the agent's PATH. Default: "
+            f"`{COMMAND}`.",
+        ),
+        "timeout": timeout_key(),
+    },
 )

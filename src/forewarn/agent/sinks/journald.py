@@ -48,17 +48,6 @@ MESSAGE_IDS: Mapping[NoteKind, str] = {
 }
 """Random IDs, as systemd requires. They never change."""
 
-KEYS: Mapping[str, Option] = {
-    "socket": Option(
-        form=Forms.TEXT, text=f"The socket of journald. Default: `{SOCKET}`."
-    ),
-    "identifier": Option(
-        form=Forms.NAME,
-        text=f"The identifier for `journalctl -t`. Default: `{IDENTIFIER}`.",
-    ),
-    "timeout": timeout_key(),
-}
-
 
 class JournaldSink(KindSink):
     """Writes each notification as one entry."""
@@ -116,5 +105,14 @@ def field(name: str, value: str) -> bytes:
 KIND = SinkKind(
     make=JournaldSink,
     name=lambda settings: f"journald at {settings.more.get('socket', SOCKET)}",
-    keys=KEYS,
+    keys={
+        "socket": Option(
+            form=Forms.TEXT, text=f"The socket of journald. Default: `{SOCKET}`."
+        ),
+        "identifier": Option(
+            form=Forms.NAME,
+            text=f"The identifier for `journalctl -t`. Default: `{IDENTIFIER}`.",
+        ),
+        "timeout": timeout_key(),
+    },
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
@@ -70,26 +70,6 @@ _SD_ID_MAX = 32
 _PORT_MAX = 65_535
 _BOM = b"\xef\xbb\xbf"
 _WATCHES = "/run/systemd/journal/"
-
-KEYS: Mapping[str, Option] = {
-    "address": Option(
-        form=Forms.TEXT,
-        text="The daemon: the path of its socket, `udp://host:514`, "
-        f"`tcp://host:601` or `tls://host:6514`. Default: `{LOCAL_SOCKET}`.",
-    ),
-    "facility": Option(
-        form=Forms.WORD,
-        words=FACILITIES,
-        text=f"The facility, such as `local3`. Default: `{FACILITY}`.",
-    ),
-    "sd_id": Option(
-        form=Forms.TEXT,
-        text="The name of the structured data, with your enterprise number. "
-        f"Default: `{SD_ID}`, with the example number.",
-    ),
-    "ca_file": CA_FILE,
-    "timeout": timeout_key(),
-}
 
 
 @frozen_dataclass
@@ -228,6 +208,24 @@ def _value(text: str, bytes_max: int) -> str:
 KIND = SinkKind(
     make=SyslogSink,
     name=lambda settings: f"syslog at {settings.more.get('address', LOCAL_SOCKET)}",
-    keys=KEYS,
+    keys={
+        "address": Option(
+            form=Forms.TEXT,
+            text="The daemon: the path of its socket, `udp://host:514`, "
+            f"`tcp://host:601` or `tls://host:6514`. Default: `{LOCAL_SOCKET}`.",
+        ),
+        "facility": Option(
+            form=Forms.WORD,
+            words=FACILITIES,
+            text=f"The facility, such as `local3`. Default: `{FACILITY}`.",
+        ),
+        "sd_id": Option(
+            form=Forms.TEXT,
+            text="The name of the structured data, with your enterprise number. "
+            f"Default: `{SD_ID}`, with the example number.",
+        ),
+        "ca_file": CA_FILE,
+        "timeout": timeout_key(),
+    },
     faults=faults,
 )

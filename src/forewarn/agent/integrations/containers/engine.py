@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from forewarn.agent.foreign import objects
 from forewarn.agent.handlers.run_context import HandlerError, RunContext
-from forewarn.agent.integrations.commands import Commands, Output, shown
+from forewarn.agent.integrations.commands import Commands, Output
 from forewarn.protocol.frozen import frozen_dataclass
 
 LOOK_SECONDS = 10.0
@@ -133,7 +133,7 @@ class Engine:
         if output.status == 0 and len(found) < len(set(names)):
             # A missing container would be reported and make the command fail.
             raise HandlerError(
-                f"{shown(self._words)} container inspect: {len(found)} of "
+                f"{' '.join(self._words)} container inspect: {len(found)} of "
                 f"{len(set(names))} containers were listed, without an error"
             )
         return found
@@ -171,7 +171,7 @@ class Engine:
         hint = ""
         if "permission denied" in output.err.lower():
             hint = " (run the agent as root, or let its user access the engine)"
-        return HandlerError(f"{shown(self._words)} {verb}: {output.why}{hint}")
+        return HandlerError(f"{' '.join(self._words)} {verb}: {output.why}{hint}")
 
 
 def may_pass(output: Output) -> bool:

@@ -64,37 +64,34 @@ def wanted_types(own: str, notice: Notice | None, *, has_aks: bool) -> tuple[str
 
     `own` is the handler's condition; empty: none.
     """
-    types = [own] if own else []
-    if has_aks:
-        types.append(ANY_EVENT)
-        if notice is not None and notice.event_type == PREEMPT:
-            types.append(PREEMPTION)
-    return tuple(types)
+    aks = [ANY_EVENT] if has_aks else []
+    if has_aks and notice is not None and notice.event_type == PREEMPT:
+        aks.append(PREEMPTION)
+    return (own, *aks) if own else tuple(aks)
 
 
 def event_reason(notice: Notice | None, *, is_over: bool = False) -> str:
     """Return the reason of an event: `RebootScheduled`, `RebootOver`."""
-    words = "" if notice is None else _NO_REASON.sub("", notice.event_type)
-    kind = words[:REASON_CHARACTERS_MAX] or "Event"
+    notice = notice or Notice(event_id="")
+    kind = _NO_REASON.sub("", notice.event_type)[:REASON_CHARACTERS_MAX] or "Event"
     if is_over:
         return f"{kind}Over"
-    has_started = notice is not None and notice.has_started
-    return f"{kind}Started" if has_started else f"{kind}Scheduled"
+    return f"{kind}Started" if notice.has_started else f"{kind}Scheduled"
 
 
 def event_sentence(notice: Notice | None, *, is_over: bool = False) -> str:
     """Return the message for an event."""
-    kind = (notice.event_type if notice is not None else "") or "Event"
+    notice = notice or Notice(event_id="")
+    kind = notice.event_type or "Event"
     if is_over:
         return f"{kind} of this VM is over"[:MESSAGE_CHARACTERS_MAX]
-    due = None if notice is None else notice.not_before
     when = "may begin at any moment"
-    if notice is not None and notice.has_started:
+    if notice.has_started:
         when = "has started"
-    elif due is not None:
-        when = f"not before {format_instant(due)}"
+    elif notice.not_before is not None:
+        when = f"not before {format_instant(notice.not_before)}"
     text = f"{kind} of this VM, {when}"
-    if notice is not None and notice.description:
+    if notice.description:
         text = f"{text}: {notice.description}"
     return text[:MESSAGE_CHARACTERS_MAX]
 
@@ -108,14 +105,18 @@ def status_patch(
     now: Micros,
 ) -> dict[str, Any]:
     """Return the strategic merge patch of a node's status for these conditions."""
-    told = [_condition(node, each, notice, is_on=is_on, now=now) for each in types]
-    return {"status": {"conditions": told}}
+    return {
+        "status": {
+            "conditions": [
+                _condition(node, each, notice, is_on=is_on, now=now) for each in types
+            ]
+        }
+    }
 
 
 def is_on_at(node: Mapping[str, Any], kind: str) -> bool:
     """Return whether a condition of this type is True."""
-    found = objects(members(node.get("status")).get("conditions"))
-    return any(_is(each, kind, "True") for each in found)
+    return any(_is(each, kind, "True") for each in _conditions_of(node))
 
 
 def unset_types(
@@ -180,9 +181,8 @@ def _condition(
     now: Micros,
 ) -> dict[str, Any]:
     status = "True" if is_on else "False"
-    moment = _second(now)
-    since = moment
-    for each in objects(members(node.get("status")).get("conditions")):
+    since = moment = _second(now)
+    for each in _conditions_of(node):
         if _is(each, kind, status):
             since = str(each.get("lastTransitionTime") or moment)
     reason, message = _words(kind, notice, is_on=is_on)
@@ -209,6 +209,10 @@ def _aks_message(notice: Notice | None) -> str:
         text = f"{text}: {format_http_date(notice.not_before)}"
     text = f"{text}. DurationInSeconds: {notice.duration_seconds}."
     return f"{text} EventId: {notice.event_id}"[:MESSAGE_CHARACTERS_MAX]
+
+
+def _conditions_of(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return objects(members(node.get("status")).get("conditions"))
 
 
 def _is(condition: Mapping[str, Any], kind: str, status: str) -> bool:

@@ -12,7 +12,7 @@ and the next attempt continues to wait.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from forewarn.agent.handlers.port import Ground, Job, Result
@@ -286,40 +286,43 @@ def _faults(entry: Entry) -> Faults:
             yield "health_attribute", "must start with #health, as Pacemaker requires"
 
 
-_KEYS: Mapping[str, Option] = {
-    "node": Option(
-        form=Forms.NAME,
-        text="The name of this node in the cluster. Default: the output of `crm_node --name`.",
-    ),
-    "mode": Option(
-        form=Forms.WORD,
-        words=(STANDBY, HEALTH),
-        text="How resources are moved away. `standby`: put the node into standby. "
-        "`health`: set a health attribute, which requires a `node-health-strategy` in the "
-        "cluster. Default: `standby`.",
-    ),
-    "lifetime": Option(
-        form=Forms.WORD,
-        words=(FOREVER, REBOOT),
-        text="How long this lasts. `forever`: until recovery. `reboot`: until recovery, or "
-        "until Pacemaker restarts on this node, so resources may return before the event "
-        "is over. Default: `forever`.",
-    ),
-    "alone": Option(
-        form=Forms.WORD,
-        words=(REFUSE, STOP),
-        text="What to do if no other node can host the resources. `refuse`: wait, and "
-        "fail at the deadline. `stop`: let the cluster stop them. Default: `refuse`.",
-    ),
-    "leave": Option(
-        form=Forms.NAMES,
-        may_be_empty=True,
-        text="IDs of resources that may stay. Default: none.",
-    ),
-    "health_attribute": Option(
-        form=Forms.TEXT,
-        text="The attribute that `health` sets. Default: `#health-forewarn`.",
-    ),
-}
-
-KIND = HandlerKind(make=PacemakerWorker, keys=_KEYS, faults=_faults, marks_there=True)
+KIND = HandlerKind(
+    make=PacemakerWorker,
+    keys={
+        "node": Option(
+            form=Forms.NAME,
+            text="The name of this node in the cluster. Default: the output of `crm_node --name`.",
+        ),
+        "mode": Option(
+            form=Forms.WORD,
+            words=(STANDBY, HEALTH),
+            text="How resources are moved away. `standby`: put the node into standby. "
+            "`health`: set a health attribute, which requires a `node-health-strategy` in the "
+            "cluster. Default: `standby`.",
+        ),
+        "lifetime": Option(
+            form=Forms.WORD,
+            words=(FOREVER, REBOOT),
+            text="How long this lasts. `forever`: until recovery. `reboot`: until recovery, or "
+            "until Pacemaker restarts on this node, so resources may return before the event "
+            "is over. Default: `forever`.",
+        ),
+        "alone": Option(
+            form=Forms.WORD,
+            words=(REFUSE, STOP),
+            text="What to do if no other node can host the resources. `refuse`: wait, and "
+            "fail at the deadline. `stop`: let the cluster stop them. Default: `refuse`.",
+        ),
+        "leave": Option(
+            form=Forms.NAMES,
+            may_be_empty=True,
+            text="IDs of resources that may stay. Default: none.",
+        ),
+        "health_attribute": Option(
+            form=Forms.TEXT,
+            text="The attribute that `health` sets. Default: `#health-forewarn`.",
+        ),
+    },
+    faults=_faults,
+    marks_there=True,
+)
