@@ -48,7 +48,7 @@ def read_secret(
         secret = line.decode("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise SecretError(f"the secret {file}: {why}") from error
+        raise SecretError(f"{file} cannot be read: {why}") from error
     if not secret:
         raise SecretError(f"the secret {file} is empty")
     secrets.hold(file, parts(secret))
