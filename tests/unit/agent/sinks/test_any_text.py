@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forewarn.agent.core.model import Note, NoteKind
 from forewarn.agent.sinks import eventlog, journald, slack, syslog, teams
-from forewarn.agent.sinks.email_message import email_of
+from forewarn.agent.sinks.email import email_of
 from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.smtp import stuffed
 from forewarn.protocol.notices import Notice

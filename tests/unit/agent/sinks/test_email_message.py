@@ -8,7 +8,7 @@ from email.message import EmailMessage
 import pytest
 
 from forewarn.agent.core.model import NoteKind
-from forewarn.agent.sinks.email_message import email_of, header_text
+from forewarn.agent.sinks.email import email_of, header_text
 from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.smtp import stuffed
 from tests.support.notes import REBOOT, told_of
