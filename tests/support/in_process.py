@@ -8,7 +8,6 @@ from forewarn.agent.integrations.commands import (
     COMMAND_SECONDS,
     Commands,
     Output,
-    shown,
 )
 from forewarn.clock import VirtualClock
 from forewarn.instants import SECOND
@@ -49,15 +48,15 @@ class InProcess(Commands):
     ) -> Output:
         seconds = min(seconds, context.remaining())
         if seconds <= 0:
-            raise context.over(f"running {shown(words)}")
+            raise context.over(f"running {' '.join(words)}")
         command = self.programs[words[0]](list(words[1:]))
         try:
             status = command.run()
         except TimeoutError:
             self._spend(seconds)
             if context.remaining() <= 0:
-                raise context.over(f"running {shown(words)}") from None
-            raise HandlerError(f"{shown(words)}: no answer") from None
+                raise context.over(f"running {' '.join(words)}") from None
+            raise HandlerError(f"{' '.join(words)}: no answer") from None
         self._spend(CALL_SECONDS)
         return Output(status=status, out=command.out, err=command.err)
 

@@ -37,7 +37,7 @@ def die(at, now):
     os.kill(os.getpid(), signal.SIGKILL)
 
 from forewarn.agent.journal.sqlite import SqliteJournal
-from forewarn.agent.locks.locker import Locker
+from forewarn.agent.locks.port import Locker
 from forewarn.agent.outbound import Outbound
 save, answer, approve, last = SqliteJournal.save, Locker._answer, Outbound.approve, ""
 def saving(journal, memory, notes=()):

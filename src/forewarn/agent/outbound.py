@@ -19,7 +19,7 @@ from forewarn.instants import SECOND
 
 if TYPE_CHECKING:
     from forewarn.agent.alerts.server import Gatekeeper
-    from forewarn.agent.locks.locker import Locker
+    from forewarn.agent.locks.port import Locker
 
 LOOK_SECONDS = 5.0
 """Timeout for one look at the lock or the alerts in `agent check`."""
@@ -57,8 +57,7 @@ def locker_of(
     if not settings.lock.kind:
         return None
     # An agent without a lock does not load these modules.
-    from forewarn.agent.locks.locker import Locker  # noqa: PLC0415 - see above
-    from forewarn.agent.locks.port import make_lock  # noqa: PLC0415 - see above
+    from forewarn.agent.locks.port import Locker, make_lock  # noqa: PLC0415
 
     return Locker(
         lambda: make_lock(settings.lock, environ, clock),

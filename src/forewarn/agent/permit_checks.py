@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from forewarn.agent.alerts.selecting import selector
+from forewarn.agent.alerts.reading import selector
 from forewarn.agent.core.policy import GateTerms, LockTerms
 from forewarn.agent.settings_model import AUTO, GateSettings, LockSettings
 from forewarn.problems import quoted

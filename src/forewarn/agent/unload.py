@@ -18,7 +18,7 @@ STARTERS = frozenset(
         "tomli",
         "tomllib",
         "difflib",
-        "forewarn.agent.alerts.selecting",
+        "forewarn.agent.alerts.reading",
         "forewarn.agent.checks",
         "forewarn.agent.array_tables",
         "forewarn.agent.front",

@@ -19,9 +19,9 @@ from forewarn.agent.alerts.reading import (
     counted,
     of_alertmanager,
     of_prometheus,
+    selection,
     words_of,
 )
-from forewarn.agent.alerts.selecting import selection
 from forewarn.agent.asker import Asker
 from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
 from forewarn.agent.handlers.posting import said_in

@@ -16,9 +16,13 @@ import re
 from collections.abc import Generator
 
 from forewarn.agent.handlers.run_context import RunContext
-from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import LockError
-from forewarn.agent.locks.register import Page, RegisterLock
+from forewarn.agent.locks.register import (
+    TEXT_CHARACTERS_MAX,
+    Page,
+    RegisterLock,
+    text_of,
+)
 from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import Clock
 from forewarn.instants import MINUTE, Micros
@@ -91,7 +95,7 @@ class DirectoryRegister:
     def try_link(self) -> None:
         """Create a file and a link to it, and remove both; raises LockError."""
         # Write some content: an empty file would fit on a full disk.
-        with self._drafted(roster.text_of(())) as draft:
+        with self._drafted(text_of(())) as draft:
             other = draft.replace(".draft", ".link.draft")
             try:
                 self._linked(draft, other)
@@ -130,7 +134,7 @@ class DirectoryRegister:
         """Return a state; None: another agent has removed it."""
         name = self._name_of(number)
         try:
-            data = files.begin_of(name, roster.TEXT_CHARACTERS_MAX + 1)
+            data = files.begin_of(name, TEXT_CHARACTERS_MAX + 1)
         except FileNotFoundError:
             return None
         except OSError as error:

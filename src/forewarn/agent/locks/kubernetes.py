@@ -15,9 +15,8 @@ from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.integrations.api import CONFLICT, Api, ApiError, Ask
 from forewarn.agent.integrations.kubernetes.access import ACCOUNT_FOLDER, find
 from forewarn.agent.integrations.kubernetes.answers import as_object, is_not_found
-from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import LockError
-from forewarn.agent.locks.register import Page, RegisterLock, server_time
+from forewarn.agent.locks.register import Page, RegisterLock, parse, server_time
 from forewarn.agent.settings_model import LockSettings
 from forewarn.agent.wire.answers import Answer
 from forewarn.clock import Clock
@@ -99,7 +98,7 @@ class LeaseRegister:
         metadata = {"name": self._name, **members(lease.get("metadata"))}
         annotations = members(metadata.get("annotations"))
         metadata["annotations"] = {**annotations, ANNOTATION: text}
-        holders = roster.parse(text)
+        holders = parse(text)
         spec = {**members(lease.get("spec")), "renewTime": _micro_time(page.now)}
         spec.pop("holderIdentity", None)
         if holders:

@@ -1,4 +1,4 @@
-"""The lock port: the interface of every kind of lock.
+"""The lock port: the interface of every kind of lock, and the thread that uses it.
 
 Each kind keeps this contract:
 
@@ -14,13 +14,15 @@ A kind does not know events. One thread at a time uses it.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol, Union
 
-from forewarn.agent.handlers.run_context import RunContext
+from forewarn.agent.asker import Asker
+from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
+from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import Clock
-from forewarn.instants import Micros
+from forewarn.instants import SECOND, Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -65,3 +67,41 @@ def make_lock(
     """
     module = importlib.import_module(f"forewarn.agent.locks.{settings.kind}")
     return module.make(settings, environment=environment, clock=clock)
+
+
+Asked = Union[TakeLock, ReleaseLock]
+
+
+class Locker(Asker[Lock, Asked, LockSaid]):
+    """Request one lock in a thread, without knowing its purpose, and report the answers."""
+
+    name = "lock"
+
+    def __init__(
+        self,
+        make: Callable[[], Lock],
+        *,
+        tell: Callable[[LockSaid], None],
+        timeout: Micros,
+        clock: Clock,
+    ) -> None:
+        """Send nothing yet; the thread calls `make`, and any thread calls `tell`."""
+        super().__init__(make, tell)
+        self._timeout = timeout
+        self._clock = clock
+
+    def _answer(self, target: Lock, asked: Asked) -> LockSaid:
+        context = context_for(self._timeout / SECOND, self._clock)
+        if isinstance(asked, ReleaseLock):
+            target.release(asked.holder, context)
+            return LockSaid(number=asked.number, answer=LockAnswer.RELEASED)
+        grant = target.take(asked.holder, context)
+        return LockSaid(
+            number=asked.number,
+            answer=LockAnswer.TAKEN if grant.is_held else LockAnswer.REFUSED,
+            until=grant.until,
+            detail=grant.detail,
+        )
+
+    def _trouble(self, asked: Asked, detail: str) -> LockSaid:
+        return LockSaid(number=asked.number, answer=LockAnswer.TROUBLE, detail=detail)

@@ -1,22 +1,25 @@
 """A lock whose holders are a list in a text that the agents change one at a time.
 
-Each write names the version that the agent has read, and fails if the text has changed
-since. So the list never has more holders than slots. All times are those of the server
-that stores the text, so the agents' clocks do not matter.
+The text is JSON: `{"holders": {"web_1": {"since": "…Z", "until": "…Z"}}}`. Each write names
+the version that the agent has read, and fails if the text has changed since. So the list
+never has more holders than slots. All times are those of the server that stores the text,
+so the agents' clocks do not matter.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
 
+from forewarn.agent.foreign import members, told
 from forewarn.agent.handlers.run_context import RunContext
-from forewarn.agent.locks import roster
 from forewarn.agent.locks.port import Grant, LockError
 from forewarn.agent.settings_model import LockSettings
 from forewarn.agent.wire.answers import Answer
 from forewarn.clock import Clock
-from forewarn.instants import Micros, parse_http_date
+from forewarn.instants import Micros, format_instant, parse_http_date, parse_instant
 from forewarn.protocol.frozen import frozen_dataclass
 
 TRIES = 8
@@ -24,6 +27,15 @@ TRIES = 8
 
 PAUSE_SECONDS = 0.05
 """Minimum pause after a write conflict, in seconds; the maximum is five times that."""
+
+TEXT_CHARACTERS_MAX = 256 * 1024
+"""Maximum length of the text, in characters: a thousand holders need 90,000."""
+
+SHOWN_MAX = 5
+"""Maximum number of holders that a message names."""
+
+NAME_CHARACTERS = 100
+"""Maximum length of a holder's name in a message, in characters."""
 
 
 @frozen_dataclass
@@ -77,14 +89,12 @@ class RegisterLock:
         for _ in range(TRIES):
             began = self._clock.now()
             page, found = self._read(context)
-            fresh = roster.taken(
-                found, holder, slots=self._slots, ttl=self._ttl, now=page.now
-            )
+            fresh = taken(found, holder, slots=self._slots, ttl=self._ttl, now=page.now)
             if fresh is None:
-                who = roster.described(found, now=page.now)
+                who = described(found, now=page.now)
                 slots = f"all {self._slots} slots are " if self._slots > 1 else ""
                 return Grant(is_held=False, detail=f"{slots}held by {who}")
-            if self._register.write(roster.text_of(fresh), page, context):
+            if self._register.write(text_of(fresh), page, context):
                 # Counted from before the read, so that the agent does not rely on it too long.
                 return Grant(is_held=True, until=began + self._ttl)
             self._wait(context)
@@ -94,10 +104,10 @@ class RegisterLock:
         """Release a slot; raises ForewarnError."""
         for _ in range(TRIES):
             page, found = self._read(context)
-            fresh = roster.without(found, holder)
+            fresh = without(found, holder)
             if fresh == found:
                 return
-            if self._register.write(roster.text_of(fresh), page, context):
+            if self._register.write(text_of(fresh), page, context):
                 return
             self._wait(context)
         raise LockError(
@@ -107,13 +117,13 @@ class RegisterLock:
     def look(self, context: RunContext) -> str:
         """Return who holds the lock; raises ForewarnError."""
         page, found = self._read(context)
-        who = roster.described(found, now=page.now)
+        who = described(found, now=page.now)
         return f"held by {who}" if who else "the lock is free"
 
-    def _read(self, context: RunContext) -> tuple[Page, roster.Roster]:
+    def _read(self, context: RunContext) -> tuple[Page, Roster]:
         page = self._register.read(context)
         try:
-            return page, roster.parse(page.text)
+            return page, parse(page.text)
         except ValueError as error:
             raise LockError(
                 f"cannot read the list of holders: {error}",
@@ -124,3 +134,96 @@ class RegisterLock:
         # Agents that collide once should not collide again.
         if not context.sleep(PAUSE_SECONDS * (1 + os.urandom(1)[0] / 64)):
             raise context.ended(" while other agents changed the list of holders")
+
+
+# The list of holders
+
+
+@frozen_dataclass
+class Holder:
+    """A VM that holds the lock."""
+
+    name: str
+    since: Micros
+    until: Micros
+    """When the holder's slot expires, unless it is confirmed before."""
+
+
+Roster = tuple[Holder, ...]
+
+
+def parse(text: str) -> Roster:
+    """Return the holders of a text; an empty text has none.
+
+    Raises ValueError with a sentence if the text is not valid.
+    """
+    if not text.strip():
+        return ()
+    if len(text) > TEXT_CHARACTERS_MAX:
+        raise ValueError(f"it has more than {TEXT_CHARACTERS_MAX} characters")
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    holders: object = members(found).get("holders")
+    if not isinstance(holders, dict):
+        raise ValueError("it has no object `holders`")  # noqa: TRY004
+    named = cast("dict[str, object]", holders)
+    return tuple(_holder(name, each) for name, each in named.items())
+
+
+def _holder(name: str, value: object) -> Holder:
+    times = members(value)
+    try:
+        return Holder(
+            name=name,
+            since=parse_instant(str(times["since"])),
+            until=parse_instant(str(times["until"])),
+        )
+    except (KeyError, ValueError):
+        shown = told(name, NAME_CHARACTERS)
+        raise ValueError(f"the times of the holder {shown!r} are not valid") from None
+
+
+def text_of(roster: Roster) -> str:
+    """Return the text of a roster."""
+    holders = {
+        each.name: {
+            "since": format_instant(each.since),
+            "until": format_instant(each.until),
+        }
+        for each in roster
+    }
+    return json.dumps({"holders": holders})
+
+
+def taken(
+    roster: Roster, name: str, *, slots: int, ttl: Micros, now: Micros
+) -> Roster | None:
+    """Return the roster in which `name` holds the lock; None: all slots are taken.
+
+    A holder keeps its slot even if the number of slots was reduced. Expired holders are
+    removed.
+    """
+    others = [each for each in roster if each.name != name and now < each.until]
+    mine = [each for each in roster if each.name == name and now < each.until]
+    if not mine and len(others) >= slots:
+        return None
+    since = mine[0].since if mine else now
+    return (*others, Holder(name=name, since=since, until=now + ttl))
+
+
+def without(roster: Roster, name: str) -> Roster:
+    """Return the roster without `name`."""
+    return tuple(each for each in roster if each.name != name)
+
+
+def described(roster: Sequence[Holder], *, now: Micros) -> str:
+    """Return the holders of the lock for a message; empty: it is free."""
+    valid = [each for each in roster if now < each.until]
+    shown = ", ".join(
+        f"{told(each.name, NAME_CHARACTERS)} since {format_instant(each.since // 1_000_000 * 1_000_000)}"
+        for each in valid[:SHOWN_MAX]
+    )
+    more = len(valid) - SHOWN_MAX
+    return f"{shown} and {more} more" if more > 0 else shown

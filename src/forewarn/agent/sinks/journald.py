@@ -15,7 +15,6 @@ from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.shared import (
     CHECK_SECONDS,
     KindSink,
-    reach_locally,
     send_locally,
     timeout_key,
 )
@@ -63,7 +62,7 @@ class JournaldSink(KindSink):
         return self._more.get("socket", SOCKET)
 
     def _wrong(self) -> Sequence[str]:
-        reach_locally(self._socket, CHECK_SECONDS).close()
+        send_locally(self._socket, b"", seconds=CHECK_SECONDS)
         return ()
 
 

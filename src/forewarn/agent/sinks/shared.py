@@ -72,23 +72,17 @@ def secret_faults(
 
 
 def send_locally(path: str, data: bytes, *, seconds: float) -> None:
-    """Send one datagram to a local daemon, which may be busy; raises DeliveryError."""
-    with reach_locally(path, seconds) as wire:
-        try:
-            wire.send(data)
-        except OSError as error:
-            raise DeliveryError(f"{path}: {error.strerror or error}") from error
+    """Send one datagram to a local daemon, which may be busy; raises DeliveryError.
 
-
-def reach_locally(path: str, seconds: float) -> socket.socket:
-    """Return a socket that is connected to a local daemon; raises DeliveryError."""
+    Without data, only test whether the daemon can be reached.
+    """
     if (family := getattr(socket, "AF_UNIX", None)) is None:
         raise DeliveryError(f"{path}: this system has no local sockets", may_pass=False)
-    wire = socket.socket(family, socket.SOCK_DGRAM)
     try:
-        wire.settimeout(seconds)
-        wire.connect(path)
+        with socket.socket(family, socket.SOCK_DGRAM) as wire:
+            wire.settimeout(seconds)
+            wire.connect(path)
+            if data:
+                wire.send(data)
     except OSError as error:
-        wire.close()
         raise DeliveryError(f"{path}: {error.strerror or error}") from error
-    return wire

@@ -22,7 +22,6 @@ from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.shared import (
     CHECK_SECONDS,
     KindSink,
-    reach_locally,
     send_locally,
     timeout_key,
 )
@@ -152,7 +151,7 @@ class SyslogSink(KindSink):
             text = f"{place} belongs to journald, which does not support RFC 5424: "
             yield f'{text}use kind = "journald"'
         else:
-            reach_locally(place, CHECK_SECONDS).close()
+            send_locally(place, b"", seconds=CHECK_SECONDS)
 
     def _line(self, seconds: float) -> Line:
         is_datagram = self._address.way == "udp"

@@ -15,6 +15,7 @@ from forewarn.agent.core.model import NoteKind, StepState
 from forewarn.agent.core.names import is_named
 from forewarn.agent.sinks.port import Told
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
+from forewarn.problems import listed
 from forewarn.protocol.notices import Notice
 
 DETAIL_CHARACTERS = 500
@@ -134,9 +135,7 @@ def facts(told: Told) -> list[tuple[str, str]]:
 
 def names(notice: Notice) -> str:
     """Return the VMs that an event names, or the first of them if there are many."""
-    shown = ", ".join(notice.resources[:NAMES_SHOWN])
-    more = len(notice.resources) - NAMES_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
+    return listed(notice.resources, NAMES_SHOWN)
 
 
 def plain(text: str, most: int = 200) -> str:

@@ -17,9 +17,9 @@ from forewarn.agent.alerts.reading import (
     counted,
     of_alertmanager,
     of_prometheus,
+    selection,
     words_of,
 )
-from forewarn.agent.alerts.selecting import selection
 from tests.support.fake_alerts import Fires
 
 ALL = selection((), ())

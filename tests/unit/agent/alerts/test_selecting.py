@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.agent.alerts.selecting import WORDS_MAX, selection, selector
+from forewarn.agent.alerts.reading import WORDS_MAX, selection, selector
 
 DISK = {"alertname": "DiskFull", "severity": "page", "team": "db"}
 

@@ -7,8 +7,7 @@ import pytest
 
 from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.handlers.run_context import RunContext
-from forewarn.agent.locks.locker import Locker
-from forewarn.agent.locks.port import Grant, LockError
+from forewarn.agent.locks.port import Grant, Locker, LockError
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
 

@@ -5,8 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.agent.locks import roster
-from forewarn.agent.locks.roster import Holder
+from forewarn.agent.locks import register as roster
+from forewarn.agent.locks.register import Holder
 from forewarn.instants import DAY, HOUR
 from tests.support.agent_journals import START
 

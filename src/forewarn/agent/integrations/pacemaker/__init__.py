@@ -27,7 +27,7 @@ from forewarn.agent.integrations.pacemaker.client import (
     Cluster,
     Pacemaker,
     Resource,
-    listed,
+    ids_of,
     trouble,
 )
 from forewarn.agent.options import Forms
@@ -122,7 +122,7 @@ class PacemakerWorker(Integration):
         if not here:
             return Result(detail=f"{name} hosts no resources, and nothing runs on it")
         how = "stopped, since no other node can host them" if is_alone else "moved away"
-        return Result(detail=f"{how}: {listed(here)}")
+        return Result(detail=f"{how}: {ids_of(here)}")
 
     def recover(self, job: Job, context: RunContext) -> Result:
         """Let this node host resources again; raises HandlerError."""
@@ -178,7 +178,7 @@ class PacemakerWorker(Integration):
             # If nothing has to move, problems of the cluster do not matter.
             why = trouble(cluster) if here else ""
             if not why and is_alone and self._plan.alone == REFUSE:
-                why = f"no other node can host the resources: {listed(here)}"
+                why = f"no other node can host the resources: {ids_of(here)}"
             looks = 1
             if not why:
                 self._remember(here)
@@ -232,7 +232,7 @@ class PacemakerWorker(Integration):
                 stays = ", ".join(f"{each.id} ({each.will_stay})" for each in here)
                 raise HandlerError(f"the cluster does not move all resources: {stays}")
             if here:
-                context.recheck(f"for {listed(here)} to leave {name}")
+                context.recheck(f"for {ids_of(here)} to leave {name}")
             else:
                 context.recheck(f"for {', '.join(lacking)} to run on another node")
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.commands import Commands, Output
+from forewarn.problems import listed
 from forewarn.protocol.frozen import frozen_dataclass
 
 PROGRAMS = ("crm_node", "crm_mon", "crm_attribute")
@@ -135,11 +136,9 @@ def trouble(cluster: Cluster) -> str:
     return ""
 
 
-def listed(resources: Collection[Resource]) -> str:
+def ids_of(resources: Collection[Resource]) -> str:
     """Return resources for a message."""
-    names = list(dict.fromkeys(each.id for each in resources))
-    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
-    return f"{', '.join(names[:NAMED_MAX])}{more}"
+    return listed(dict.fromkeys(each.id for each in resources), NAMED_MAX)
 
 
 def cluster_of(text: str) -> Cluster:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from forewarn.agent.handlers.run_context import HandlerError, RunContext
 from forewarn.agent.integrations.commands import Commands, Output
+from forewarn.problems import listed
 from forewarn.protocol.frozen import frozen_dataclass
 
 MARK = "forewarn:"
@@ -195,9 +196,8 @@ def jobs_of(text: str) -> tuple[SlurmJob, ...]:
 
 def counted(jobs: Sequence[SlurmJob]) -> str:
     """Return the number, IDs and users of jobs for a message."""
-    names = ", ".join(map(str, jobs[:NAMED_MAX]))
-    more = f" and {len(jobs) - NAMED_MAX} more" if len(jobs) > NAMED_MAX else ""
-    return f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}, {names}{more},"
+    names = listed([str(job) for job in jobs], NAMED_MAX)
+    return f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}, {names},"
 
 
 def _states(shown: str) -> frozenset[str]:
