@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core.model import Note, NoteKind
-from forewarn.agent.sinks import eventlog, journald, slack, syslog, wording
+from forewarn.agent.sinks import chat, eventlog, journald, syslog, wording
 from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.wording import Severity
 from forewarn.instants import parse_instant
@@ -83,7 +83,7 @@ def test_the_message_that_is_shown_is_what_is_sent() -> None:
     assert shown == sent.replace(told.note.event_id, "4F2C8A10-…")
     assert f"> **{wording.title(told)}**" in page("slack")
     assert f"> {wording.sentence(told)}\n" in page("slack")
-    assert [mark.strip(":") for mark in slack._MARKS.values()] == [
+    assert [mark.strip(":") for mark in chat._MARKS.values()] == [
         "red_circle",
         "large_yellow_circle",
         "large_blue_circle",

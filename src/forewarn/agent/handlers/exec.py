@@ -76,9 +76,8 @@ class ExecWorker:
             )
         return _result(status, folder)
 
-    def check(self, vm: str = "") -> Sequence[str]:
+    def check(self, _vm: str = "") -> Sequence[str]:
         """Return which programs cannot be run, and the problems that `check` reports."""
-        del vm
         program = self._program
         path = self._environment.get("PATH", os.defpath)
         found = [

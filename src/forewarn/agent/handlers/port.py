@@ -83,19 +83,19 @@ class Result:
 class Worker(Protocol):
     """One handler of the settings."""
 
-    def prepare(self, job: Job, context: RunContext) -> Result:
+    def prepare(self, job: Job, context: RunContext, /) -> Result:
         """Prepare for the event; raises HandlerError."""
         ...
 
-    def recover(self, job: Job, context: RunContext) -> Result:
+    def recover(self, job: Job, context: RunContext, /) -> Result:
         """Undo the preparation after the event; raises HandlerError."""
         ...
 
-    def resume(self, job: Job, context: RunContext) -> Result:
+    def resume(self, job: Job, context: RunContext, /) -> Result:
         """Wait for a run that an earlier agent started; raises HandlerError."""
         ...
 
-    def check(self, vm: str = "") -> Sequence[str]:
+    def check(self, vm: str = "", /) -> Sequence[str]:
         """Return the problems of the handler, one sentence each, for `agent check`.
 
         `vm` is the name of this VM in Resources; empty: unknown. A check changes
@@ -124,9 +124,8 @@ def faults_of(look: Callable[[], Iterable[str]]) -> list[str]:
 class Forgetful:
     """A base for kinds whose runs end together with the agent."""
 
-    def resume(self, job: Job, context: RunContext) -> Result:
+    def resume(self, job: Job, _context: RunContext) -> Result:
         """Raise LostError: the run ended with the agent's process."""
-        del context
         raise LostError(
             f"handler {job.handler} was running when the agent ended; its outcome is "
             "unknown"

@@ -69,12 +69,11 @@ class WebhookWorker(Forgetful):
         """Send the request of `recover`; raises HandlerError."""
         return self._send(self._recover, job, context)
 
-    def check(self, vm: str = "") -> Sequence[str]:
+    def check(self, _vm: str = "") -> Sequence[str]:
         """Return the problems of the templates, and which servers cannot be reached.
 
         Nothing is sent.
         """
-        del vm
         known = KNOWN if self._pods is None else {**KNOWN, "pods": ""}
         found: dict[str, None] = {}
         for template in (self._prepare, self._recover):

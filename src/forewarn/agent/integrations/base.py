@@ -26,9 +26,8 @@ class Integration(Forgetful):
         self._environment = ground.environment
         self._memo = Memo(ground.memos, settings)
 
-    def check(self, vm: str = "") -> Sequence[str]:
+    def check(self, _vm: str = "", /) -> Sequence[str]:
         """Return the problems of the handler, one sentence each; changes nothing."""
-        del vm
         return faults_of(
             lambda: self._wrong(context_for(self.check_seconds, self._clock))
         )

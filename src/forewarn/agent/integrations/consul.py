@@ -82,9 +82,8 @@ class ConsulWorker(Integration):
         self._wait_for_clients([found[each] for each in mine], context)
         return Result(detail=self._told(mine, found))
 
-    def recover(self, job: Job, context: RunContext) -> Result:
+    def recover(self, _job: Job, context: RunContext) -> Result:
         """End its maintenance, even if the settings have changed; raises HandlerError."""
-        del job
         found = self._maintained(context)
         mine = [each for each, notes in found.items() if self._is_mine(notes)]
         for target in mine:

@@ -35,7 +35,12 @@ SINKS: Mapping[str, str] = {
 }
 """The description of each kind, by its name in the settings."""
 
-_SHARED = {"docker": "containers", "podman": "containers"}
+SHARED = {
+    "docker": "containers",
+    "podman": "containers",
+    "slack": "chat",
+    "teams": "chat",
+}
 """The shared module of some kinds, which has `KINDS`."""
 
 
@@ -54,6 +59,6 @@ def sink_kind(word: str) -> SinkKind | None:
 
 
 def _loaded(package: str, word: str) -> object:
-    name = _SHARED.get(word, word)
+    name = SHARED.get(word, word)
     module = importlib.import_module(f"forewarn.agent.{package}.{name}")
-    return module.KINDS[word] if word in _SHARED else module.KIND
+    return module.KINDS[word] if word in SHARED else module.KIND

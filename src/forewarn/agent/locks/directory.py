@@ -63,12 +63,12 @@ class DirectoryRegister:
         self._state = re.compile(pattern, re.ASCII)
         self._draft = re.compile(rf"\.{re.escape(settings.group)}\..*\.draft", re.ASCII)
 
-    def read(self, context: RunContext) -> Page:
+    def read(self, _context: RunContext) -> Page:
         """Return the last state; raises LockError."""
-        del context
         self._find_marker()
         # Read the time first: this changes the directory, so NFS reads it again.
-        now = self._now()
+        with self._drafted("") as draft:
+            now = self._time_of(draft)
         for _ in range(READS):
             number = max(self._numbers(), default=0)
             text = self._text_of(number) if number else ""
@@ -76,9 +76,8 @@ class DirectoryRegister:
                 return Page(text=text, version=number, now=now)
         raise LockError(f"{self._path} changes faster than the agent can read it")
 
-    def write(self, text: str, page: Page, context: RunContext) -> bool:
+    def write(self, text: str, page: Page, _context: RunContext) -> bool:
         """Add the next state if no newer one exists; raises LockError."""
-        del context
         name = self._name_of(page.version + 1)
         with self._drafted(text) as draft:
             if not self._linked(draft, name):
@@ -141,12 +140,8 @@ class DirectoryRegister:
             raise _told(error, name) from error
         return data.decode("utf-8", "replace")
 
-    def _now(self) -> Micros:
-        """Return the time of the file server."""
-        with self._drafted("") as draft:
-            return self._time_of(draft)
-
     def _time_of(self, name: str) -> Micros:
+        """Return when a file was written, by the clock of the file server."""
         try:
             return os.stat(name).st_mtime_ns // 1_000
         except OSError as error:

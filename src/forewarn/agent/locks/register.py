@@ -61,11 +61,11 @@ def server_time(answer: Answer, otherwise: Micros) -> Micros:
 class Register(Protocol):
     """A text that several agents share."""
 
-    def read(self, context: RunContext) -> Page:
+    def read(self, context: RunContext, /) -> Page:
         """Return the current text; raises ForewarnError."""
         ...
 
-    def write(self, text: str, page: Page, context: RunContext) -> bool:
+    def write(self, text: str, page: Page, context: RunContext, /) -> bool:
         """Replace the text that was read; raises ForewarnError.
 
         Return False, and change nothing, if the text has changed since it was read.

@@ -1,4 +1,8 @@
-"""Notifications to a chat's incoming webhook, whose URL is the secret.
+"""Notifications to Slack and Microsoft Teams, through an incoming webhook of the chat.
+
+All text from other sources is in plain-text fields of Slack, and in text runs of an
+Adaptive Card in Teams. Both look for no markup there, so the description of an event
+cannot mention a channel or contain a link. The URL of the webhook is the secret.
 
 The URL is read from its file for each notification, and appears in no error and no log.
 If the address fails, the notification waits, since the file may be fixed. If the
@@ -27,9 +31,40 @@ from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.shared import KindSink, secret_faults, timeout_key
+from forewarn.agent.sinks.wording import (
+    Severity,
+    facts,
+    plain,
+    sentence,
+    severity,
+    title,
+)
 from forewarn.agent.wire.urls import Url, parse_url
 from forewarn.clock import Clock
 from forewarn.settings.forms import Option
+
+HEADER_CHARACTERS = 150
+TEXT_CHARACTERS = 3_000
+FIELD_CHARACTERS = 2_000
+FIELDS_MAX = 10
+"""Limits of Slack, which refuses any message that exceeds one."""
+
+_MARKS = {
+    Severity.ERROR: ":red_circle:",
+    Severity.WARNING: ":large_yellow_circle:",
+    Severity.NOTICE: ":large_blue_circle:",
+    Severity.INFO: ":white_circle:",
+}
+
+CARD_VERSION = "1.4"
+"""Every Teams client supports this version; text runs exist since 1.2."""
+
+_COLOURS = {
+    Severity.ERROR: "Attention",
+    Severity.WARNING: "Warning",
+    Severity.NOTICE: "Accent",
+    Severity.INFO: "Default",
+}
 
 _ADDRESS_AT_FAULT = frozenset({401, 403, 404, 405, 410})
 """Statuses that mean that the address accepts no message at all."""
@@ -81,9 +116,98 @@ class ChatSink(KindSink):
             ) from None
 
 
-def chat_kind(shape: Shape) -> SinkKind:
-    """Return the kind of a chat with this message format."""
-    return SinkKind(
+def name_of(settings: NotifySettings) -> str:
+    """Return the receiver's name, which has the file's name, since the URL may
+    change."""
+    return f"{settings.kind} {settings.more['url_file']}"
+
+
+def _parts(text: str, least: int = _KEY_PART_MIN) -> Sequence[str]:
+    """Return the secret parts of a webhook's URL: those of its path and query."""
+    _, _, rest = text.partition("://")
+    parts = re.split(r"[/?&=]", rest)[1:] if rest else [text]
+    return tuple(each for each in parts if len(each) >= least)
+
+
+# Slack
+
+
+def slack_message(told: Told) -> dict[str, Any]:
+    """Return the message; `text` is its preview, such as on a phone."""
+    mark = _MARKS[severity(told)]
+    fields = [
+        _plain(f"{name}\n{value}", FIELD_CHARACTERS) for name, value in facts(told)
+    ]
+    return {
+        "text": f"{mark} {_escaped(title(told))}",
+        "blocks": [
+            {"type": "header", "text": _plain(title(told), HEADER_CHARACTERS)},
+            {"type": "section", "text": _plain(sentence(told), TEXT_CHARACTERS)},
+            {"type": "section", "fields": fields[:FIELDS_MAX]},
+        ],
+    }
+
+
+def _plain(text: str, most: int) -> dict[str, Any]:
+    head, line, rest = text.partition("\n")
+    cut = plain(rest, most - len(head) - len(line)) if line else plain(text, most)
+    return {
+        "type": "plain_text",
+        "text": f"{head}{line}{cut}" if line else cut,
+        "emoji": False,
+    }
+
+
+def _escaped(text: str) -> str:
+    """Return a text without links and mentions for Slack."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+# Teams
+
+
+def teams_message(told: Told) -> dict[str, Any]:
+    """Return the message with its card: about 3 KB, of the 28 KB that Teams accepts."""
+    colour = _COLOURS[severity(told)]
+    heading = _run(title(told), weight="Bolder", size="Medium", color=colour)
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": CARD_VERSION,
+        "msteams": {"width": "Full"},
+        "fallbackText": title(told),
+        "body": [
+            _block(heading),
+            _block(_run(sentence(told))),
+            *(
+                _block(_run(f"{name}: ", weight="Bolder"), _run(value))
+                for name, value in facts(told)
+            ),
+        ],
+    }
+    return {
+        "type": "message",
+        "summary": title(told),
+        "attachments": [
+            {
+                "contentType": "application/vnd.microsoft.card.adaptive",
+                "contentUrl": None,
+                "content": card,
+            }
+        ],
+    }
+
+
+def _block(*runs: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "RichTextBlock", "spacing": "Small", "inlines": list(runs)}
+
+
+def _run(text: str, **style: str) -> dict[str, Any]:
+    return {"type": "TextRun", "text": text, **style}
+
+
+KINDS = {
+    word: SinkKind(
         make=partial(ChatSink, shape),
         name=name_of,
         keys={
@@ -97,16 +221,6 @@ def chat_kind(shape: Shape) -> SinkKind:
         },
         needed=("url_file",),
     )
-
-
-def name_of(settings: NotifySettings) -> str:
-    """Return the receiver's name, which has the file's name, since the URL may
-    change."""
-    return f"{settings.kind} {settings.more['url_file']}"
-
-
-def _parts(text: str, least: int = _KEY_PART_MIN) -> Sequence[str]:
-    """Return the secret parts of a webhook's URL: those of its path and query."""
-    _, _, rest = text.partition("://")
-    parts = re.split(r"[/?&=]", rest)[1:] if rest else [text]
-    return tuple(each for each in parts if len(each) >= least)
+    for word, shape in (("slack", slack_message), ("teams", teams_message))
+}
+"""The kinds of receiver, by chat."""

@@ -61,7 +61,7 @@ class Told:
 class Sink(Protocol):
     """A receiver; used by one thread at a time."""
 
-    def deliver(self, number: int, told: Told) -> None:
+    def deliver(self, number: int, told: Told, /) -> None:
         """Deliver one notification; raises DeliveryError."""
         ...
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.agent.core.model import Note, NoteKind
-from forewarn.agent.sinks import eventlog, journald, slack, syslog, teams
+from forewarn.agent.sinks import chat, eventlog, journald, syslog
 from forewarn.agent.sinks.email import email_of
 from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.smtp import stuffed
@@ -103,11 +103,11 @@ def test_an_entry_of_the_journal_has_the_fields_that_it_should(told: Told) -> No
 @given(TOLD)
 def test_a_chat_takes_it(told: Told) -> None:
     path = fake_hooks.SLACK_PATH
-    body = json.dumps(slack.message(told)).encode()
+    body = json.dumps(chat.slack_message(told)).encode()
     assert fake_hooks.slack(Request(path, {}, body))[0] == 200
-    assert "<" not in slack.message(told)["text"]
+    assert "<" not in chat.slack_message(told)["text"]
     path = fake_hooks.TEAMS_PATH
-    body = json.dumps(teams.message(told)).encode()
+    body = json.dumps(chat.teams_message(told)).encode()
     assert fake_hooks.teams(Request(path, {}, body))[0] == 202
 
 

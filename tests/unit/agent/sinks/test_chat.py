@@ -11,7 +11,7 @@ from forewarn.agent.core.model import NoteKind
 from forewarn.agent.handlers.run_context import DeliveryError
 from forewarn.agent.integrations.registry import sink_kind
 from forewarn.agent.settings_model import NotifySettings
-from forewarn.agent.sinks import slack, teams
+from forewarn.agent.sinks import chat
 from forewarn.agent.sinks.port import Sink
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
@@ -74,8 +74,8 @@ def test_each_kind_is_a_message_that_is_taken(
 
 def test_what_others_said_has_no_mark_up() -> None:
     told = told_of(NoteKind.FAILED, "<!channel> & [a](http://b)", notice=HOSTILE)
-    message = slack.message(told)
-    assert "<" not in slack.message(replace(told, vm="<!here>"))["text"]
+    message = chat.slack_message(told)
+    assert "<" not in chat.slack_message(replace(told, vm="<!here>"))["text"]
     texts = [
         text
         for block in message["blocks"]
@@ -84,20 +84,22 @@ def test_what_others_said_has_no_mark_up() -> None:
     ]
     assert {text["type"] for text in texts} == {"plain_text"}
     assert any("<!channel>" in text["text"] for text in texts)
-    card = teams.message(told)["attachments"][0]["content"]
+    card = chat.teams_message(told)["attachments"][0]["content"]
     assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
 
 
 def test_a_message_shows_how_grave_it_is() -> None:
     bad, good = told_of(NoteKind.WITHHELD), told_of(NoteKind.PREPARED)
-    assert slack.message(bad)["text"].startswith(":red_circle: web_0: Reboot not prep")
-    assert slack.message(good)["text"].startswith(":white_circle:")
-    card = teams.message(bad)["attachments"][0]["content"]
+    assert chat.slack_message(bad)["text"].startswith(
+        ":red_circle: web_0: Reboot not prep"
+    )
+    assert chat.slack_message(good)["text"].startswith(":white_circle:")
+    card = chat.teams_message(bad)["attachments"][0]["content"]
     assert card["body"][0]["inlines"][0]["color"] == "Attention"
 
 
 def test_facts_are_names_above_values() -> None:
-    fields = slack.message(told_of())["blocks"][2]["fields"]
+    fields = chat.slack_message(told_of())["blocks"][2]["fields"]
     assert fields[0]["text"] == "VM\nweb_0"
     assert {"type": "plain_text", "text": "VMs\nweb_0, web_1", "emoji": False} in fields
 

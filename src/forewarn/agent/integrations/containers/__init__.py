@@ -127,12 +127,11 @@ class ContainerWorker(Integration):
 
     # Before the event
 
-    def prepare(self, job: Job, context: RunContext) -> Result:
+    def prepare(self, _job: Job, context: RunContext) -> Result:
         """Stop or pause the running containers; raises HandlerError.
 
         Containers that were restarted or recreated in the meantime are stopped again.
         """
-        del job
         done: list[str] = []
         left: list[Container] = []
         for number in range(ROUNDS_MAX + 1):
@@ -209,12 +208,11 @@ class ContainerWorker(Integration):
 
     # After the event
 
-    def recover(self, job: Job, context: RunContext) -> Result:
+    def recover(self, _job: Job, context: RunContext) -> Result:
         """Start the stopped containers and unpause the paused ones; raises HandlerError.
 
         A failure does not affect the other containers, and is retried later.
         """
-        del job
         done: list[str] = []
         faults: list[str] = []
         for group in reversed(self._memo.groups(PAUSED)):

@@ -120,9 +120,8 @@ class HaproxyWorker(Integration):
                     _break_off(seen, context)
                 context.pause(POLL_SECONDS, "")
 
-    def recover(self, job: Job, context: RunContext) -> Result:
+    def recover(self, _job: Job, context: RunContext) -> Result:
         """Make the servers that the handler has drained ready; raises HandlerError."""
-        del job
         told: list[str] = []
         while memo := self._memo.read():
             away: list[str] = []
@@ -143,7 +142,7 @@ class HaproxyWorker(Integration):
                 context.pause(AWAY_SECONDS, f"waiting: {'; '.join(away)}")
         return Result(detail=", ".join(told) or "this handler drained nothing")
 
-    def check(self, vm: str = "") -> Sequence[str]:
+    def check(self, vm: str = "", /) -> Sequence[str]:
         """Return the problems of proxies: no access, no permission, or no such server."""
         context = context_for(self.check_seconds, self._clock)
         found: list[str] = []

@@ -124,9 +124,8 @@ class PacemakerWorker(Integration):
         how = "stopped, since no other node can host them" if is_alone else "moved away"
         return Result(detail=f"{how}: {ids_of(here)}")
 
-    def recover(self, job: Job, context: RunContext) -> Result:
+    def recover(self, _job: Job, context: RunContext) -> Result:
         """Let this node host resources again; raises HandlerError."""
-        del job
         name = self._pacemaker.name(context)
         if (mark := _Mark.read(self._pacemaker.query(name, MARK, context))) is None:
             self._memo.keep({})

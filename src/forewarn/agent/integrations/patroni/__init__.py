@@ -138,12 +138,11 @@ class PatroniWorker(Integration):
             patience=self._options.candidate_wait / SECOND,
         )
 
-    def recover(self, job: Job, context: RunContext) -> Result:
+    def recover(self, _job: Job, context: RunContext) -> Result:
         """Switch back, if the settings require it and the handler has switched over.
 
         Raises HandlerError; then it is retried later.
         """
-        del job
         if not (memo := self._memo.read()):
             return Result(detail="this handler had not switched over")
         me, successor = str(memo.get("leader")), str(memo.get("to"))

@@ -80,9 +80,8 @@ class SlurmWorker(Integration):
                 self._requeue(jobs, refused, context)
             context.recheck(_awaited(node, jobs, refused))
 
-    def recover(self, job: Job, context: RunContext) -> Result:
+    def recover(self, _job: Job, context: RunContext) -> Result:
         """Resume the node if this handler drained it; raises HandlerError."""
-        del job
         name = self._slurm.node
         node = self._slurm.look(context)
         is_remembered = self._memo.read().get("node") == name

@@ -96,12 +96,11 @@ class SystemdWorker(Integration):
 
     # Before the event
 
-    def prepare(self, job: Job, context: RunContext) -> Result:
+    def prepare(self, _job: Job, context: RunContext) -> Result:
         """Reload, start and stop the units of the settings; raises HandlerError.
 
         A failure ends the preparation, since each step depends on the previous one.
         """
-        del job
         plan = self._plan
         units = self._manager.look((*plan.reload, *plan.starts, *plan.stops), context)
         raise_faults([fault for unit in units if (fault := unit.unusable())])
@@ -265,12 +264,11 @@ class SystemdWorker(Integration):
 
     # After the event
 
-    def recover(self, job: Job, context: RunContext) -> Result:
+    def recover(self, _job: Job, context: RunContext) -> Result:
         """Start the stopped units and stop the started ones; raises HandlerError.
 
         A failure does not affect the other units, and is retried later.
         """
-        del job
         done: list[str] = []
         faults: list[str] = []
         stopped = self._memo.groups(STOPPED)
