@@ -98,7 +98,7 @@ class VirtualContext(RunContext):
         super().__init__(stop_at=end, kill_at=end, clock=self._turned)
 
     def sleep(self, seconds: float) -> bool:
-        if self.is_stopped:
+        if self._is_stopped:
             return False
         waited = round(min(seconds, self.remaining()) * SECOND)
         self._turned.advance_to(self._turned.now() + waited)

@@ -69,9 +69,7 @@ class AlertServer:
 
     def ask(self, timeout: Micros) -> Found:
         """Return which alerts are active and count; raises ForewarnError."""
-        file = self._settings.token_file
-        token = read_token(file) if file else ""
-        answer = self._get(token, timeout)
+        answer = self._get(timeout)
         if answer.status != _OK:
             said = said_in(answer)
             told = f"it answered {answer.status}"
@@ -88,12 +86,12 @@ class AlertServer:
             all_alerts=len(alerts),
         )
 
-    def _get(self, token: str, timeout: Micros) -> Answer:
+    def _get(self, timeout: Micros) -> Answer:
         settings = self._settings
         path = PROMETHEUS_PATH if settings.prometheus else ALERTMANAGER_PATH
         headers = [("Accept", "application/json")]
-        if token:
-            headers.append(("Authorization", f"Bearer {token}"))
+        if file := settings.token_file:
+            headers.append(("Authorization", f"Bearer {read_token(file)}"))
         client = Client(
             self._url,
             clock=self._clock,

@@ -138,9 +138,9 @@ class Folder:
         head = _bytes(self.file("head"), HEAD_BYTES)
         tail = _bytes(self.file("output"), OUTPUT_BYTES_MAX)
         if head or len(tail) > HEAD_BYTES + TAIL_BYTES:
-            head = head or tail[:HEAD_BYTES]
-            return f"{_decoded(head)}\n[…]\n{_decoded(tail[-TAIL_BYTES:])}"
-        return _decoded(tail)
+            gap = "\n[…]\n".encode()
+            tail = (head or tail[:HEAD_BYTES]) + gap + tail[-TAIL_BYTES:]
+        return tail.decode("utf-8", "replace")
 
     def last_line(self) -> str:
         """Return the last line that is not empty, for a message."""
@@ -239,7 +239,3 @@ def _bytes(path: str, most: int) -> bytes:
             return file.read(most)
     except OSError:
         return b""
-
-
-def _decoded(content: bytes) -> str:
-    return content.decode("utf-8", "replace")

@@ -124,11 +124,6 @@ class RunContext:
 
     # Called by the run
 
-    @property
-    def is_stopped(self) -> bool:
-        """Return whether the runner stopped the run before its deadline."""
-        return self._is_stopped
-
     def remaining(self) -> float:
         """Return the seconds until the deadline; 0 when the run must end."""
         if self._over.is_set():

@@ -23,15 +23,10 @@ class SecretError(HandlerError, DeliveryError):
     """The secret cannot be read; a later attempt may succeed."""
 
 
-def whole(secret: str) -> Sequence[str]:
-    """Return the whole secret as the only part to mask."""
-    return (secret,)
-
-
 def read_secret(
     file: str,
     *,
-    parts: Callable[[str], Sequence[str]] = whole,
+    parts: Callable[[str], Sequence[str]] = lambda secret: (secret,),
     most: int = SECRET_BYTES_MAX,
 ) -> str:
     """Return the first line of a file; raises SecretError.

@@ -29,7 +29,6 @@ from forewarn.agent.integrations.hashicorp import (
 from forewarn.agent.integrations.kind import HandlerKind, too_long
 from forewarn.agent.options import Forms
 from forewarn.agent.settings_model import HandlerSettings
-from forewarn.agent.wire.answers import Answer
 from forewarn.instants import (
     HOUR,
     SECOND,
@@ -62,6 +61,8 @@ class ConsulWorker(Integration):
         self._wait: Micros = more.get("wait", 0)
         self._mark = f"forewarn {settings.name}: "
         """The mark: the prefix of the reasons that this handler sets."""
+        what = "service" if self._services else "node"
+        self._right = f'its token needs {what} "NAME" {{ policy = "write" }}'
         self._api = local_agent(more, ground.clock, url=URL, header="X-Consul-Token")
 
     def prepare(self, job: Job, context: RunContext) -> Result:
@@ -129,7 +130,7 @@ class ConsulWorker(Integration):
         self, ask: Ask, context: RunContext, *, key: str, what: str
     ) -> Mapping[str, Mapping[str, Any]]:
         """Return Consul's objects by ID; raises HandlerError for any other response."""
-        answer, found = self._answered(ask, context)
+        answer, found = self._api.allowed(ask, context, self._right)
         for each in found.values():
             # Each object contains its ID, so another JSON object is recognized.
             if not members(each).get(key):
@@ -138,17 +139,16 @@ class ConsulWorker(Integration):
 
     def _set(self, target: str, context: RunContext, *, reason: str = "") -> None:
         """Start maintenance with a reason, or end it without one; raises HandlerError."""
-        path = "/v1/agent/maintenance"
         service = target.removeprefix(SERVICE_CHECK) if target != NODE_CHECK else ""
-        if service:
-            path = f"/v1/agent/service/maintenance/{percent_quoted(service)}"
-        query = "enable=false"
-        if reason:
-            query = f"enable=true&reason={percent_quoted(reason)}"
+        name = percent_quoted(service)
+        where = f"service/maintenance/{name}" if service else "maintenance"
+        why = f"true&reason={percent_quoted(reason)}" if reason else "false"
         try:
             # The response is empty; the result is checked afterwards.
-            ask = Ask(method="PUT", path=f"{path}?{query}", shape=Shape.ANY)
-            self._answered(ask, context)
+            ask = Ask(
+                method="PUT", path=f"/v1/agent/{where}?enable={why}", shape=Shape.ANY
+            )
+            self._api.allowed(ask, context, self._right)
         except ApiError as error:
             if error.status != NOT_FOUND or not service:
                 raise
@@ -157,11 +157,6 @@ class ConsulWorker(Integration):
                     f"Consul's agent has no service {service}"
                 ) from error
             # The service was deregistered in the meantime, together with its maintenance.
-
-    def _answered(self, ask: Ask, context: RunContext) -> tuple[Answer, Any]:
-        what = "service" if self._services else "node"
-        right = f'its token needs {what} "NAME" {{ policy = "write" }}'
-        return self._api.allowed(ask, context, right)
 
     # Results
 
@@ -172,8 +167,6 @@ class ConsulWorker(Integration):
         """Wait until clients no longer cache the address."""
         began = max((_since(each) for each in reasons), default=0)
         left = min(began + self._wait - self._clock.now(), self._wait)
-        if left <= 0:
-            return
         doing = "waiting for clients that cache the address of this node"
         timer = context.timer(left / SECOND)
         while timer() > 0:

@@ -31,11 +31,6 @@ Faults = Iterator[tuple[str, str]]
 """Problems as pairs: a key (or an empty text for the whole table) and a sentence."""
 
 
-def no_faults(_entry: Entry) -> Faults:
-    """Find no problems."""
-    return iter(())
-
-
 def too_long(entry: Entry, key: str, usual: Micros) -> Faults:
     """Find a duration that is not shorter than the handler's `timeout`."""
     wanted, timeout = entry.get(key, usual), entry.get("timeout", HANDLER_TIMEOUT)
@@ -54,7 +49,7 @@ class HandlerKind:
     """The keys of the kind; their texts are the reference and state the defaults."""
     needed: tuple[str, ...] = ()
     """Required keys."""
-    faults: Callable[[Entry], Faults] = no_faults
+    faults: Callable[[Entry], Faults] = lambda _entry: iter(())
     """Check conditions between keys."""
     recovers: bool = True
     """Whether the handler does anything after the event."""
@@ -73,4 +68,4 @@ class SinkKind:
     secret."""
     keys: Mapping[str, Option] = field(default_factory=dict[str, Any])
     needed: tuple[str, ...] = ()
-    faults: Callable[[Entry], Faults] = no_faults
+    faults: Callable[[Entry], Faults] = lambda _entry: iter(())

@@ -30,7 +30,7 @@ from forewarn.agent.integrations.kind import SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.port import Told
-from forewarn.agent.sinks.shared import KindSink, secret_faults, timeout_key
+from forewarn.agent.sinks.shared import KindSink, timeout_key
 from forewarn.agent.sinks.wording import (
     Severity,
     facts,
@@ -83,7 +83,7 @@ class ChatSink(KindSink):
         """Store the settings."""
         super().__init__(settings, clock)
         self._shape = shape
-        self._url_file: str = settings.more["url_file"]
+        self._secret_file = settings.more["url_file"]
 
     def deliver(self, number: int, told: Told) -> None:
         """Send the notification once; raises DeliveryError."""
@@ -102,17 +102,16 @@ class ChatSink(KindSink):
     def _wrong(self) -> Sequence[str]:
         _, url = self._url()
         host = Template(url=f"{url.base}/", ca_file=self._ca_file)
-        faults = secret_faults(self._url_file, parts=_parts)
-        return [*faults, *unreached(host, clock=self._clock)]
+        return unreached(host, clock=self._clock)
 
     def _url(self) -> tuple[str, Url]:
-        text = read_secret(self._url_file, parts=_parts)
+        text = read_secret(self._secret_file, parts=_parts)
         try:
             return text, parse_url(text)
         except ValueError:
             # Do not quote the text, which may be a secret even if it is not a URL.
             raise DeliveryError(
-                f"the first line of {self._url_file} is not an http or https URL"
+                f"the first line of {self._secret_file} is not an http or https URL"
             ) from None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import binascii
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from forewarn.agent.handlers.secret import read_secret
 from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
@@ -21,7 +21,6 @@ from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.shared import (
     CHECK_SECONDS,
     KindSink,
-    secret_faults,
     timeout_key,
 )
 from forewarn.agent.sinks.smtp import Smtp
@@ -118,7 +117,7 @@ class EmailSink(KindSink):
         self._sender: str = more["from"]
         self._recipients: tuple[str, ...] = more["to"]
         self._tls: str = more.get("tls", STARTTLS)
-        self._password_file: str = more.get("password_file", "")
+        self._secret_file = more.get("password_file", "")
 
     def deliver(self, number: int, told: Told) -> None:
         """Send one email; raises DeliveryError."""
@@ -130,12 +129,11 @@ class EmailSink(KindSink):
         for each in refused:
             logger.warning("an email was not accepted for %s", each)
 
-    def _wrong(self) -> Iterator[str]:
-        """Yield whether the server accepts the login; nothing is sent."""
-        if self._password_file:
-            yield from secret_faults(self._password_file)
+    def _wrong(self) -> Sequence[str]:
+        """Raise DeliveryError if the server refuses the login; nothing is sent."""
         with self._line(min(self._seconds, CHECK_SECONDS)) as line:
             self._begun(line).end()
+        return ()
 
     def _line(self, seconds: float) -> Line:
         host, port = self._server
@@ -143,7 +141,7 @@ class EmailSink(KindSink):
 
     def _begun(self, line: Line) -> Smtp:
         """Return a session that is ready to send."""
-        password = read_secret(self._password_file) if self._password_file else ""
+        password = read_secret(self._secret_file) if self._secret_file else ""
         if self._tls == IMPLICIT:
             line.secure(self._ca_file)
         session = Smtp(line)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from forewarn.agent import forms, secrets
@@ -21,7 +21,7 @@ from forewarn.agent.integrations.kind import Entry, Faults, SinkKind
 from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.port import Told
-from forewarn.agent.sinks.shared import KindSink, secret_faults, timeout_key
+from forewarn.agent.sinks.shared import KindSink, timeout_key
 from forewarn.agent.sinks.wording import sentence
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
@@ -100,7 +100,7 @@ class EventHubsSink(KindSink):
         super().__init__(settings, clock)
         more = settings.more
         self._resource = f"https://{host_of(more['namespace'])}/{more['hub']}"
-        self._key_file: str = more["key_file"]
+        self._secret_file = more["key_file"]
         self._token = ("", "", 0)
         """The key that the token was made from, the token, and its expiry."""
 
@@ -129,7 +129,7 @@ class EventHubsSink(KindSink):
 
     def token(self, now: Micros) -> str:
         """Return a token that is valid for some time; raises DeliveryError."""
-        key = read_secret(self._key_file)
+        key = read_secret(self._secret_file)
         made_of, token, ends = self._token
         if made_of == key and now < ends - RENEW_BEFORE <= now + TOKEN_LIFE:
             return token
@@ -142,16 +142,14 @@ class EventHubsSink(KindSink):
         )
         self._token = (key, token, ends)
         # Anyone who has the token can post until it expires.
-        secrets.hold(f"token of {self._key_file}", _signatures(token))
+        secrets.hold(f"token of {self._secret_file}", _signatures(token))
         return token
 
-    def _wrong(self) -> Sequence[str]:
-        """Return the problems of the key's file, or why the server cannot be reached.
-
-        The key itself is not checked.
-        """
+    def _wrong(self) -> Iterator[str]:
+        """Yield why the server cannot be reached; the key itself is not checked."""
         host = Template(url=f"{self._resource}/messages", ca_file=self._ca_file)
-        return [*secret_faults(self._key_file), *unreached(host, clock=self._clock)]
+        yield from unreached(host, clock=self._clock)
+        read_secret(self._secret_file)
 
 
 def _signatures(token: str) -> Sequence[str]:

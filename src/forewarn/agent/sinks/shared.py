@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from forewarn.agent.handlers.port import faults_of
 from forewarn.agent.handlers.run_context import DeliveryError
-from forewarn.agent.handlers.secret import SecretError, exposure, read_secret, whole
+from forewarn.agent.handlers.secret import exposure
 from forewarn.agent.options import Forms
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.clock import Clock
@@ -49,26 +49,18 @@ class KindSink:
         self._ca_file: str = more.get("ca_file", "")
         self._seconds: float = more.get("timeout", self.usual_timeout) / SECOND
         self._clock = clock
+        self._secret_file = ""
+        """The file of the receiver's secret; empty: none."""
 
     def check(self) -> Sequence[str]:
         """Return the problems of the receiver; no notification is sent."""
-        return faults_of(self._wrong)
+        found = faults_of(self._wrong)
+        exposed = exposure(self._secret_file) if self._secret_file else ""
+        return [*found, exposed] if exposed else found
 
     def _wrong(self) -> Iterable[str]:
         """Return the problems, one sentence each; raises DeliveryError."""
         raise NotImplementedError
-
-
-def secret_faults(
-    file: str, *, parts: Callable[[str], Sequence[str]] = whole
-) -> list[str]:
-    """Return the problems of a secret's file, one sentence each."""
-    try:
-        read_secret(file, parts=parts)
-    except SecretError as error:
-        return [error.message]
-    exposed = exposure(file)
-    return [exposed] if exposed else []
 
 
 def send_locally(path: str, data: bytes, *, seconds: float) -> None:

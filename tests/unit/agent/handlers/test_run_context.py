@@ -22,14 +22,14 @@ def test_it_counts_down() -> None:
     assert (context.remaining(), context.grace_remaining()) == (0, 4)
     clock.advance_to(START + 2 * MINUTE)
     assert (context.remaining(), context.grace_remaining()) == (0, 0)
-    assert not context.is_stopped
+    assert not context._is_stopped
     assert not context.sleep(1)
 
 
 def test_a_stop_ends_it_now_and_never_later_than_it_was() -> None:
     context, _ = with_context()
     context.stop(START + 3 * SECOND)
-    assert context.is_stopped
+    assert context._is_stopped
     assert (context.remaining(), context.grace_remaining()) == (0, 3)
     context.stop(START + MINUTE)
     assert context.grace_remaining() == 3
@@ -45,7 +45,7 @@ def test_it_may_be_tightened_and_never_loosened() -> None:
     clock.advance_to(START + 11 * SECOND)
     assert (context.remaining(), context.grace_remaining()) == (0, 1)
     # Its time was up: its event has not gone.
-    assert not context.is_stopped
+    assert not context._is_stopped
     context.shorten(START, START)
 
 
@@ -55,10 +55,10 @@ def test_who_waits_hears_when_the_time_that_was_left_is_up() -> None:
     with context.on_stop(rung.set):
         context.shorten(START, START + SECOND)
         assert rung.wait(10)
-    assert not context.is_stopped
+    assert not context._is_stopped
     assert not context.sleep(60)
     context.stop(START)
-    assert context.is_stopped
+    assert context._is_stopped
 
 
 def test_who_waits_is_rung_also_if_it_was_stopped_before() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from forewarn.agent.handlers.records import last_line
@@ -90,12 +91,11 @@ class Runtime:
     def servers(self, context: RunContext) -> list[Server]:
         """Return all servers; raises HandlerError, or AwayError if it is temporary."""
         current, old = self._processes(context)
-        left_behind: dict[str, int] = {}
+        left_behind: Counter[str] = Counter()
         for process in old:
             # If the old worker has ended since, it has no sessions.
             with contextlib.suppress(HandlerError):
-                for label, count in self._sessions(process, context).items():
-                    left_behind[label] = left_behind.get(label, 0) + count
+                left_behind.update(self._sessions(process, context))
         found: list[Server] = []
         for process in current:
             sessions = self._sessions(process, context)

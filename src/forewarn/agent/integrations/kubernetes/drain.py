@@ -95,7 +95,11 @@ class Drain:
         pods: dict[str, Pod] = {}
         for number in range(PASSES + 1):
             pods = self._look(context)
-            due = self._due(pods.values())
+            due = {
+                uid: pod
+                for uid, pod in pods.items()
+                if pod.fate is Fate.EVICT and uid not in self._barred
+            }
             if not due or number == PASSES:
                 break
             self._empty(due, context)
@@ -108,13 +112,6 @@ class Drain:
                 _listed(held, reasons, "not evicted because of the settings")
             )
         return f"{_count(gone)} evicted{_left(pods.values())}"
-
-    def _due(self, pods: Iterable[Pod]) -> dict[str, Pod]:
-        return {
-            pod.uid: pod
-            for pod in pods
-            if pod.fate is Fate.EVICT and pod.uid not in self._barred
-        }
 
     def _empty(self, due: Mapping[str, Pod], context: RunContext) -> None:
         """Wait until all of these pods have ended or were refused permanently."""
@@ -275,12 +272,13 @@ class Drain:
 
 def _causes(body: object) -> tuple[str, bool]:
     """Return the messages of budgets, and whether the namespace is being deleted."""
-    budgets: list[str] = []
-    is_ending = False
-    for cause in objects(members(members(body).get("details")).get("causes")):
-        is_ending = is_ending or cause.get("reason") == _TERMINATING
-        if cause.get("reason") == _BUDGET and cause.get("message"):
-            budgets.append(str(cause["message"]))
+    causes = objects(members(members(body).get("details")).get("causes"))
+    budgets = [
+        str(each["message"])
+        for each in causes
+        if each.get("reason") == _BUDGET and each.get("message")
+    ]
+    is_ending = any(each.get("reason") == _TERMINATING for each in causes)
     return "; ".join(budgets), is_ending
 
 

@@ -180,7 +180,9 @@ class PacemakerWorker(Integration):
                 why = f"no other node can host the resources: {ids_of(here)}"
             looks = 1
             if not why:
-                self._remember(here)
+                # Record what must run elsewhere, for the next attempt.
+                needs = self._needs() | {need for each in here if (need := each.need)}
+                self._memo.keep({"needs": sorted(needs)})
                 told = Attribute(name=MARK, value=mark.text)
                 self._pacemaker.update(name, told, context)
                 self._pacemaker.update(name, mark.held, context)
@@ -241,11 +243,6 @@ class PacemakerWorker(Integration):
             self._pacemaker.update(name, replace(mark.held, value=mark.before), context)
         else:
             self._pacemaker.delete(name, mark.held, context)
-
-    def _remember(self, here: Collection[Resource]) -> None:
-        """Record what must run elsewhere, for the next attempt."""
-        needs = self._needs() | {need for each in here if (need := each.need)}
-        self._memo.keep({"needs": sorted(needs)})
 
     def _needs(self) -> set[tuple[str, bool]]:
         """Return what must run elsewhere because this or an earlier attempt moved it."""

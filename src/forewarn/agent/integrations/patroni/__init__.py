@@ -346,8 +346,8 @@ class PatroniWorker(Integration):
             )
         return name
 
-    def _denied(self, context: RunContext) -> list[str]:
-        """Return why Patroni would reject a request of the handler; changes nothing.
+    def _denied(self, context: RunContext) -> Iterator[str]:
+        """Yield why Patroni would reject a request of the handler; changes nothing.
 
         Patroni checks the credentials before the request. It rejects an empty request
         with status 400.
@@ -360,8 +360,7 @@ class PatroniWorker(Integration):
         except ApiError as error:
             if error.status in _DENIED:
                 how = "is not valid" if self._options.secret_file else "is required"
-                return [f"{error.message}; `secret_file` {how}"]
-        return []
+                yield f"{error.message}; `secret_file` {how}"
 
     def _headers(self) -> Sequence[tuple[str, str]]:
         if not self._options.secret_file:
