@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from forewarn.agent.secrets import BEGIN_CHARACTERS, SPELLING_CHARACTERS_MAX, masked
+from forewarn.instants import Micros, parse_instant
 
 TOLD_CHARACTERS = 2_000
 """Maximum length of a detail about a run, a lock or an alert: one sentence of the agent
@@ -53,3 +54,11 @@ def items(value: object) -> list[Any]:
 def objects(value: object) -> list[dict[str, Any]]:
     """Return the objects of a JSON array, with empty ones for other values."""
     return [members(each) for each in items(value)]
+
+
+def instant_in(text: str) -> Micros | None:
+    """Return the instant that a text has; None: it is not valid."""
+    try:
+        return parse_instant(text)
+    except ValueError:
+        return None

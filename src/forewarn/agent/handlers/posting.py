@@ -42,7 +42,7 @@ _PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
 SAID_BYTES = 4_096
 """Bytes of an error response that are searched for a message."""
 
-_REDIRECTS = range(300, 400)
+REDIRECTS = range(300, 400)
 
 _AGAIN = frozenset({408, 425, 429})
 """Statuses that can be temporary, in addition to 5xx."""
@@ -66,7 +66,7 @@ def said_in(answer: Answer, *, also: Sequence[str] = ()) -> str:
 
     `also` has further secrets to mask.
     """
-    if answer.status in _REDIRECTS:
+    if answer.status in REDIRECTS:
         where = last_line(answer.header("location") or "no location", also=also)
         return (
             f"a redirect to {where}, which is not followed: set the server's final URL"

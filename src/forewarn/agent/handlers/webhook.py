@@ -75,17 +75,13 @@ class WebhookWorker(Forgetful):
         Nothing is sent.
         """
         known = KNOWN if self._pods is None else {**KNOWN, "pods": ""}
-        found: dict[str, None] = {}
-        for template in (self._prepare, self._recover):
-            if template is not None:
-                told = faults(template, known)
-                told += unreached(template, clock=self._clock)
-                found.update(dict.fromkeys(told))
+        found: list[str] = []
+        for template in filter(None, (self._prepare, self._recover)):
+            found += faults(template, known) + unreached(template, clock=self._clock)
         if self._pods is not None:
             context, look = context_for(CHECK_SECONDS, self._clock), self._pods.faults
-            told = faults_of(lambda: look(context))
-            found.update({f"the pods: {each}": None for each in told})
-        return tuple(found)
+            found += [f"the pods: {each}" for each in faults_of(lambda: look(context))]
+        return tuple(dict.fromkeys(found))
 
     def _send(self, template: Template | None, job: Job, context: RunContext) -> Result:
         if template is None:

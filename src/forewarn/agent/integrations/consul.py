@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forewarn.agent.foreign import members
+from forewarn.agent.foreign import instant_in, members
 from forewarn.agent.forms import percent_quoted
 from forewarn.agent.handlers.port import Ground, Job, Result
 from forewarn.agent.handlers.run_context import HandlerError, RunContext
@@ -35,7 +35,6 @@ from forewarn.instants import (
     Micros,
     format_duration,
     format_instant,
-    parse_instant,
 )
 from forewarn.settings.forms import Option
 
@@ -165,7 +164,8 @@ class ConsulWorker(Integration):
 
     def _wait_for_clients(self, reasons: Sequence[str], context: RunContext) -> None:
         """Wait until clients no longer cache the address."""
-        began = max((_since(each) for each in reasons), default=0)
+        starts = (instant_in(each.rpartition(" since ")[2]) or 0 for each in reasons)
+        began = max(starts, default=0)
         left = min(began + self._wait - self._clock.now(), self._wait)
         doing = "waiting for clients that cache the address of this node"
         timer = context.timer(left / SECOND)
@@ -186,14 +186,6 @@ def _name(target: str) -> str:
     if target == NODE_CHECK:
         return "the node"
     return f"service {target.removeprefix(SERVICE_CHECK)}"
-
-
-def _since(reason: str) -> Micros:
-    """Return the time in a reason of this handler; 0: none."""
-    try:
-        return parse_instant(reason.rpartition(" since ")[2])
-    except ValueError:
-        return 0
 
 
 KIND = HandlerKind(

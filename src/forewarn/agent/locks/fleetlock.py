@@ -11,7 +11,12 @@ from __future__ import annotations
 import json
 
 from forewarn.agent.foreign import json_members
-from forewarn.agent.handlers.posting import said_in
+from forewarn.agent.handlers.posting import (
+    ANSWER_BYTES_MAX,
+    REACH_TIMEOUT,
+    REDIRECTS,
+    said_in,
+)
 from forewarn.agent.handlers.records import last_line
 from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.handlers.secret import read_token
@@ -19,21 +24,14 @@ from forewarn.agent.locks.port import Grant, LockError
 from forewarn.agent.settings_model import LockSettings
 from forewarn.agent.wire.http import Answer, Client, parse_url
 from forewarn.clock import Clock
-from forewarn.instants import SECOND, Micros
+from forewarn.instants import SECOND
 
 TAKE, RELEASE = "/v1/pre-reboot", "/v1/steady-state"
 
 HEADER = ("fleet-lock-protocol", "true")
 """The required header, which shows that the request was not redirected."""
 
-ANSWER_BYTES_MAX = 64 * 1024
-"""Maximum length of a response, in bytes: it has a kind and a message."""
-
-REACH_TIMEOUT: Micros = 3 * SECOND
-"""Timeout for the connection in a check, while a person waits."""
-
 _DONE = 200
-_REDIRECTS = range(300, 400)
 _HELD_STATUSES = frozenset({409, 423})
 """HTTP statuses with which some servers say that other clients hold the lock."""
 
@@ -137,7 +135,7 @@ def _says_held(answer: Answer, kind: str) -> bool:
 def _refused(path: str, answer: Answer) -> LockError:
     kind, value = _error_of(answer)
     said = ": ".join(filter(None, (kind, value)))
-    if answer.status in _REDIRECTS or not said:
+    if answer.status in REDIRECTS or not said:
         said = said_in(answer)
     message = f"POST {path} was answered {answer.status}"
     return LockError(f"{message}: {said}" if said else message)

@@ -137,7 +137,7 @@ class ContainerWorker(Integration):
         for number in range(ROUNDS_MAX + 1):
             # Containers that others have paused are ignored.
             chosen = self._chosen(context)
-            groups = [[each for each in group if each.is_up] for group in chosen]
+            groups = [up for each in chosen if (up := [c for c in each if c.is_up])]
             if not (left := [each for group in groups for each in group]):
                 return Result(
                     detail=", ".join(done) or "none of the containers was running"
@@ -168,12 +168,13 @@ class ContainerWorker(Integration):
         self, group: Sequence[Container], context: RunContext, *, seconds: float
     ) -> list[str]:
         """Stop a group within its part of the time."""
-        if not group:
-            return []
         self._memo.remember(
             STOPPED, {each.id: each.name for each in group if not each.vanishes}
         )
-        self._remember_gone([each.name for each in group if each.vanishes])
+        gone: list[str] = self._memo.read().get(GONE, [])
+        fresh = {each.name for each in group if each.vanishes}.difference(gone)
+        if fresh:
+            self._memo.keep({**self._memo.read(), GONE: [*gone, *sorted(fresh)]})
         words = ("stop", *self._patience(group, seconds))
         with context.doing(f"stopping {names_of(group)}"):
             said = self._engine.order(words, _ids(group), context)
@@ -196,8 +197,6 @@ class ContainerWorker(Integration):
         return ("-t", str(int(seconds)))
 
     def _pause(self, group: Sequence[Container], context: RunContext) -> list[str]:
-        if not group:
-            return []
         self._memo.remember(PAUSED, {each.id: each.name for each in group})
         with context.doing(f"pausing {names_of(group)}"):
             said = self._engine.order(("pause",), _ids(group), context)
@@ -262,11 +261,6 @@ class ContainerWorker(Integration):
         held = _ids(still)
         self._memo.forget(PAUSED, group.keys() - set(held))
         return [f"unpaused {each.name}" for each in frozen if each.id not in held]
-
-    def _remember_gone(self, names: Sequence[str]) -> None:
-        known: list[str] = list(self._memo.read().get(GONE, ()))
-        if fresh := [name for name in names if name not in known]:
-            self._memo.keep({**self._memo.read(), GONE: [*known, *fresh]})
 
     # Check
 

@@ -11,8 +11,8 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from forewarn.agent.foreign import members, objects
-from forewarn.instants import Micros, parse_instant
+from forewarn.agent.foreign import instant_in, members, objects
+from forewarn.instants import Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
 GRACE_SECONDS = 30
@@ -77,7 +77,9 @@ def pod_of(found: object, *, empty_dir: str, bare: str) -> Pod:
     if fate is Fate.LOCAL and care == EVICT and not _controller(metadata):
         # Both settings apply; `empty_dir` permits it, so `bare_pods` decides.
         fate, care = Fate.BARE, bare
-    ends_at = _instant(metadata.get("deletionTimestamp"))
+    ends_at = None
+    if deleted := metadata.get("deletionTimestamp"):
+        ends_at = instant_in(str(deleted)) or 0
     if care is not None and ends_at is not None:
         # The pod was already deleted, so it will lose its data anyway.
         care = EVICT
@@ -116,12 +118,3 @@ def _controller(metadata: Mapping[str, Any]) -> str:
         if owner.get("controller") is True:
             return str(owner.get("kind") or "")
     return ""
-
-
-def _instant(text: object) -> Micros | None:
-    if not text:
-        return None
-    try:
-        return parse_instant(str(text))
-    except ValueError:
-        return 0

@@ -11,9 +11,9 @@ from dataclasses import field
 from typing import Any
 
 from forewarn.agent.core.names import keys_of
-from forewarn.agent.foreign import members, objects
+from forewarn.agent.foreign import instant_in, members, objects
 from forewarn.agent.handlers.run_context import HandlerError
-from forewarn.instants import Micros, parse_instant
+from forewarn.instants import Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
 LAG_MAX = 1_048_576
@@ -255,13 +255,9 @@ def _member(found: Mapping[str, Any]) -> Member:
 
 def _plan(found: Mapping[str, Any]) -> Plan:
     at = str(found.get("at", ""))
-    try:
-        instant = parse_instant(at)
-    except ValueError:
-        instant = None
     return Plan(
         at=at,
-        instant=instant,
+        instant=instant_in(at),
         source=str(found.get("from", "")),
         target=str(found.get("to", "")),
     )
