@@ -19,8 +19,8 @@ from forewarn.agent.handlers.secret import (
     read_secret,
     read_token,
 )
+from forewarn.agent.integrations.base import Memo
 from forewarn.agent.integrations.kubernetes.access import find
-from forewarn.agent.integrations.memo import Memo
 from forewarn.agent.journal.lock import AgentLock, had_journal, last_holder
 from forewarn.agent.journal.port import JournalRefusedError
 from forewarn.agent.locks.directory import MARKER

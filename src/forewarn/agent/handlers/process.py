@@ -69,8 +69,7 @@ class Process:
     ) -> None:
         """Watch a process that is alive, was alive a moment ago, or is our child."""
         self._folder = folder
-        self._pid = claim.pid
-        self._began = claim.began
+        self._claim = claim
         self._child = child
         self._handle = _handle(claim.pid)
         self._look = LOOK_SOON_SECONDS
@@ -146,8 +145,8 @@ class Process:
             options = os.WEXITED | os.WNOHANG | os.WNOWAIT if _HAS_GROUPS else 0
             if not _HAS_GROUPS:  # pragma: no cover
                 return self._child.poll() is not None
-            return os.waitid(os.P_PID, self._pid, options) is not None
-        return not is_alive(Claim(pid=self._pid, began=self._began))
+            return os.waitid(os.P_PID, self._claim.pid, options) is not None
+        return not is_alive(self._claim)
 
     def _reap(self) -> None:
         if self._child is not None:
@@ -156,7 +155,7 @@ class Process:
     def _signal_group(self, number: int) -> None:
         with contextlib.suppress(OSError):
             if _HAS_GROUPS:
-                os.killpg(self._pid, number)
+                os.killpg(self._claim.pid, number)
             elif self._child is not None:  # pragma: no cover
                 self._child.send_signal(vars(signal)["CTRL_BREAK_EVENT"])
 
@@ -165,7 +164,7 @@ class Process:
             self._signal_group(signal.SIGKILL)
             return
         with contextlib.suppress(OSError):  # pragma: no cover
-            words = ["taskkill", "/F", "/T", "/PID", str(self._pid)]
+            words = ["taskkill", "/F", "/T", "/PID", str(self._claim.pid)]
             subprocess.run(words, check=False, capture_output=True)  # noqa: S603
 
 
@@ -177,16 +176,14 @@ def start(
     directory: str = "",
 ) -> Process:
     """Start a program in a directory that exists; raises OSError."""
-    words = list(words)
-    if _HAS_GROUPS:
-        words = [SHELL, "-c", _WRAPPER, "forewarn-run", folder.path, *words]
+    wrapper = [SHELL, "-c", _WRAPPER, "forewarn-run", folder.path]
     flags = 0 if _HAS_GROUPS else vars(subprocess)["CREATE_NEW_PROCESS_GROUP"]
     with (
         open(folder.file("event.json"), "rb") as event,
         open(folder.file("output"), "ab") as output,
     ):
         child = subprocess.Popen(  # noqa: S603 - what the settings name
-            words,
+            [*wrapper, *words] if _HAS_GROUPS else list(words),
             stdin=event,
             stdout=output,
             stderr=output,

@@ -217,7 +217,7 @@ def last_line(text: str, *, also: Sequence[str] = ()) -> str:
     Secrets are masked, as in `foreign.told`; `also` has additional secrets.
     """
     lines = [line.strip() for line in text.splitlines()]
-    last = next((line for line in reversed(lines) if line), "")
+    last = next(filter(None, reversed(lines)), "")
     return told(last, LINE_CHARACTERS, also=also)
 
 

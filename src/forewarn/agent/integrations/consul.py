@@ -173,12 +173,11 @@ class ConsulWorker(Integration):
             context.pause(timer(), f"{doing} ({format_duration(self._wait)})")
 
     def _told(self, mine: set[str], found: Mapping[str, str]) -> str:
-        told = [
+        return "; ".join(
             f"{_name(each)} is in maintenance"
             + ("" if each in mine else f" set by others: {found[each]}")
             for each in self._targets()
-        ]
-        return "; ".join(told)
+        )
 
 
 def _name(target: str) -> str:

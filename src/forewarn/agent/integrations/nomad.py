@@ -113,8 +113,9 @@ class NomadWorker(Integration):
         is_mine = bool(recorded) and node.mark == recorded and not node.is_cancelled
         if node.is_draining and not is_mine:
             self._wait_until_empty(node.node_id, context)
-            said = f"node {node.name} is drained; this handler did not start the drain"
-            return Result(detail=said)
+            return Result(
+                detail=f"node {node.name} is drained; this handler did not start the drain"
+            )
         why = (job.notice.event_type if job.notice is not None else "") or "event"
         meta = {
             MARK: recorded if is_mine else job.run_id,

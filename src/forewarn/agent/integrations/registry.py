@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from typing import Any
 
 from forewarn.agent.integrations.kind import HandlerKind, SinkKind
 
@@ -46,19 +47,15 @@ SHARED = {
 
 def handler_kind(word: str) -> HandlerKind | None:
     """Return a kind of handler; None: it is not an integration."""
-    found = _loaded("integrations", word) if word in HANDLERS else None
-    assert found is None or isinstance(found, HandlerKind), word
-    return found
+    return _loaded("integrations", word) if word in HANDLERS else None
 
 
 def sink_kind(word: str) -> SinkKind | None:
     """Return a kind of receiver; None: it is not an integration."""
-    found = _loaded("sinks", word) if word in SINKS else None
-    assert found is None or isinstance(found, SinkKind), word
-    return found
+    return _loaded("sinks", word) if word in SINKS else None
 
 
-def _loaded(package: str, word: str) -> object:
+def _loaded(package: str, word: str) -> Any:
     name = SHARED.get(word, word)
     module = importlib.import_module(f"forewarn.agent.{package}.{name}")
     return module.KINDS[word] if word in SHARED else module.KIND

@@ -65,8 +65,8 @@ class LeaseRegister:
         metadata = members(lease.get("metadata"))
         if not metadata.get("resourceVersion"):
             raise LockError(f"the answer to GET {path} is not a Lease")
-        text = members(metadata.get("annotations")).get(ANNOTATION, "")
-        return Page(text=str(text), version=lease, now=server_time(answer, now))
+        text = str(members(metadata.get("annotations")).get(ANNOTATION, ""))
+        return Page(text=text, version=lease, now=server_time(answer, now))
 
     def write(self, text: str, page: Page, context: RunContext) -> bool:
         """Write the holders if the Lease has not changed since; raises HandlerError."""
@@ -152,5 +152,6 @@ def make(
     settings: LockSettings, *, environment: Mapping[str, str], clock: Clock
 ) -> RegisterLock:
     """Create the lock."""
-    register = LeaseRegister(settings, environment, clock=clock)
-    return RegisterLock(register, settings, clock=clock)
+    return RegisterLock(
+        LeaseRegister(settings, environment, clock=clock), settings, clock=clock
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from forewarn.agent.foreign import members, told
 from forewarn.agent.handlers.run_context import RunContext
@@ -168,8 +168,7 @@ def parse(text: str) -> Roster:
     holders: object = members(found).get("holders")
     if not isinstance(holders, dict):
         raise ValueError("it has no object `holders`")  # noqa: TRY004
-    named = cast("dict[str, object]", holders)
-    return tuple(_holder(name, each) for name, each in named.items())
+    return tuple(_holder(name, each) for name, each in members(holders).items())
 
 
 def _holder(name: str, value: object) -> Holder:

@@ -85,10 +85,9 @@ def signed(resource: str, *, key_name: str, key: str, expiry: int) -> str:
     text = f"{quoted_resource}\n{expiry}".encode()
     digest = hmac.digest(key.encode(), text, "sha256")
     signature = forms.percent_quoted(base64.b64encode(digest))
-    name = forms.percent_quoted(key_name)
     return (
         f"SharedAccessSignature sr={quoted_resource}&sig={signature}"
-        f"&se={expiry}&skn={name}"
+        f"&se={expiry}&skn={forms.percent_quoted(key_name)}"
     )
 
 

@@ -34,7 +34,6 @@ class Told:
 
     def as_json(self, number: int) -> dict[str, Any]:
         """Return the notification as JSON for receivers."""
-        event = forms.event_json(self.note.notice) or {"EventId": self.note.event_id}
         return {
             "id": number,
             "at": format_instant(self.note.at),
@@ -42,7 +41,8 @@ class Told:
             "vm": self.vm,
             "handler": self.note.handler,
             "detail": self.note.detail,
-            "event": event,
+            "event": forms.event_json(self.note.notice)
+            or {"EventId": self.note.event_id},
         }
 
     def words(self, number: int) -> dict[str, str]:

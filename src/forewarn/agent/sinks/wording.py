@@ -129,8 +129,7 @@ def facts(told: Told) -> list[tuple[str, str]]:
             ("Description", notice.description),
         ]
     found.append(("Event id", note.event_id))
-    cut = [(name, plain(value, DETAIL_CHARACTERS)) for name, value in found]
-    return [(name, value) for name, value in cut if value]
+    return [(name, plain(value, DETAIL_CHARACTERS)) for name, value in found if value]
 
 
 def names(notice: Notice) -> str:

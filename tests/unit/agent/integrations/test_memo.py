@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.agent.handlers.port import Worker
 from forewarn.agent.handlers.run_context import HandlerError
-from forewarn.agent.integrations.memo import Memo
+from forewarn.agent.integrations.base import Memo
 from forewarn.agent.integrations.registry import HANDLERS
 from forewarn.agent.settings_model import HandlerSettings
 from tests.support.fake_haproxy import FakeHaproxy, serving

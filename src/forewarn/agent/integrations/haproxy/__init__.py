@@ -113,8 +113,9 @@ class HaproxyWorker(Integration):
             if not waits:
                 return Result(detail=self._told(seen))
             if is_late and (seen.away or options.sessions_left == FAIL):
-                took = describe_duration(round(limit * SECOND))
-                raise TimeUpError(f"after {took}: {waits}")
+                raise TimeUpError(
+                    f"after {describe_duration(round(limit * SECOND))}: {waits}"
+                )
             with context.doing(f"waiting: {waits}"):
                 if is_late and options.sessions_left == SHUTDOWN:
                     _break_off(seen, context)
@@ -214,8 +215,10 @@ class HaproxyWorker(Integration):
         if not seen.away:
             for pattern in patterns:
                 if not any(_matches(pattern, each) for _, each in seen.servers):
-                    where = ", ".join(self._options.socket)
-                    raise HandlerError(f"there is no server {pattern} at {where}")
+                    raise HandlerError(
+                        f"there is no server {pattern} at "
+                        f"{', '.join(self._options.socket)}"
+                    )
         return seen
 
     def _waits(self, seen: _Seen, context: RunContext, *, is_late: bool) -> str:

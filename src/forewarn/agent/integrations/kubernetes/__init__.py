@@ -177,8 +177,7 @@ class KubernetesWorker(Integration):
     # The node
 
     def _read(self, api: Api, context: RunContext) -> Mapping[str, Any] | None:
-        ask = Ask(method="GET", path=self._path)
-        return asked_node(api, ask, self._node, context)
+        return asked_node(api, Ask(method="GET", path=self._path), self._node, context)
 
     def _types(self, job: Job) -> tuple[str, ...]:
         """Return the types of the conditions for the event of a run."""

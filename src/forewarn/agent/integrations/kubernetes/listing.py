@@ -50,5 +50,4 @@ class PodList:
         api = find(self._kubeconfig, self._environment).api(self._clock)
         found, _ = pods_on(api, self._node, {}, context, again=False)
         pods = [pod_of(each, empty_dir=EVICT, bare=EVICT) for each in found]
-        names = sorted(str(pod) for pod in pods if pod.fate is Fate.EVICT)
-        return names[:PODS_MAX]
+        return sorted(str(pod) for pod in pods if pod.fate is Fate.EVICT)[:PODS_MAX]

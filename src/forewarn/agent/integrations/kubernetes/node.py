@@ -52,16 +52,14 @@ class Taint:
 def parse_taint(text: str) -> Taint:
     """Parse `key:Effect` or `key=value:Effect`; raises ValueError."""
     if (found := _TAINT.fullmatch(text)) is None:
-        effects = ", ".join(EFFECTS)
         raise ValueError(
             f"{text[:80]!r} is not a valid taint such as "
-            f"forewarn/maintenance:NoSchedule; the effects are {effects}"
+            f"forewarn/maintenance:NoSchedule; the effects are {', '.join(EFFECTS)}"
         )
-    value = found["value"]
     return Taint(
         key=found["key"],
         effect=found["effect"],
-        value=None if value is None else value[1:],
+        value=found["value"] and found["value"].removeprefix("="),
     )
 
 
