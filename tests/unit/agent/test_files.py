@@ -142,7 +142,7 @@ def test_service_account_is_of_files(tmp_path: Path) -> None:
     assert access.token is not None
     error = soon(access.token)
     assert isinstance(error, HandlerError)
-    assert f"{token}: it is a device" in error.message
+    assert f"{token} cannot be read: it is a device" in error.message
     error = soon(lambda: find(str(token), environ))
     assert isinstance(error, HandlerError)
 

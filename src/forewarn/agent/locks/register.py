@@ -165,10 +165,12 @@ def parse(text: str) -> Roster:
         found: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON: {error}") from None
-    holders: object = members(found).get("holders")
+    holders: Any = members(found).get("holders")
     if not isinstance(holders, dict):
         raise ValueError("it has no object `holders`")  # noqa: TRY004
-    return tuple(_holder(name, each) for name, each in members(holders).items())
+    return tuple(
+        _holder(name, each) for name, each in members(found["holders"]).items()
+    )
 
 
 def _holder(name: str, value: object) -> Holder:

@@ -58,7 +58,8 @@ class Shelf:
 
 
 def shelved(shelf: Shelf) -> RegisterLock:
-    return RegisterLock(shelf, slots=1, ttl=HOUR, clock=VirtualClock(START))
+    settings = LockSettings(holders=1, ttl=HOUR)
+    return RegisterLock(shelf, settings, clock=VirtualClock(START))
 
 
 def test_who_is_outrun_reads_again() -> None:
