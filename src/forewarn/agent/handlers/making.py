@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from forewarn.agent.handlers.exec import ExecWorker
+from forewarn.agent.handlers.exec import ExecWorker, python_worker
 from forewarn.agent.handlers.port import Ground, Worker
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.integrations.registry import handler_kind
@@ -39,8 +39,6 @@ def _maker(word: str) -> Maker:
     if (kind := handler_kind(word)) is not None:
         return kind.make
     if word == "python":
-        from forewarn.agent.handlers.python import python_worker  # noqa: PLC0415
-
         return python_worker
     if word == "webhook":
         from forewarn.agent.handlers.webhook import WebhookWorker  # noqa: PLC0415

@@ -168,9 +168,10 @@ def faults(template: Template, known: Mapping[str, object]) -> list[str]:
         except SecretError as error:
             found.append(error.message)
     in_headers = {**known, "secret": ""}
-    texts = [("the URL", template.url, known), ("the body", template.body, known)]
-    texts += [
-        (f"the header {name}", text, in_headers) for name, text in template.headers
+    texts = [
+        ("the URL", template.url, known),
+        ("the body", template.body, known),
+        *((f"the header {name}", text, in_headers) for name, text in template.headers),
     ]
     for where, text, allowed in texts:
         found += [
@@ -180,8 +181,7 @@ def faults(template: Template, known: Mapping[str, object]) -> list[str]:
     try:
         json.loads(forms.fill(template.body or "{}", dict.fromkeys(known, "0")))
     except ValueError:
-        kinds = [name for name, _ in template.headers if name.lower() == "content-type"]
-        if not kinds:
+        if not any(name.lower() == "content-type" for name, _ in template.headers):
             found.append("the body is not JSON: set a header Content-Type")
     return found
 
@@ -194,9 +194,10 @@ def unreached(template: Template, *, clock: Clock) -> list[str]:
     fixed = template.url.partition("{")[0]
     if fixed != template.url and fixed.count("/") < _SLASHES:
         return []
-    client = Client(parse_url(fixed), clock=clock, ca_file=template.ca_file)
     try:
-        client.reach(timeout=REACH_TIMEOUT)
+        Client(parse_url(fixed), clock=clock, ca_file=template.ca_file).reach(
+            timeout=REACH_TIMEOUT
+        )
     except HttpError as error:
         return [error.message]
     return []

@@ -151,10 +151,6 @@ class Api:
             body_max=BODY_BYTES_MAX,
         )
 
-    def get(self, path: str, context: RunContext) -> dict[str, Any]:
-        """Return the JSON object of a GET; raises HandlerError."""
-        return self.ask(Ask(method="GET", path=path), context)
-
     def ask(self, ask: Ask, context: RunContext) -> Any:
         """Return the JSON of a response of the expected form; raises HandlerError."""
         return self.answered(ask, context)[1]

@@ -108,8 +108,7 @@ def _entry(entries: Sequence[Mapping[str, Any]], key: str) -> tuple[str, int]:
     # The value of an empty key is null.
     if is_whole and isinstance(version, int) and isinstance(value, (str, type(None))):
         try:
-            data = base64.b64decode(value or "", validate=True)
-            return data.decode("utf-8"), version
+            return base64.b64decode(value or "", validate=True).decode(), version
         except ValueError:
             pass
     raise LockError("the answer to GET of the key is not an entry of Consul")

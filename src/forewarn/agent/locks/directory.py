@@ -123,8 +123,7 @@ class DirectoryRegister:
             names = os.listdir(self._path)
         except OSError as error:
             raise _told(error, self._path) from error
-        found = (self._state.fullmatch(name) for name in names)
-        return [int(match[1]) for match in found if match is not None]
+        return [int(found[1]) for found in map(self._state.fullmatch, names) if found]
 
     def _name_of(self, number: int) -> str:
         return os.path.join(self._path, f"{self._group}.{number:0{DIGITS}d}")

@@ -113,8 +113,9 @@ class FleetLock:
 def body_of(holder: str, group: str) -> bytes:
     """Return the body of a request, with exactly the bytes that Zincati sends."""
     # Zincati's serializer indents by two spaces and does not escape non-ASCII letters.
-    plain = {"client_params": {"id": holder, "group": group}}
-    return json.dumps(plain, indent=2, ensure_ascii=False).encode("utf-8", "replace")
+    return json.dumps(
+        {"client_params": {"id": holder, "group": group}}, indent=2, ensure_ascii=False
+    ).encode("utf-8", "replace")
 
 
 def _error_of(answer: Answer) -> tuple[str, str]:

@@ -115,12 +115,6 @@ class ChatSink(KindSink):
             ) from None
 
 
-def name_of(settings: NotifySettings) -> str:
-    """Return the receiver's name, which has the file's name, since the URL may
-    change."""
-    return f"{settings.kind} {settings.more['url_file']}"
-
-
 def _parts(text: str, least: int = _KEY_PART_MIN) -> Sequence[str]:
     """Return the secret parts of a webhook's URL: those of its path and query."""
     _, _, rest = text.partition("://")
@@ -208,7 +202,8 @@ def _run(text: str, **style: str) -> dict[str, Any]:
 KINDS = {
     word: SinkKind(
         make=partial(ChatSink, shape),
-        name=name_of,
+        # The name has the file's name, since the URL may change.
+        name=lambda settings: f"{settings.kind} {settings.more['url_file']}",
         keys={
             "url_file": Option(
                 form=Forms.TEXT,

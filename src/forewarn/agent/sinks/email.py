@@ -111,9 +111,8 @@ class EmailSink(KindSink):
         """Store the settings."""
         super().__init__(settings, clock)
         more = settings.more
-        server = split_listener(more["server"])
-        assert server is not None, more["server"]
-        self._server = server
+        # The settings are valid, so there is a server.
+        self._host, self._port = split_listener(more["server"]) or ("", 0)
         self._sender: str = more["from"]
         self._recipients: tuple[str, ...] = more["to"]
         self._tls: str = more.get("tls", STARTTLS)
@@ -136,8 +135,7 @@ class EmailSink(KindSink):
         return ()
 
     def _line(self, seconds: float) -> Line:
-        host, port = self._server
-        return Line(host, port, clock=self._clock, seconds=seconds)
+        return Line(self._host, self._port, clock=self._clock, seconds=seconds)
 
     def _begun(self, line: Line) -> Smtp:
         """Return a session that is ready to send."""

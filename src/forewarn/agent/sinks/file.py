@@ -22,11 +22,10 @@ class FileSink:
 
     def deliver(self, number: int, told: Told) -> None:
         """Append one line; raises DeliveryError."""
-        line = json.dumps(told.as_json(number)) + "\n"
+        data = f"{json.dumps(told.as_json(number))}\n".encode()
         try:
             opened = os.open(self._path, _FLAGS, 0o640)
             try:
-                data = line.encode()
                 if os.write(opened, data) < len(data):
                     raise DeliveryError(
                         f"{self._path} accepted only a part of the line; is the disk full?"

@@ -54,8 +54,12 @@ class Told:
             for name, value in self.as_json(number).items()
             if name not in {"id", "event"}
         }
-        named = {f"event_{name}": text for name, text in words.items()}
-        return {**words, **named, **plain, "number": str(number)}
+        return {
+            **words,
+            **{f"event_{name}": text for name, text in words.items()},
+            **plain,
+            "number": str(number),
+        }
 
 
 class Sink(Protocol):

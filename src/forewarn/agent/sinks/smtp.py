@@ -30,11 +30,6 @@ class _Reply:
     code: int
     lines: tuple[str, ...]
 
-    @property
-    def is_fine(self) -> bool:
-        """Tell whether the code is 2xx."""
-        return self.code // 100 == 2  # noqa: PLR2004 - what SMTP calls success
-
 
 class Smtp:
     """One session with a mail server."""
@@ -92,7 +87,7 @@ class Smtp:
         may_pass = False
         for recipient in recipients:
             reply = self._say(f"RCPT TO:<{recipient}>")
-            if not reply.is_fine:
+            if reply.code // 100 != 2:  # noqa: PLR2004 - what SMTP calls success
                 refused.append(f"{recipient}: {_said(reply)}")
                 may_pass = may_pass or reply.code < _PERMANENT
         if len(refused) == len(recipients):

@@ -109,10 +109,9 @@ def sentence(told: Told) -> str:
 
 def severity(told: Told) -> Severity:
     """Return the severity of the note."""
-    note = told.note
-    if note.ended in _BAD_ENDS:
+    if told.note.ended in _BAD_ENDS:
         return Severity.WARNING
-    return _WORDS[note.kind].severity
+    return _WORDS[told.note.kind].severity
 
 
 def facts(told: Told) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from forewarn.agent.handlers.run_context import HandlerError, OverError, context_for
+from forewarn.agent.integrations.api import Ask
 from forewarn.agent.integrations.kubernetes import access
 from forewarn.agent.integrations.kubernetes import yaml as kubernetes_yaml
 from forewarn.clock import SystemClock
@@ -16,6 +17,8 @@ from tests.support.certificates import certificate_in, needs_openssl
 from tests.support.fake_kubernetes import serving
 
 CLOCK = SystemClock()
+
+NODE = Ask(method="GET", path="/api/v1/nodes/web-0")
 
 # As `kubectl config` writes it.
 WRITTEN = """\
@@ -183,7 +186,7 @@ def test_a_client_may_have_a_certificate_in_the_place_of_a_token(
         way = access.find(config(tmp_path, cluster=cluster, user=user), {})
         assert way.token is None
         api = way.api(CLOCK)
-        assert api.get("/api/v1/nodes/web-0", context_for(5, CLOCK))["kind"] == "Node"
+        assert api.ask(NODE, context_for(5, CLOCK))["kind"] == "Node"
 
 
 # The YAML that is read
@@ -260,17 +263,17 @@ def test_the_server_is_trusted_by_its_authority_alone(tmp_path: Path) -> None:
         api = access.find("", environment, folder=str(tmp_path)).api(CLOCK)
         fake.tokens = {"new"}
         with pytest.raises(HandlerError, match="was answered 401"):
-            api.get("/api/v1/nodes/web-0", context_for(5, CLOCK))
+            api.ask(NODE, context_for(5, CLOCK))
         # The kubelet has brought a new token; the same way has it at once.
         (tmp_path / "token").write_text("new")
-        assert api.get("/api/v1/nodes/web-0", context_for(5, CLOCK))["kind"] == "Node"
+        assert api.ask(NODE, context_for(5, CLOCK))["kind"] == "Node"
 
         cluster = {"server": fake.url}
         data = base64.b64encode(certificate.read_bytes()).decode()
         known = {**cluster, "certificate-authority-data": data}
         path = config(tmp_path, cluster=known, user={"token": "new"})
         api = access.find(path, {}).api(CLOCK)
-        assert api.get("/api/v1/nodes/web-0", context_for(5, CLOCK))["kind"] == "Node"
+        assert api.ask(NODE, context_for(5, CLOCK))["kind"] == "Node"
         path = config(tmp_path, cluster=cluster, user={"token": "new"})
         with pytest.raises(OverError, match=r"no trusted connection|retrying"):
             access.find(path, {}).api(CLOCK).get(

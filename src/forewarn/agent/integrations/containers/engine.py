@@ -114,8 +114,10 @@ class Engine:
 
     def running(self, labels: Sequence[str], context: RunContext) -> list[Container]:
         """Return the running and paused containers with all these labels."""
-        filters = [f"label={label}" for label in labels]
-        filters += [f"status={status}" for status in STATUSES[self._word]]
+        filters = [
+            *(f"label={label}" for label in labels),
+            *(f"status={status}" for status in STATUSES[self._word]),
+        ]
         words = [word for each in filters for word in ("--filter", each)]
         output = self._run(("ps", "--quiet", "--no-trunc", *words), context)
         if output.status != 0:

@@ -105,9 +105,12 @@ class KubernetesWorker(Integration):
         fault = self._tell_condition(api, node, job, context, is_on=True)
         said = self._emit(api, node, job, context)
         self._wait_for_balancers(context)
-        done = ["tainted"] if terms.taint else []
-        done += ["cordoned"] if terms.cordon else []
-        done += ["excluded from load balancers"] if terms.excludes else []
+        closing = {
+            "tainted": terms.taint,
+            "cordoned": terms.cordon,
+            "excluded from load balancers": terms.excludes,
+        }
+        done = [word for word, is_so in closing.items() if is_so]
         if terms.drain:
             done.append(Drain(api, self._node, terms, self._clock).run(context))
         if fault:

@@ -39,8 +39,7 @@ def is_not_found(error: ApiError) -> bool:
 def as_object(ask: Ask, kind: str, name: str, told: tuple[Answer, Any]) -> Any:
     """Return the requested object; raises HandlerError if it is another one."""
     answer, found = told
-    metadata = members(members(found).get("metadata"))
-    if members(found).get("kind") != kind or metadata.get("name") != name:
+    if found.get("kind") != kind or members(found.get("metadata")).get("name") != name:
         raise ask.unexpected(answer, f"no {kind} {name}")
     return found
 
@@ -91,7 +90,7 @@ def pods_on(
                     raise
                 break
             pods += _page(ask, node, told)
-            metadata = members(members(told[1]).get("metadata"))
+            metadata = members(told[1].get("metadata"))
             version = version or str(metadata.get("resourceVersion") or "")
             if not (going_on := str(metadata.get("continue") or "")):
                 return pods, version
@@ -105,10 +104,9 @@ def pods_on(
 def _page(ask: Ask, node: str, told: tuple[Answer, Any]) -> list[dict[str, Any]]:
     """Return the pods of one page; raises HandlerError if it is not valid."""
     answer, found = told
-    whole = members(found)
-    if whole.get("kind") != "PodList" or not isinstance(whole.get("items"), list):
+    if found.get("kind") != "PodList" or not isinstance(found.get("items"), list):
         raise ask.unexpected(answer, "no list of pods")
-    pods = objects(whole["items"])
+    pods = objects(found["items"])
     for pod in pods:
         metadata, spec = members(pod.get("metadata")), members(pod.get("spec"))
         if not all(metadata.get(key) for key in ("name", "namespace", "uid")):

@@ -145,7 +145,7 @@ class Drain:
                 self._one(pod, context, is_forced=is_forced)
 
     def _one(self, pod: Pod, context: RunContext, *, is_forced: bool) -> None:
-        if pod.is_ending or pod.uid in self._taken:
+        if pod.ends_at is not None or pod.uid in self._taken:
             if pod.uid not in self._taken:
                 self._said[pod.uid] = "ending"
             if is_forced and self._is_too_slow(pod, context):
@@ -265,8 +265,10 @@ class Drain:
     # Messages
 
     def _told(self, pods: Iterable[Pod], what: str) -> str:
-        waits = "waiting for the other pods to end first"
-        known = {pod.uid: self._said.get(pod.uid, waits) for pod in pods}
+        known = {
+            pod.uid: self._said.get(pod.uid, "waiting for the other pods to end first")
+            for pod in pods
+        }
         return _listed(list(pods), known, what)
 
 

@@ -234,8 +234,9 @@ def reverse_patch(
         and wanted.excluded <= there.excluded
     ):
         return None
-    version = _at(node, "metadata").get("resourceVersion")
-    metadata: dict[str, Any] = {"resourceVersion": version}
+    metadata: dict[str, Any] = {
+        "resourceVersion": _at(node, "metadata").get("resourceVersion")
+    }
     if labels := _at(patch, "metadata", "labels"):
         there = _at(before, "metadata", "labels")
         metadata["labels"] = {name: there.get(name) for name in labels}
@@ -252,7 +253,7 @@ def taints_left(
         return []
     kept = {_identity(each) for each in objects(spec["taints"])}
     gone = {_identity(each) for each in _taints(_at(before, "spec"))} - kept
-    left = [_identity(each) for each in _taints(_at(node, "spec"))]
+    left = map(_identity, _taints(_at(node, "spec")))
     return [f"the taint {each}" for each in left if each in gone]
 
 
@@ -278,8 +279,12 @@ def recover_patch(node: Mapping[str, Any], handler: str) -> dict[str, Any] | Non
     if len(kept) < len(_taints(spec)):
         changes["taints"] = kept or None
     left = {name: each for name, each in record.handlers.items() if name != handler}
-    record = Record(handlers=left, cordoned=cordoned, excluded=excluded)
-    return _patch(node, changes, labels, record)
+    return _patch(
+        node,
+        changes,
+        labels,
+        Record(handlers=left, cordoned=cordoned, excluded=excluded),
+    )
 
 
 def _tainted(
@@ -301,7 +306,6 @@ def _patch(
     labels: Mapping[str, str | None],
     record: Record,
 ) -> dict[str, Any] | None:
-    metadata = _at(node, "metadata")
     written = record.written()
     has = _at(node, "metadata", "annotations").get(ANNOTATION)
     if not (changes or labels) and written == has:
@@ -309,7 +313,7 @@ def _patch(
     patch: dict[str, Any] = {
         "metadata": {
             # The node must be unchanged, since the list of taints is replaced as a whole.
-            "resourceVersion": metadata.get("resourceVersion"),
+            "resourceVersion": _at(node, "metadata").get("resourceVersion"),
             "annotations": {ANNOTATION: written},
         }
     }

@@ -61,11 +61,6 @@ class Pod:
         """Return the pod's namespace and name."""
         return f"{self.namespace}/{self.name}"
 
-    @property
-    def is_ending(self) -> bool:
-        """Return whether the pod was deleted and has not ended yet."""
-        return self.ends_at is not None
-
 
 def pod_of(found: object, *, empty_dir: str, bare: str) -> Pod:
     """Parse a pod of the API's list."""

@@ -84,8 +84,11 @@ class _Mark:
         words = [*text.split(" "), "", "", ""]
         if words[1] not in {FOREVER, REBOOT}:
             return _Mark(held=Attribute(name=STANDBY))
-        held = Attribute(name=words[0], lifetime=words[1])
-        return _Mark(held=held, event=words[2], before=words[3])
+        return _Mark(
+            held=Attribute(name=words[0], lifetime=words[1]),
+            event=words[2],
+            before=words[3],
+        )
 
 
 class PacemakerWorker(Integration):

@@ -215,11 +215,10 @@ def _is(attributes: Attributes, name: str) -> bool:
 
 
 def _node(attributes: Attributes) -> ClusterNode:
-    name = attributes.get("name", "")
     is_online, is_standby = _is(attributes, "online"), _is(attributes, "standby")
     hampered = ("standby_onfail", "maintenance", "pending", "unclean", "shutdown")
     return ClusterNode(
-        name=name,
+        name=attributes.get("name", ""),
         is_online=is_online and not _is(attributes, "pending"),
         is_standby=is_standby,
         can_host=is_online

@@ -322,10 +322,10 @@ class PatroniWorker(Integration):
         return _NotYetError("the leader has not changed yet", is_pending=True)
 
     def _status(self, context: RunContext) -> Status:
-        return read_status(self._api.get("/patroni", context))
+        return read_status(self._api.ask(Ask(method="GET", path="/patroni"), context))
 
     def _cluster(self, context: RunContext) -> Cluster:
-        return read_cluster(self._api.get("/cluster", context))
+        return read_cluster(self._api.ask(Ask(method="GET", path="/cluster"), context))
 
     def _demands(self, status: Status, context: RunContext) -> Demands:
         config: object = None

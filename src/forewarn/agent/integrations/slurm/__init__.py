@@ -91,9 +91,10 @@ class SlurmWorker(Integration):
             # Slurm clears the reason when it resumes a node, but the recovery continues.
             self._memo.keep({"node": name})
         last = None
-        returns = self._plan.return_after_reboot
         while True:
-            undo = undo_of(node, is_remembered=True, returns=returns)
+            undo = undo_of(
+                node, is_remembered=True, returns=self._plan.return_after_reboot
+            )
             if undo in {Undo.DONE, Undo.LEAVE}:
                 self._memo.keep({})
                 return Result(detail=_recovered(node, undo))

@@ -290,9 +290,8 @@ class Slurm:
 
 def _environment_of(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without variables that change the output of commands."""
-    kept = {
+    return {
         name: value
         for name, value in environment.items()
         if not name.startswith(("SQUEUE_", "SCONTROL_"))
-    }
-    return {**kept, "SLURM_TIME_FORMAT": "standard"}
+    } | {"SLURM_TIME_FORMAT": "standard"}

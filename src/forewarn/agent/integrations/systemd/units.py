@@ -75,8 +75,11 @@ class Unit:
 
     def names(self, *properties: str) -> tuple[str, ...]:
         """Return the units that these properties name."""
-        found = [word for each in properties for word in self.value(each).split()]
-        return tuple(dict.fromkeys(found))
+        return tuple(
+            dict.fromkeys(
+                word for each in properties for word in self.value(each).split()
+            )
+        )
 
     @property
     def state(self) -> str:
@@ -255,8 +258,7 @@ def own_units(cgroup: str = "/proc/self/cgroup") -> frozenset[str]:
 
 def _first_line(output: Output) -> str:
     """Return the first line of systemctl's errors; the others only name commands."""
-    lines = (last_line(line) for line in output.err.splitlines())
-    return next(filter(None, lines), "")
+    return next(filter(None, map(last_line, output.err.splitlines())), "")
 
 
 def _failed(doing: str, output: Output) -> HandlerError:
