@@ -276,6 +276,4 @@ def test_the_server_is_trusted_by_its_authority_alone(tmp_path: Path) -> None:
         assert api.ask(NODE, context_for(5, CLOCK))["kind"] == "Node"
         path = config(tmp_path, cluster=cluster, user={"token": "new"})
         with pytest.raises(OverError, match=r"no trusted connection|retrying"):
-            access.find(path, {}).api(CLOCK).get(
-                "/api/v1/nodes/web-0", context_for(1, CLOCK)
-            )
+            access.find(path, {}).api(CLOCK).ask(NODE, context_for(1, CLOCK))

@@ -258,7 +258,8 @@ def own_units(cgroup: str = "/proc/self/cgroup") -> frozenset[str]:
 
 def _first_line(output: Output) -> str:
     """Return the first line of systemctl's errors; the others only name commands."""
-    return next(filter(None, map(last_line, output.err.splitlines())), "")
+    lines = (last_line(line) for line in output.err.splitlines())
+    return next(filter(None, lines), "")
 
 
 def _failed(doing: str, output: Output) -> HandlerError:
