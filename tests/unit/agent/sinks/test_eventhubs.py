@@ -227,8 +227,8 @@ class TestOverASocket:
         key_file.chmod(0o640)
         scene.sink._ca_file = ""
         first, second = scene.sink.check()
-        assert "other users can read" in first
-        assert "no trusted connection" in second
+        assert "no trusted connection" in first
+        assert "other users can read" in second
         assert not scene.there.came
 
 
