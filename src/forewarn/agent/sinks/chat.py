@@ -207,8 +207,8 @@ KINDS = {
         keys={
             "url_file": Option(
                 form=Forms.TEXT,
-                text="A file with the webhook's URL on its first line. Anyone who has the URL can "
-                "post, so the settings do not contain it.",
+                text="A file with the webhook's URL on its first line. Anyone who has "
+                "the URL can post, so the settings do not contain it.",
             ),
             "timeout": timeout_key(),
             "ca_file": CA_FILE,

@@ -245,7 +245,8 @@ KIND = SinkKind(
         ),
         "password_file": Option(
             form=Forms.TEXT,
-            text="A file with the password on its first line. It is sent only through TLS.",
+            text="A file with the password on its first line. It is sent only through "
+            "TLS.",
         ),
         "ca_file": CA_FILE,
         "timeout": timeout_key(TIMEOUT),

@@ -187,7 +187,8 @@ KIND = SinkKind(
         "hub": Option(form=Forms.TEXT, text="The event hub."),
         "key_name": Option(
             form=Forms.TEXT,
-            text="The name of the shared access policy, which needs only the claim Send.",
+            text="The name of the shared access policy, which needs only the claim "
+            "Send.",
         ),
         "key_file": Option(
             form=Forms.TEXT, text="A file with the policy's key on its first line."

@@ -290,27 +290,29 @@ KIND = HandlerKind(
     keys={
         "node": Option(
             form=Forms.NAME,
-            text="The name of this node in the cluster. Default: the output of `crm_node --name`.",
+            text="The name of this node in the cluster. Default: the output of "
+            "`crm_node --name`.",
         ),
         "mode": Option(
             form=Forms.WORD,
             words=(STANDBY, HEALTH),
             text="How resources are moved away. `standby`: put the node into standby. "
-            "`health`: set a health attribute, which requires a `node-health-strategy` in the "
-            "cluster. Default: `standby`.",
+            "`health`: set a health attribute, which requires a "
+            "`node-health-strategy` in the cluster. Default: `standby`.",
         ),
         "lifetime": Option(
             form=Forms.WORD,
             words=(FOREVER, REBOOT),
-            text="How long this lasts. `forever`: until recovery. `reboot`: until recovery, or "
-            "until Pacemaker restarts on this node, so resources may return before the event "
-            "is over. Default: `forever`.",
+            text="How long this lasts. `forever`: until recovery. `reboot`: until "
+            "recovery, or until Pacemaker restarts on this node, so resources may "
+            "return before the event is over. Default: `forever`.",
         ),
         "alone": Option(
             form=Forms.WORD,
             words=(REFUSE, STOP),
-            text="What to do if no other node can host the resources. `refuse`: wait, and "
-            "fail at the deadline. `stop`: let the cluster stop them. Default: `refuse`.",
+            text="What to do if no other node can host the resources. `refuse`: wait, "
+            "and fail at the deadline. `stop`: let the cluster stop them. Default: "
+            "`refuse`.",
         ),
         "leave": Option(
             form=Forms.NAMES,

@@ -192,27 +192,29 @@ KIND = HandlerKind(
     keys={
         "node": Option(
             form=Forms.NAME,
-            text="The name of this node in Slurm. Default: `SLURMD_NODENAME` of the agent's "
-            "environment, otherwise the short host name.",
+            text="The name of this node in Slurm. Default: `SLURMD_NODENAME` of the "
+            "agent's environment, otherwise the short host name.",
         ),
         "jobs": Option(
             form=Forms.WORD,
             words=(WAIT, REQUEUE, LATE),
             text="What to do with the jobs on the node. `wait`: wait until they end. "
-            "`requeue`: requeue them immediately. `wait then requeue`: wait, and requeue the "
-            "remaining jobs `requeue_before` the deadline. Default: `wait`.",
+            "`requeue`: requeue them immediately. `wait then requeue`: wait, and "
+            "requeue the remaining jobs `requeue_before` the deadline. Default: "
+            "`wait`.",
         ),
         "requeue_before": Option(
             form=Forms.DURATION,
             least=SECOND,
             most=12 * HOUR,
-            text="How long before the deadline the remaining jobs are requeued, so that Slurm "
-            "can end them properly. Default: `1m`.",
+            text="How long before the deadline the remaining jobs are requeued, so "
+            "that Slurm can end them properly. Default: `1m`.",
         ),
         "return_after_reboot": Option(
             form=Forms.SWITCH,
-            text="Whether to resume a drained node even if Slurm has set it DOWN in the "
-            "meantime, because of the reboot or missing responses. Default: `true`.",
+            text="Whether to resume a drained node even if Slurm has set it DOWN in "
+            "the meantime, because of the reboot or missing responses. Default: "
+            "`true`.",
         ),
     },
     faults=_faults,
