@@ -66,13 +66,12 @@ def said_in(answer: Answer, *, also: Sequence[str] = ()) -> str:
 
     `also` has further secrets to mask.
     """
-    if answer.status in REDIRECTS:
-        where = last_line(answer.header("location") or "no location", also=also)
-        return (
-            f"a redirect to {where}, which is not followed: set the server's final URL"
-        )
     text = answer.body[:SAID_BYTES].decode("utf-8", "replace")
-    return last_line(text, also=also)
+    said, location = last_line(text, also=also), answer.header("location")
+    if answer.status not in REDIRECTS or (said and not location):
+        return said
+    where = last_line(location or "no location", also=also)
+    return f"a redirect to {where}, which is not followed: set the server's final URL"
 
 
 class Post:
