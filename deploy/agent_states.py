@@ -12,8 +12,8 @@ from typing import Any
 
 from deploy.service_states import Machine, section
 from forewarn.agent.core import presence, table
-from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Presence, Stage
+from forewarn.agent.core.permits import LockState
 from forewarn.agent.core.policy import GoneAfter
 from forewarn.agent.core.presence import Answer
 from forewarn.instants import describe_duration

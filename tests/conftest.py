@@ -25,7 +25,8 @@ def no_secrets() -> Iterator[None]:
     yield
     # Most tests need nothing of the agent.
     if (secrets := sys.modules.get("forewarn.agent.secrets")) is not None:
-        secrets.forget()
+        secrets._held.clear()
+        vars(secrets)["_forms"] = ()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

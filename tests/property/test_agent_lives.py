@@ -219,7 +219,7 @@ class Agent(Life):
                 ), "runs on after its deadline"
             is_gone = task.presence in {Presence.GONE, Presence.RETURNING}
             assert is_gone is not task.is_live
-            assert presence.is_absent(task.presence) is bool(task.absent_at)
+            assert (task.presence in presence.ABSENT) is bool(task.absent_at)
             if task.stage is Stage.FINISHED:
                 owed = set(steps.unrecovered(task)) - {"tell"}
                 assert not owed, "left owed"

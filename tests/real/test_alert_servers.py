@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from forewarn.agent.alerts.server import AlertServer, Found
-from forewarn.agent.core.gate import GateAnswer
 from forewarn.agent.core.model import Stage
+from forewarn.agent.core.permits import GateAnswer
 from forewarn.agent.settings_model import GateSettings
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND

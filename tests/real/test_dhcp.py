@@ -239,9 +239,9 @@ def test_what_cannot_be_found_is_told(world: World) -> None:
 
 
 READ = """
-from forewarn.agent.wire import leases
+from forewarn.agent.wire import discovery
 from forewarn.clock import SystemClock
-print(*leases.addresses(SystemClock().now()))
+print(*discovery.addresses(SystemClock().now()))
 """
 
 NETWORKD = "/lib/systemd/systemd-networkd"

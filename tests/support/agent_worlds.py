@@ -9,8 +9,6 @@ import pytest
 
 from forewarn.agent import agent as main_loop
 from forewarn.agent.agent import Agent
-from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
-from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
@@ -27,6 +25,15 @@ from forewarn.agent.core.model import (
     StepState,
     Stop,
     Tighten,
+)
+from forewarn.agent.core.permits import (
+    AskGate,
+    GateAnswer,
+    GateSaid,
+    LockAnswer,
+    LockSaid,
+    ReleaseLock,
+    TakeLock,
 )
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.journal.port import JournalError

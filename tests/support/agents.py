@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from forewarn.agent.core.model import Memory, NoteKind, Stage, Task
-from forewarn.agent.journal import client
+from forewarn.agent.journal import sqlite
 from forewarn.agent.journal.port import JournalError
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.scenario.setup import Setup
@@ -189,7 +189,7 @@ class AgentProcess:
     def memory(self) -> Memory:
         """Return what its journal has."""
         try:
-            return client.read_memory(self.folder / "agent.db")
+            return sqlite.read_memory(self.folder / "agent.db")
         except JournalError:
             return Memory()
 
@@ -201,7 +201,7 @@ class AgentProcess:
 
         The approval is before the start (`approved_first`).
         """
-        notes = client.read_notes(self.folder / "agent.db", event_id=event_id)
+        notes = sqlite.read_notes(self.folder / "agent.db", event_id=event_id)
         return approved_first(
             [
                 note.kind.value

@@ -4,9 +4,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import NoteKind
-from forewarn.agent.journal import client
+from forewarn.agent.core.permits import LockState
+from forewarn.agent.journal import sqlite
 from forewarn.instants import SECOND, Micros
 from tests.support.agents import DRAIN, AgentProcess, Ground
 from tests.support.lock_benches import Bench
@@ -131,7 +131,7 @@ class Locked(AgentProcess):
 
     def approved_at(self) -> Micros:
         """Return when its approval was answered."""
-        notes = client.read_notes(self.folder / "agent.db")
+        notes = sqlite.read_notes(self.folder / "agent.db")
         [at] = [each.at for each in notes if each.kind is NoteKind.APPROVED]
         return at
 

@@ -12,7 +12,8 @@ import pytest
 
 from forewarn.agent.core import approving
 from forewarn.agent.core.model import Consent, Stage
-from forewarn.agent.wire.endpoint import Result
+from forewarn.agent.wire.answers import Trouble
+from forewarn.agent.wire.endpoint import Outcome, Result
 from forewarn.instants import MILLISECOND, MINUTE, SECOND
 from forewarn.sim import fleets
 from forewarn.sim.faults.fault import FAULTS, Approval, Fault, Playbook, Replacement
@@ -100,7 +101,7 @@ def lives_on(place: Ground, agent: Resident, event: str) -> None:
     assert agent.parts.pages.is_alive()
 
 
-def counted(agent: Resident, *results: Result) -> int:
+def counted(agent: Resident, *results: Outcome) -> int:
     return sum(agent.view.polls[each] for each in results)
 
 
@@ -230,7 +231,7 @@ def test_it_outlives_connections_that_are_refused(
 
 def test_it_outlives_silence(place: Ground, impatient: Resident) -> None:
     outlives(place, impatient, "timeout")
-    assert counted(impatient, Result.TIMEOUT) >= 4
+    assert counted(impatient, Trouble.TIMEOUT) >= 4
 
 
 def test_it_outlives_an_answer_that_is_late(place: Ground, impatient: Resident) -> None:
@@ -239,7 +240,7 @@ def test_it_outlives_an_answer_that_is_late(place: Ground, impatient: Resident) 
 
 def test_it_outlives_bytes_that_drip(place: Ground, impatient: Resident) -> None:
     outlives(place, impatient, "slow 5/250ms")
-    assert counted(impatient, Result.TIMEOUT) >= 4
+    assert counted(impatient, Trouble.TIMEOUT) >= 4
 
 
 def replaced(**values: object) -> Playbook:
@@ -250,7 +251,7 @@ def replaced(**values: object) -> Playbook:
 def test_it_outlives_a_huge_body(place: Ground, agent: Resident) -> None:
     huge = replaced(body=b" " * (1 << 20) + b"{}", content_type="application/json")
     outlives(place, agent, huge)
-    assert counted(agent, Result.TOO_LARGE) >= 4
+    assert counted(agent, Trouble.TOO_LARGE) >= 4
 
 
 def test_it_outlives_a_document_as_deep_as_a_well(

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core.model import Memory, Note
-from forewarn.agent.journal.client import order_approval
 from forewarn.agent.journal.port import Outgoing
-from forewarn.agent.journal.sqlite import SqliteJournal
+from forewarn.agent.journal.sqlite import SqliteJournal, order_approval
 from tests.support.agent_journals import START, is_new, note_of, task_of
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.8")]

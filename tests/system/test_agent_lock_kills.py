@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core import steps
-from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Consent, Stage
+from forewarn.agent.core.permits import LockState
 from forewarn.agent.handlers.run_context import context_for
 from forewarn.clock import SystemClock
 from forewarn.sim.loop import LoopThread

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Consent, Stage
+from forewarn.agent.core.permits import LockState
 from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.locks.directory import MARKER
 from forewarn.clock import SystemClock

@@ -20,8 +20,7 @@ from forewarn.agent.handlers.run_context import (
     StoppedError,
     TimeUpError,
 )
-from forewarn.agent.journal.memory import MemoryJournal
-from forewarn.agent.journal.port import Limits
+from forewarn.agent.journal.port import Limits, MemoryJournal
 from forewarn.agent.observability import notify
 from forewarn.agent.settings_model import HandlerSettings, NotifySettings
 from forewarn.clock import SystemClock

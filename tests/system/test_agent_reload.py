@@ -81,7 +81,7 @@ def test_settings_that_are_refused_change_nothing(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
     edit(agent, '["drain"]', '["drian"]')
     reload(agent)
-    has_said(agent, "the settings are refused")
+    has_said(agent, "the new settings are refused")
     [problem] = agent.status()["problems"]
     assert 'did you mean \\"drain\\"' in problem or "drian" in problem
     assert "forewarn_agent_settings_fault 1" in agent.sentence("/metrics")[1]

@@ -63,7 +63,8 @@ def refused(port: Port) -> str:
 
 def ruleset(plan: Plan) -> str:
     """Return the whole text; it replaces the rules of an earlier plan."""
-    return removal(FAMILIES) + _text([*_inet(plan), *_bridge(plan)])
+    lines = (f"{line}\n" for line in (*_inet(plan), *_bridge(plan)))
+    return removal(FAMILIES) + "".join(lines)
 
 
 def removal(families: Iterable[str]) -> str:
@@ -73,10 +74,6 @@ def removal(families: Iterable[str]) -> str:
         f"table {family} {TABLE}\ndelete table {family} {TABLE}\n"
         for family in families
     )
-
-
-def _text(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _inet(plan: Plan) -> Iterator[str]:

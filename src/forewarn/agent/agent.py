@@ -28,8 +28,6 @@ from dataclasses import replace
 from typing import Any
 
 from forewarn.agent.core import decide
-from forewarn.agent.core.gate import GateSaid
-from forewarn.agent.core.lock import LockSaid
 from forewarn.agent.core.model import (
     Answered,
     Command,
@@ -42,6 +40,7 @@ from forewarn.agent.core.model import (
     Ordered,
     StepState,
 )
+from forewarn.agent.core.permits import GateSaid, LockSaid
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.foreign import told
 from forewarn.agent.journal.port import Journal, JournalError
@@ -67,14 +66,12 @@ function are ignored."""
 
 
 @frozen_dataclass
-class AgentStatus:
-    """The status of the agent for other threads; replaced as a whole."""
+class AgentStatus(Decision):
+    """The status of the agent for other threads; replaced as a whole.
 
-    memory: Memory
-    waits: tuple[tuple[str, str], ...] = ()
-    doubts: tuple[tuple[str, str], ...] = ()
-    wants_answers: bool = False
-    wake: Micros | None = None
+    It is the last decision, without its commands and notes, which are carried out.
+    """
+
     journal_fault: str = ""
     """Why the journal cannot be written; empty: it can."""
     turned: float = 0.0
@@ -139,8 +136,7 @@ class Agent:
         # A change of the memory must be stored even if there is no note about it.
         is_owed = bool(self.status.journal_fault)
         if inputs or is_owed or is_due:
-            memory = self.status.memory
-            self._apply(decide.decide(self._policy, memory, inputs, now))
+            self._apply(decide.decide(self._policy, self.status.memory, inputs, now))
         self.status = replace(self.status, turned=self._clock.monotonic())
         return not is_ending
 
@@ -221,9 +217,7 @@ def _shown(given: Input) -> Input:
     control characters are removed, and the length is limited.
     """
     if isinstance(given, (Finished, Answered, LockSaid, GateSaid)):
-        detail = told(given.detail)
-        if detail != given.detail:
-            return replace(given, detail=detail)
+        return replace(given, detail=told(given.detail))
     return given
 
 

@@ -44,9 +44,6 @@ ARRAYS: Mapping[str, str] = {
 }
 """The arrays of tables, such as `[[handler]]`."""
 
-_TYPES = tuple(each.value for each in EventType)
-_STATUSES = (EventStatus.SCHEDULED.value, EventStatus.STARTED.value)
-_SOURCES = tuple(each.value for each in EventSource)
 _NOTES = tuple(each.value for each in NoteKind)
 
 HANDLER: Mapping[str, Option] = {
@@ -174,19 +171,19 @@ RULE: Mapping[str, Option] = {
     ),
     "type": Option(
         form=Forms.WORDS,
-        words=_TYPES,
+        words=tuple(each.value for each in EventType),
         is_open=True,
         text="Matches events of these types. Default: any, as for all conditions.",
     ),
     "status": Option(
         form=Forms.WORDS,
-        words=_STATUSES,
+        words=(EventStatus.SCHEDULED.value, EventStatus.STARTED.value),
         is_open=True,
         text="Matches events with these statuses: `Scheduled`, `Started`.",
     ),
     "source": Option(
         form=Forms.WORDS,
-        words=_SOURCES,
+        words=tuple(each.value for each in EventSource),
         is_open=True,
         text="Matches events from these sources: `Platform`, `User`.",
     ),

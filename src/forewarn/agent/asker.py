@@ -1,8 +1,8 @@
-"""Send requests of the main loop to one target, one at a time in a thread.
+"""Send requests of the main loop to one target in threads, usually one at a time.
 
-A target that hangs delays only its own answer. Requests are sent in their order. If
-several requests wait, only the last one is sent. This module does not know the purpose
-of a request.
+A target that hangs delays only its own answers. Requests are sent in their order. If
+several requests with the same key wait, only the last one is sent. This module does not
+know the purpose of a request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class Asker(Generic[Target, Asked, Said]):
     """Send requests to one target, and report its answers."""
 
     name = ""
-    """The name of the thread and of the logger."""
+    """The name of the threads and of the logger."""
+    threads_max = 1
+    """Maximum number of requests that are sent in parallel."""
 
     def __init__(
         self, make: Callable[[], Target], tell: Callable[[Said], None]
@@ -33,31 +35,34 @@ class Asker(Generic[Target, Asked, Said]):
         self._tell = tell
         self._target: Target | None = None
         self._guard = threading.Lock()
-        self._next: Asked | None = None
-        self._is_busy = False
+        self._waiting: dict[str, Asked] = {}
+        """The requests that wait for a thread, in their order."""
+        self._threads = 0
 
     def ask(self, asked: Asked) -> None:
         """Send a request; never waits."""
+        key = self._key(asked)
         with self._guard:
-            self._next = asked
-            if self._is_busy:
+            self._waiting[key] = asked
+            if self._threads >= self.threads_max:
                 return
-            self._is_busy = True
+            self._threads += 1
         try:
             threading.Thread(target=self._run, name=self.name, daemon=True).start()
         except RuntimeError as error:
             with self._guard:
-                self._is_busy, self._next = False, None
+                self._threads -= 1
+                self._waiting.pop(key, None)
             self._tell(self._trouble(asked, f"cannot start a thread: {error}"))
 
     def _run(self) -> None:
         """Send requests until none waits."""
         while True:
             with self._guard:
-                asked, self._next = self._next, None
-                if asked is None:
-                    self._is_busy = False
+                if not self._waiting:
+                    self._threads -= 1
                     return
+                asked = self._waiting.pop(next(iter(self._waiting)))
             self._tell(self._said(asked))
 
     def _said(self, asked: Asked) -> Said:
@@ -71,6 +76,10 @@ class Asker(Generic[Target, Asked, Said]):
             logger = logging.getLogger(f"forewarn.agent.{self.name}")
             logger.exception("a request failed because of a bug in the agent")
             return self._trouble(asked, "a bug in the agent: see its log")
+
+    def _key(self, _asked: Asked, /) -> str:
+        """Return the key of a request; a later one with the same key replaces it."""
+        return ""
 
     def _answer(self, target: Target, asked: Asked) -> Said:
         """Return the answer of the target; raises ForewarnError."""

@@ -13,12 +13,11 @@ import logging
 import os
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from forewarn.agent.agent import Agent, Dispatch
-from forewarn.agent.core import gating, locking
-from forewarn.agent.core.gate import AskGate
-from forewarn.agent.core.lock import ReleaseLock, TakeLock
+from forewarn.agent.core import gating, locking, underway
 from forewarn.agent.core.model import (
     AskPeers,
     Command,
@@ -31,30 +30,29 @@ from forewarn.agent.core.model import (
     Stop,
     Tighten,
 )
+from forewarn.agent.core.permits import AskGate, ReleaseLock, TakeLock
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.core.polling import WAIT, Pace
 from forewarn.agent.core.recovering import missing_handlers
-from forewarn.agent.core.underway import is_idle
 from forewarn.agent.dry import DryRun
 from forewarn.agent.endpoint_lock import EndpointLock, place_of
 from forewarn.agent.handlers.making import make_workers, memos_beside, shelf_beside
-from forewarn.agent.handlers.port import Ground, Worker
+from forewarn.agent.handlers.port import Ground
 from forewarn.agent.handlers.records import Shelf
 from forewarn.agent.handlers.runner import Runner
 from forewarn.agent.handlers.secret import SecretError, read_token
-from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.opening import Opened, boot_id, can_be_opened, open_journal
-from forewarn.agent.journal.port import JournalError, Limits
-from forewarn.agent.naming import named
+from forewarn.agent.journal.port import JournalError, Limits, MemoryJournal
 from forewarn.agent.observability.feeding import Feeder
 from forewarn.agent.observability.metrics import Metrics
 from forewarn.agent.observability.notify import Notifier, make_notifier
-from forewarn.agent.observability.pages import Pages, PeerPages, Sources
+from forewarn.agent.observability.pages import Pages, PeerPages
 from forewarn.agent.observability.server import Listeners, Server
-from forewarn.agent.outbound import gatekeeper_of, locker_of, peers_of
+from forewarn.agent.outbound import Sender, asker_of_gate, asker_of_lock, peers_of
 from forewarn.agent.renewing import Renewal
 from forewarn.agent.settings_model import AUTO, PeerSettings, Settings
 from forewarn.agent.watcher import Watched, Watcher, renamed
+from forewarn.agent.wire.dhcp import Heard
 from forewarn.agent.wire.discovery import (
     DEFAULT,
     Discovery,
@@ -64,8 +62,6 @@ from forewarn.agent.wire.discovery import (
     urls_of,
 )
 from forewarn.agent.wire.endpoint import Endpoint
-from forewarn.agent.wire.leases import Heard
-from forewarn.agent.wire.sender import Sender
 from forewarn.clock import Clock, SystemClock
 from forewarn.logs import Log
 from forewarn.protocol.errors import ForewarnError
@@ -122,7 +118,7 @@ class Parts:
         self._place: EndpointLock | None = None
         try:
             self._place = place_of(settings)
-            name = named(settings)
+            name = settings.watch.vm_name
             shelf = (
                 None if settings.watch.dry_run else shelf_beside(settings.watch.state)
             )
@@ -149,7 +145,7 @@ class Parts:
                 known=known,
                 called=memory.name,
             )
-            self.pages = Pages(self._sources(clock, log))
+            self.pages = self._pages(clock, log)
             self._feeder = Feeder(
                 supervisor_of(environ),
                 is_alive=self.pages.is_alive,
@@ -206,9 +202,8 @@ class Parts:
         if not self._opened.fault or now < self._looks_again:
             return False
         self._looks_again = now + REOPEN_SECONDS
-        return is_idle(self.agent.status.memory) and can_be_opened(
-            self._settings.watch.state, self._opened
-        )
+        is_idle = not underway.what(self.agent.status.memory)
+        return is_idle and can_be_opened(self._settings.watch.state, self._opened)
 
     def stop(self) -> None:
         """Make `run` end; may be called from any thread."""
@@ -227,8 +222,8 @@ class Parts:
         self, environ: Mapping[str, str], clock: Clock, shelf: Shelf | None
     ) -> Dispatch:
         settings, tell = self._settings, self._inbox.put
-        gatekeeper = gatekeeper_of(settings, clock, tell)
-        ask_gate: Dispatch = {AskGate: gatekeeper.ask} if gatekeeper else {}
+        ask = asker_of_gate(settings, clock, tell)
+        ask_gate: Dispatch = {AskGate: ask} if ask else {}
         if shelf is None:
             return {**DryRun(tell).dispatch, **ask_gate}
         runner = Runner(
@@ -238,30 +233,29 @@ class Parts:
             clock=clock,
             shelf=shelf,
         )
-        sender = Sender(self._endpoint, tell=tell, timeout=settings.watch.timeout)
+        approve = partial(self._endpoint.approve, timeout=settings.watch.timeout)
         found: dict[type[Command], Callable[[Any], None]] = {
             Run: runner.start,
             Stop: runner.stop,
             Tighten: runner.tighten,
-            Send: sender.approve,
+            Send: Sender(lambda: approve, tell).ask,
             **ask_gate,
         }
         if settings.policy.has_peers:
             token = token_in(settings, settings.peers)
             found[AskPeers] = peers_of(settings, token, clock, tell).ask
-        locker = locker_of(settings, environ, clock, tell)
-        if locker is not None:
-            found[TakeLock] = found[ReleaseLock] = locker.ask
+        if ask_lock := asker_of_lock(settings, environ, clock, tell):
+            found[TakeLock] = found[ReleaseLock] = ask_lock
         return found
 
     def _noted(self, notes: Sequence[Note]) -> None:
         self.metrics.decided(self.agent.status.memory, notes)
         self._notifier.ring()
 
-    def _sources(self, clock: Clock, log: Log | None) -> Sources:
+    def _pages(self, clock: Clock, log: Log | None) -> Pages:
         watch, journal = self._settings.watch, self._opened.journal
         observes = "observe" if watch.observe else "normal"
-        return Sources(
+        return Pages(
             agent=lambda: self.agent.status,
             watched=lambda: self._watcher.view,
             is_watching=self._watcher.is_alive,
@@ -293,8 +287,10 @@ class Parts:
             found.append(f"the journal cannot be used: {self._opened.fault}")
         found += self._server.faults.values()
         found += self._unrecoverable()
-        for name, fault in self._notifier.faults().items():
-            found.append(f"{name} accepts no notifications: {fault}")
+        found += [
+            f"{name} accepts no notifications: {fault}"
+            for name, fault in self._notifier.faults().items()
+        ]
         return found
 
     def _unrecoverable(self) -> Sequence[str]:
@@ -341,8 +337,8 @@ def endpoint_of(settings: Settings, clock: Clock) -> Endpoint:
     url = settings.watch.endpoint
     if url != AUTO:
         return _endpoint_at(settings, clock, url)
-    found = Discovery(clock=clock, seek=_seek_of(settings))
-    return Endpoint(found.places, clock=clock, ca_file=settings.watch.ca_file)
+    places_of = Discovery(clock=clock, seek=_seek_of(settings)).places
+    return Endpoint(places_of, clock=clock, ca_file=settings.watch.ca_file)
 
 
 def elsewhere_of(
@@ -396,11 +392,10 @@ def checks_of(
 ) -> Sequence[tuple[str, Callable[[str], Sequence[str]]]]:
     """Return the checks of the handlers and receivers, which take this VM's name."""
     clock = SystemClock()
-    workers: Mapping[str, Worker] = make_workers(
-        settings.handlers, ground_of(settings, environ, clock)
-    )
-    found: list[tuple[str, Callable[[str], Sequence[str]]]]
-    found = [(f"handler {name}", worker.check) for name, worker in workers.items()]
+    workers = make_workers(settings.handlers, ground_of(settings, environ, clock))
+    found: list[tuple[str, Callable[[str], Sequence[str]]]] = [
+        (f"handler {name}", worker.check) for name, worker in workers.items()
+    ]
     if settings.notify:
         notifier = make_notifier(settings.notify, clock=clock)
         found.append(("notify", lambda _vm: notifier.check()))
@@ -424,8 +419,9 @@ def _journal(settings: Settings, notifier: Notifier) -> Opened:
     )
     if settings.watch.dry_run:
         # The next start must not believe that anything was done.
-        kept = MemoryJournal(teller=notifier.make, limits=limits)
-        return Opened(journal=kept, lock=None)
+        return Opened(
+            journal=MemoryJournal(teller=notifier.make, limits=limits), lock=None
+        )
     try:
         return open_journal(
             settings.watch.state, boot=boot_id(), teller=notifier.make, limits=limits

@@ -23,7 +23,6 @@ from forewarn.agent.handlers.secret import (
 )
 from forewarn.agent.journal.opening import refuse_others
 from forewarn.agent.journal.port import JournalRefusedError
-from forewarn.agent.naming import named
 from forewarn.agent.observability.server import bound
 from forewarn.agent.settings_model import Settings
 from forewarn.agent.watcher import Port
@@ -64,15 +63,11 @@ Elsewhere = Callable[[], Iterable[tuple[Sequence[Port], Sequence[str]]]]
 only if the main endpoint does not answer."""
 
 
-def _nowhere() -> Iterable[tuple[Sequence[Port], Sequence[str]]]:
-    return ()
-
-
 def findings(
     settings: Settings,
     *,
     endpoint: Port,
-    elsewhere: Elsewhere = _nowhere,
+    elsewhere: Elsewhere = tuple,
     checks: Sequence[tuple[str, Callable[[str], Sequence[str]]]],
     look_at_lock: Callable[[], str] = str,
     look_at_alerts: Callable[[], tuple[bool, str]] = lambda: (True, ""),
@@ -114,10 +109,9 @@ def findings(
         if listen:
             yield _listener(key, listen, process=process, status=status)
     yield from _secrets(settings)
-    if settings.watch.dry_run:
-        yield _good("dry_run", NOTHING)
-    if settings.watch.observe:
-        yield _good("observe", NOTHING)
+    for key in ("dry_run", "observe"):
+        if getattr(settings.watch, key):
+            yield _good(key, NOTHING)
 
 
 def _lock(settings: Settings, look: Callable[[], str]) -> Finding:
@@ -155,12 +149,9 @@ def _state(path: str) -> Finding:
     if fault:
         return _bad("state", fault)
     folder = os.path.dirname(os.path.realpath(path))
-    can = (
-        f"{path} can be written"
-        if os.path.isdir(folder)
-        else f"{folder} will be created"
-    )
-    return _good("state", can)
+    if os.path.isdir(folder):
+        return _good("state", f"{path} can be written")
+    return _good("state", f"{folder} will be created")
 
 
 def _why_no_state(path: str) -> str:
@@ -237,7 +228,7 @@ def _endpoint(
     url = endpoint.url
     asked = endpoint.ask(timeout=ENDPOINT_TIMEOUT, full=True)
     refusals = [] if asked.reading is not None else [_refusal(url, asked)]
-    for others, told in elsewhere() if refusals else _nowhere():
+    for others, told in elsewhere() if refusals else ():
         for other in others:
             if asked.reading is None:
                 endpoint, asked = other, other.ask(timeout=ENDPOINT_TIMEOUT, full=True)
@@ -250,7 +241,7 @@ def _endpoint(
     if asked.reading is None:
         for refusal in refusals:
             yield _bad("endpoint", refusal)
-        return named(settings)
+        return settings.watch.vm_name
     events = len(asked.reading.notices)
     count = f"{events} events" if events != 1 else "1 event"
     text = f"{endpoint.url} answers with version {endpoint.version}: {count}"
@@ -271,7 +262,7 @@ def _refusal(url: str, asked: Asked) -> str:
 
 def _name(settings: Settings, endpoint: Port) -> Generator[Finding, None, str]:
     """Yield the source of this VM's name, and return it; empty: unknown."""
-    name, by = named(settings), "settings"
+    name, by = settings.watch.vm_name, "settings"
     if not name:
         name, by = endpoint.instance_name(timeout=NAME_TIMEOUT) or "", "endpoint"
     text = f"{name}, by the {by}"

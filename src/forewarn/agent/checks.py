@@ -6,31 +6,27 @@ fault is the full name of a setting, such as `rule.2.approve`, with a message.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from forewarn.agent import options
+from forewarn.agent.alerts.reading import selector
 from forewarn.agent.array_tables import PLAIN_HANDLERS, RULE, keys_of, kind_of
 from forewarn.agent.core.policy import (
     Approve,
     Approver,
-    Handler,
+    GateTerms,
+    LockTerms,
     Policy,
     Rule,
-    Standby,
     Window,
 )
 from forewarn.agent.core.rules import UNSAFE_UNPREPARED, default_rules
 from forewarn.agent.core.windows import zone_of
-from forewarn.agent.integrations import registry
 from forewarn.agent.options import Starts
-from forewarn.agent.permit_checks import (
-    gate_faults,
-    gate_terms,
-    lock_faults,
-    lock_terms,
-)
-from forewarn.agent.settings_model import Settings
+from forewarn.agent.settings_model import AUTO, GateSettings, LockSettings, Settings
 from forewarn.agent.wire.urls import parse_url
 from forewarn.instants import Micros, format_duration
 from forewarn.problems import did_you_mean, quoted
@@ -47,6 +43,38 @@ _CONDITIONS = frozenset(
     {"type", "status", "source", "description"}
     | {key for pair in _PAIRS for key in pair}
 )
+
+_GROUP = re.compile(r"[a-zA-Z0-9.-]{1,200}", re.ASCII)
+"""The groups of the FleetLock protocol, with the maximum length of file names."""
+
+_LEASE = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
+"""Valid endings of a Lease's name."""
+
+_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+
+_KINDS: Mapping[str, tuple[str, ...]] = {
+    "url": ("fleetlock", "consul"),
+    "path": ("directory",),
+    "namespace": ("kubernetes",),
+    "kubeconfig": ("kubernetes",),
+    "holders": ("kubernetes", "consul", "directory"),
+    "ttl": ("kubernetes", "consul", "directory"),
+    "token_file": ("fleetlock", "consul"),
+    "ca_file": ("fleetlock", "consul"),
+    "cert_file": ("fleetlock", "consul"),
+    "key_file": ("fleetlock", "consul"),
+}
+"""The settings that are only for some kinds of locks."""
+
+_WHY = {
+    "holders": ": a FleetLock server has its own number of slots",
+    "ttl": ": FleetLock has no expiry",
+}
+
+_NEEDED = {"fleetlock": "url", "directory": "path"}
+
+_API_PATHS = ("/api/v1/alerts", "/api/v2/alerts", "/api/v1", "/api/v2")
+"""API paths that are often copied with the URL."""
 
 _Entry = Mapping[str, Any]
 
@@ -76,30 +104,21 @@ class Judge:
         """Return the policy; the problems are in `faults`."""
         self.faults += self._all_faults()
         self._warn()
-        handlers = tuple(
-            handler_of(entry) for entry in self._entries["handler"] if "name" in entry
-        )
         rules = tuple(
             rule_of(entry, number)
             for number, entry in enumerate(self._entries["rule"], start=1)
         )
-        settings = self._settings
-        watch, standby = settings.watch, settings.standby
+        settings, watch = self._settings, self._settings.watch
+        usual = default_rules(settings.handlers, has_peers=self._has_peers)
         return Policy(
-            handlers=handlers,
-            rules=rules or default_rules(handlers, has_peers=self._has_peers),
+            handlers=settings.handlers,
+            rules=rules or usual,
             margin=watch.margin,
             urgent_time=watch.urgent_time,
             stop_grace=watch.stop_grace,
             windows=self._windows("window"),
             blackouts=self._windows("blackout"),
-            standby=Standby(
-                names=frozenset(standby.names),
-                after=standby.after,
-                sources=frozenset(standby.source),
-            )
-            if standby.names
-            else None,
+            standby=settings.standby,
             has_peers=self._has_peers,
             lock=lock_terms(settings.lock) if settings.lock.kind else None,
             gate=gate_terms(settings.gate) if settings.gate.url else None,
@@ -140,12 +159,10 @@ class Judge:
         yield from self._twice("rule")
 
     def _twice(self, array: str) -> Iterator[tuple[str, str]]:
-        names: set[str] = set()
-        for number, entry in enumerate(self._entries[array], start=1):
-            name = entry.get("name")
-            if name is not None and name in names:
-                yield f"{array}.{number}.name", f"{quoted(name)} is there twice"
-            names.add(name or "")
+        names: list[str] = [each.get("name", "") for each in self._entries[array]]
+        for index, name in enumerate(names):
+            if name and name in names[:index]:
+                yield f"{array}.{index + 1}.name", f"{quoted(name)} is there twice"
 
     def _peer_faults(self) -> Iterator[tuple[str, str]]:
         peers, watch = self._settings.peers, self._settings.watch
@@ -183,19 +200,18 @@ class Judge:
                 yield "handlers", f"there is no handler {quoted(name)}{near}"
             if named.count(name) > 1:
                 yield "handlers", f"{quoted(name)} is there twice"
-        yield from self._start_faults(entry, has_handlers=bool(named))
+        yield from self._start_faults(entry, named)
         yield from self._approval_faults(entry, has_handlers=bool(named))
 
     def _start_faults(
-        self, entry: _Entry, *, has_handlers: bool
+        self, entry: _Entry, named: Sequence[str]
     ) -> Iterator[tuple[str, str]]:
         start: Micros | Starts | None = entry.get("start")
         if start is None:
             return
-        if not has_handlers:
+        if not named:
             yield "start", "the rule has no handlers to start"
             return
-        named = [name for group in entry.get("handlers", ()) for name in group]
         if isinstance(start, tuple):
             for name, _ in start:
                 if name not in named:
@@ -263,20 +279,6 @@ class Judge:
                         )
 
 
-def handler_of(entry: _Entry) -> Handler:
-    """Return the properties of a handler that decisions depend on."""
-    keys = ("timeout", "recover_timeout", "required", "retries", "priority")
-    kind = registry.handler_kind(entry.get("kind", ""))
-    return Handler(
-        name=entry["name"],
-        kind=entry.get("kind", ""),
-        prepares=kind is not None or "prepare" in entry,
-        recovers="recover" in entry if kind is None else kind.recovers,
-        always=entry.get("always", kind is not None and kind.marks_there),
-        **{key: entry[key] for key in keys if key in entry},
-    )
-
-
 def rule_of(entry: _Entry, number: int) -> Rule:
     """Return a rule; `number` counts from 1, and is part of the default name."""
     plain = {
@@ -324,7 +326,7 @@ def action_fault(kind: str, words: tuple[str, ...]) -> str:
         except ValueError as error:
             return str(error)
     elif kind == "python":
-        if len(words) != 1 or not options.is_entry_point(words[0]):
+        if len(words) != 1 or not options.ENTRY_POINT.fullmatch(words[0]):
             return 'must be "module:function"'
     elif "/" in words[0] and not words[0].startswith(("/", "./", "../")):
         return f"{quoted(words[0])} must be an absolute path, or a name without slashes"
@@ -333,10 +335,10 @@ def action_fault(kind: str, words: tuple[str, ...]) -> str:
 
 def _pair_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
     for name, _ in entry.get("headers", ()):
-        if not options.is_header_name(name):
+        if not options.HEADER_NAME.fullmatch(name):
             yield "headers", f"{quoted(name)} is not a valid header name"
     for name, _ in entry.get("environment", ()):
-        if not options.is_variable(name):
+        if not options.VARIABLE.fullmatch(name):
             yield "environment", f"{quoted(name)} is not a valid variable name"
         elif name.startswith("FOREWARN_"):
             yield "environment", f"{quoted(name)} is set by the agent itself"
@@ -371,3 +373,93 @@ def _notify_faults(entry: _Entry) -> Iterator[tuple[str, str]]:
         yield "", f"{needed} is missing"
     yield from _kind_faults("notify", "receivers", entry)
     yield from _pair_faults(entry)
+
+
+# The tables [lock] and [gate]
+
+
+def lock_terms(settings: LockSettings) -> LockTerms:
+    """Return the terms of the lock for decisions."""
+    return LockTerms(
+        label=settings.label,
+        holder="" if settings.id == AUTO else settings.id,
+        pause=settings.pause,
+        margin=settings.margin,
+        withholds=settings.at_deadline == "withhold",
+        ttl=0 if settings.kind == "fleetlock" else settings.ttl,
+        timeout=settings.timeout,
+    )
+
+
+def lock_faults(settings: LockSettings) -> Iterator[tuple[str, str]]:
+    """Yield the problems of the lock's settings."""
+    usual = LockSettings()
+    kind = settings.kind
+    if not kind:
+        if settings != usual:
+            yield "lock.kind", "is missing; without it there is no lock"
+        return
+    for key, kinds in _KINDS.items():
+        if kind not in kinds and getattr(settings, key) != getattr(usual, key):
+            why = _WHY.get(key, "")
+            *first, last = kinds
+            named = f"{', '.join(first)} or {last}" if first else last
+            yield f"lock.{key}", f"is for a lock of kind {named}{why}"
+    needed = _NEEDED.get(kind)
+    if needed and not getattr(settings, needed):
+        yield f"lock.{needed}", f"is missing: a lock of kind {kind} needs it"
+    if settings.path and not os.path.isabs(settings.path):
+        yield "lock.path", f"{quoted(settings.path)} must be an absolute path"
+    if not _GROUP.fullmatch(settings.group):
+        yield "lock.group", "may contain only letters, digits, - and periods"
+    elif kind == "kubernetes" and not _LEASE.fullmatch(settings.group):
+        why = "may contain only lower-case letters, digits, - and periods, as names of Leases"
+        yield "lock.group", why
+    if settings.namespace and not _NAMESPACE.fullmatch(settings.namespace):
+        yield "lock.namespace", f"{quoted(settings.namespace)} is not a valid namespace"
+
+
+def gate_terms(settings: GateSettings) -> GateTerms:
+    """Return the terms of the gate for decisions."""
+    return GateTerms(
+        label=settings.label,
+        every=settings.every,
+        clear_for=settings.clear_for,
+        goes_unknown=settings.unknown == "go",
+        timeout=settings.timeout,
+    )
+
+
+def gate_faults(settings: GateSettings) -> Iterator[tuple[str, str]]:
+    """Yield the problems of the gate's settings."""
+    if not settings.url:
+        if settings != GateSettings():
+            why = "is missing, and so is alertmanager; without one there is no gate"
+            yield "gate.prometheus", why
+        return
+    if settings.prometheus and settings.alertmanager:
+        yield "gate.alertmanager", "write prometheus or alertmanager, not both"
+    for key in ("prometheus", "alertmanager"):
+        yield from _url_faults(f"gate.{key}", getattr(settings, key))
+    for key, texts in (("only", settings.only), ("ignore", settings.ignore)):
+        for text in texts:
+            try:
+                selector(text)
+            except ValueError as error:
+                yield f"gate.{key}", str(error)
+    if settings.pending and not settings.prometheus:
+        why = "is only for prometheus: Alertmanager does not get pending alerts"
+        yield "gate.pending", why
+    if settings.key_file and not settings.cert_file:
+        yield "gate.key_file", "has no effect without cert_file"
+
+
+def _url_faults(name: str, url: str) -> Iterator[tuple[str, str]]:
+    if "?" in url:
+        yield name, f"{quoted(url)} must not have a query"
+        return
+    for path in _API_PATHS:
+        if url.rstrip("/").endswith(path):
+            base = url.rstrip("/")[: -len(path)]
+            yield name, f"{quoted(url)} must be without {path}: {quoted(base)}"
+            return

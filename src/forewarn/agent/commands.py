@@ -18,7 +18,8 @@ from forewarn.agent.core.model import Consent
 from forewarn.agent.core.names import key_of
 from forewarn.agent.failure import FAILED, UNREACHABLE, USAGE, CommandFailedError
 from forewarn.agent.foreign import told
-from forewarn.agent.naming import named
+from forewarn.agent.journal import sqlite
+from forewarn.agent.journal.port import JournalError
 from forewarn.agent.observability import status as telling
 from forewarn.agent.order import USUAL_FILE, Order
 from forewarn.agent.settings import describe
@@ -38,8 +39,9 @@ def run(order: Order) -> int:
     """Run the agent until it is stopped."""
     from forewarn.agent import running  # noqa: PLC0415 - the others do not need it
 
-    settings = order.settings_to_run()
-    return running.run(settings, environ=order.environ, again=order.settings)
+    return running.run(
+        order.settings_to_run(), environ=order.environ, again=order.settings
+    )
 
 
 def check(order: Order) -> int:
@@ -96,7 +98,7 @@ def try_document(order: Order, file: str, *, name: str = "", at: str = "") -> in
         now = parse_instant(at) if at else SystemClock().now()
     except ValueError as error:
         raise CommandFailedError(USAGE, f"--at: {error}") from error
-    name = name or named(settings) or _only_name(reading.notices)
+    name = name or settings.watch.vm_name or _only_name(reading.notices)
     trial = trying.attempt(settings.policy, reading.notices, name=name, now=now)
     if order.is_json:
         order.say_json(trying.document_of(trial, reading.notices, name=name))
@@ -122,9 +124,11 @@ def _reading_of(file: str) -> Reading:
         with open(file, "rb") as opened:
             return decode(opened.read(DOCUMENT_BYTES_MAX + 1))
     except OSError as error:
-        message = f"{shown} cannot be read: {error.strerror}"
-        hint = "Name a file with a document, or use - and pipe the document in."
-        raise CommandFailedError(USAGE, message, hint=hint) from error
+        raise CommandFailedError(
+            USAGE,
+            f"{shown} cannot be read: {error.strerror}",
+            hint="Name a file with a document, or use - and pipe the document in.",
+        ) from error
     except UnreadableError as error:
         raise CommandFailedError(USAGE, f"{shown}: {error.message}") from error
 
@@ -146,11 +150,9 @@ def show_status(order: Order) -> int:
     settings = order.settings_of_running()
     now = SystemClock().now()
     try:
-        document = present.asked(settings)
-        status = 0
+        document, status = present.asked(settings), 0
     except HttpError as error:
-        document = _remembered(settings, error.message)
-        status = UNREACHABLE
+        document, status = _remembered(settings, error.message), UNREACHABLE
     if order.is_json:
         order.say_json(document)
     else:
@@ -160,22 +162,18 @@ def show_status(order: Order) -> int:
 
 
 def _remembered(settings: Settings, reason: str) -> dict[str, Any]:
-    from forewarn.agent.journal import client  # noqa: PLC0415 - only here
-    from forewarn.agent.journal.port import JournalError  # noqa: PLC0415
-
     path = settings.watch.state
     try:
-        memory, notes = client.read_memory(path), client.read_notes(path)
+        memory, notes = sqlite.read_memory(path), sqlite.read_notes(path)
     except JournalError as error:
         raise CommandFailedError(
             UNREACHABLE,
             f"the agent does not answer ({reason}), and {error.message}",
             hint="Run `forewarn agent check` to see whether it runs with these settings.",
         ) from error
-    now = SystemClock().now()
     return telling.document_of(
         memory,
-        doubts=doubts_of(memory, settings.policy, now),
+        doubts=doubts_of(memory, settings.policy, SystemClock().now()),
         history=notes,
         about={"unreachable": reason},
     )
@@ -183,9 +181,6 @@ def _remembered(settings: Settings, reason: str) -> dict[str, Any]:
 
 def approve(order: Order, event_id: str) -> int:
     """Request the agent to approve an event now, regardless of its rules."""
-    from forewarn.agent.journal import client  # noqa: PLC0415 - only here
-    from forewarn.agent.journal.port import JournalError  # noqa: PLC0415
-
     settings = order.settings_of_running()
     path, shown = settings.watch.state, present.shown(settings)
     if mode := _idle_mode(settings, shown):
@@ -195,14 +190,13 @@ def approve(order: Order, event_id: str) -> int:
             hint="Change its settings, or POST the approval to the endpoint.",
         )
     try:
-        task = client.read_memory(path).find(event_id.upper())
+        task = sqlite.read_memory(path).find(event_id.upper())
         if task is None or not task.is_live:
             raise _not_there(event_id, shown)
         if task.notice.has_started or task.consent is Consent.GIVEN:
             how = "has started" if task.notice.has_started else "is approved"
-            message = f"event {task.event_id} {how} already"
-            raise CommandFailedError(FAILED, message)
-        client.order_approval(path, task.event_id, now=SystemClock().now())
+            raise CommandFailedError(FAILED, f"event {task.event_id} {how} already")
+        sqlite.order_approval(path, task.event_id, now=SystemClock().now())
     except JournalError as error:
         if _is_listed(event_id, shown):
             raise _not_there(event_id, shown, f" ({error.message})") from error

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable
 
 from forewarn.agent.agent import Dispatch
-from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
@@ -21,6 +20,7 @@ from forewarn.agent.core.model import (
     Send,
     StepState,
 )
+from forewarn.agent.core.permits import LockAnswer, LockSaid, ReleaseLock, TakeLock
 
 logger = logging.getLogger("forewarn.agent.dry")
 

@@ -91,10 +91,8 @@ class EndpointLock:
 
     def tick(self) -> None:
         """Close the connections of processes that asked for the holder; never waits."""
-        if self._socket is None:
-            return
         with contextlib.suppress(OSError):
-            while True:
+            while self._socket is not None:
                 self._socket.accept()[0].close()
 
     def release(self) -> None:
@@ -121,8 +119,11 @@ class EndpointLock:
                 return
             # The holder is starting or ending.
             threading.Event().wait(PAUSE_SECONDS)
-        told = "another process holds the lock of %s but does not answer; this agent starts anyway"
-        logger.warning(told, url)
+        logger.warning(
+            "another process holds the lock of %s but does not answer; this agent starts "
+            "anyway",
+            url,
+        )
 
 
 def place_of(settings: Settings) -> EndpointLock | None:
@@ -140,20 +141,14 @@ def holder_of(url: str) -> Holder | None:
     unknown."""
     if sys.platform != "linux":  # pragma: no cover
         return None
-    asking = None
-    try:
-        asking = _unix_socket()
+    with contextlib.suppress(OSError), _unix_socket() as asking:
         asking.connect(name_of(url))
         told = asking.getsockopt(
             socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
         )
-    except OSError:
-        return None
-    finally:
-        if asking is not None:
-            asking.close()
-    process, user, _ = _CREDENTIALS.unpack(told)
-    return Holder(process=process, user=user)
+        process, user, _ = _CREDENTIALS.unpack(told)
+        return Holder(process=process, user=user)
+    return None
 
 
 def name_of(url: str) -> bytes:

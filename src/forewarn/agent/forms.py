@@ -45,8 +45,7 @@ def event_json(notice: Notice | None) -> dict[str, Any]:
 
 def event_words(notice: Notice | None) -> dict[str, str]:
     """Return all members of an event by their short names."""
-    if notice is None:
-        notice = Notice(event_id="")
+    notice = notice or Notice(event_id="")
     not_before = notice.not_before
     return {
         "id": notice.id_on_wire,

@@ -61,8 +61,7 @@ def settings_again(
     argv: Sequence[str] | None, *, environ: Mapping[str, str]
 ) -> Settings:
     """Return the current settings for the command `run`; raises CommandFailedError."""
-    order, _ = _ordered(argv, say=lambda _: None, environ=environ)
-    return order.settings()
+    return _ordered(argv, say=lambda _: None, environ=environ)[0].settings()
 
 
 def _ordered(

@@ -86,28 +86,27 @@ def unit(command: Sequence[str], *, missing: str = "") -> str:
 
 def advice(platform: str, command: Sequence[str], *, has_openrc: bool) -> str:
     """Return instructions for a system without systemd; `platform` is sys.platform."""
-    started = shlex.join(command)
-    if platform == "darwin":
-        return (
-            "launchd: create a plist in /Library/LaunchDaemons with KeepAlive true, "
-            f"RunAtLoad true, AbandonProcessGroup true, and these ProgramArguments:\n"
-            f"  {started}\nthen: launchctl bootstrap system FILE"
-        )
-    if platform == "win32":
-        return (
-            "Windows: start it at boot with the Task Scheduler, as SYSTEM, with "
-            f"restart on failure:\n  {started}"
-        )
-    if has_openrc:
-        return (
-            "OpenRC: create /etc/init.d/forewarn-agent with these lines, make it "
-            "executable, then run `rc-update add forewarn-agent default`:\n"
-            "  #!/sbin/openrc-run\n  supervisor=supervise-daemon\n"
-            f"  command={shlex.quote(command[0])}\n"
-            f"  command_args={shlex.quote(shlex.join(command[1:]))}\n"
-            "  respawn_delay=1\n  depend() { need net; }"
-        )
-    return (
-        "This system has no systemd. Configure your supervisor to run this command, "
-        f"restart it whenever it ends, and not to kill its child processes:\n  {started}"
+    system = "OpenRC" if has_openrc else ""
+    system = {"darwin": "launchd", "win32": "Windows"}.get(platform, system)
+    return _ADVICE[system].format(
+        started=shlex.join(command),
+        program=shlex.quote(command[0]),
+        arguments=shlex.quote(shlex.join(command[1:])),
     )
+
+
+_ADVICE = {
+    "launchd": "launchd: create a plist in /Library/LaunchDaemons with KeepAlive true, "
+    "RunAtLoad true, AbandonProcessGroup true, and these ProgramArguments:\n"
+    "  {started}\nthen: launchctl bootstrap system FILE",
+    "Windows": "Windows: start it at boot with the Task Scheduler, as SYSTEM, with "
+    "restart on failure:\n  {started}",
+    "OpenRC": "OpenRC: create /etc/init.d/forewarn-agent with these lines, make it "
+    "executable, then run `rc-update add forewarn-agent default`:\n"
+    "  #!/sbin/openrc-run\n  supervisor=supervise-daemon\n"
+    "  command={program}\n  command_args={arguments}\n"
+    "  respawn_delay=1\n  depend() {{ need net; }}",
+    "": "This system has no systemd. Configure your supervisor to run this command, "
+    "restart it whenever it ends, and not to kill its child processes:\n  {started}",
+}
+"""The instructions for each kind of system."""

@@ -45,10 +45,9 @@ def place_of(file: str, environ: Mapping[str, str], *, state: str) -> str:
 def keep(settings: Settings, environ: Mapping[str, str]) -> None:
     """Copy a file that has worked, if the directory is writable."""
     file = settings.file
-    if not file or settings.is_copy or settings.is_blank:
-        return
-    if settings.watch.dry_run and not environ.get("STATE_DIRECTORY"):
-        # A dry run leaves no files next to the journal.
+    # A dry run leaves no files next to the journal.
+    leaves_none = settings.watch.dry_run and not environ.get("STATE_DIRECTORY")
+    if not file or settings.is_copy or settings.is_blank or leaves_none:
         return
     place = place_of(file, environ, state=settings.watch.state)
     with contextlib.suppress(OSError):
@@ -70,11 +69,9 @@ def find(file: str, environ: Mapping[str, str], flags: Mapping[str, str]) -> str
     """Return the path of the copy of a broken file; empty: there is none."""
     if not file:
         return ""
-    for state in _states(file, environ, flags):
-        place = place_of(file, environ, state=state)
-        if _content_of(place) is not None:
-            return place
-    return ""
+    states = _states(file, environ, flags)
+    places = (place_of(file, environ, state=state) for state in states)
+    return next((place for place in places if _content_of(place) is not None), "")
 
 
 def _states(

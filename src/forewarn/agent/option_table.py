@@ -39,9 +39,8 @@ TABLES: Mapping[str, str] = {
 }
 """The tables of agent.toml outside of arrays."""
 
-_SOURCES = tuple(each.value for each in EventSource)
-
-_WATCH: Mapping[str, Option] = {
+OPTIONS: Mapping[str, Option] = {
+    # Before any table
     "endpoint": Option(
         form=Forms.ENDPOINT,
         text="The endpoint to poll: a URL, or `auto`. `auto` tries "
@@ -140,9 +139,7 @@ _WATCH: Mapping[str, Option] = {
         text="How long the agent remembers an ended event, so that it recognizes the"
         " event if it returns. The history keeps it longer.",
     ),
-}
-
-_GONE_AFTER: Mapping[str, Option] = {
+    # The table [gone_after]
     "gone_after.scheduled": Option(
         form=Forms.DURATION,
         most=HOUR,
@@ -169,9 +166,7 @@ _GONE_AFTER: Mapping[str, Option] = {
         "document with the event. The metadata server was then restarted, and "
         "may take five minutes to list current events (clause 7.1).",
     ),
-}
-
-_LOG: Mapping[str, Option] = {
+    # The table [log]
     "log.format": Option(
         form=Forms.WORD,
         words=("auto", "text", "json"),
@@ -182,9 +177,7 @@ _LOG: Mapping[str, Option] = {
         words=("debug", "info", "warning", "error"),
         text="The lowest level that is logged: `debug`, `info`, `warning` or `error`.",
     ),
-}
-
-_HISTORY: Mapping[str, Option] = {
+    # The table [history]
     "history.keep": Option(
         form=Forms.DURATION, least=HOUR, text="How long a history entry is kept."
     ),
@@ -194,9 +187,7 @@ _HISTORY: Mapping[str, Option] = {
         most=ROWS_MAX,
         text="Maximum number of history entries. The oldest are removed first.",
     ),
-}
-
-_PEERS: Mapping[str, Option] = {
+    # The table [peers]
     "peers.listen": Option(
         form=Forms.LISTENER,
         may_be_empty=True,
@@ -227,9 +218,7 @@ _PEERS: Mapping[str, Option] = {
         text="Trusted certificates for https URLs of other agents. Empty: the "
         "system's.",
     ),
-}
-
-_STANDBY: Mapping[str, Option] = {
+    # The table [standby]
     "standby.names": Option(
         form=Forms.NAMES,
         may_be_empty=True,
@@ -244,12 +233,10 @@ _STANDBY: Mapping[str, Option] = {
     ),
     "standby.source": Option(
         form=Forms.WORDS,
-        words=_SOURCES,
+        words=tuple(each.value for each in EventSource),
         text="The sources of these events: `User`, `Platform` or both.",
     ),
-}
-
-_LOCK: Mapping[str, Option] = {
+    # The table [lock]
     "lock.kind": Option(
         form=Forms.WORD,
         words=LOCK_KINDS,
@@ -350,9 +337,7 @@ _LOCK: Mapping[str, Option] = {
         may_be_empty=True,
         text="The key of the client certificate. Empty: it is in the same file.",
     ),
-}
-
-_GATE: Mapping[str, Option] = {
+    # The table [gate]
     "gate.prometheus": Option(
         form=Forms.WEB,
         may_be_empty=True,
@@ -429,17 +414,6 @@ _GATE: Mapping[str, Option] = {
         may_be_empty=True,
         text="The key of the client certificate. Empty: it is in the same file.",
     ),
-}
-
-OPTIONS: Mapping[str, Option] = {
-    **_WATCH,
-    **_GONE_AFTER,
-    **_LOG,
-    **_HISTORY,
-    **_PEERS,
-    **_STANDBY,
-    **_LOCK,
-    **_GATE,
 }
 """All settings outside of arrays, by their full names, in the order of the file."""
 

@@ -18,11 +18,11 @@ from forewarn.settings.forms import Form, Option
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
 _NAMED_URL = re.compile(r"https?://[!-~]*\{name\}[!-~]*", re.ASCII)
-_ENTRY_POINT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
+ENTRY_POINT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
 _START = re.compile(r"NotBefore\s*-\s*(\S+)", re.IGNORECASE)
 _CLOCK = re.compile(r"([01][0-9]|2[0-4]):([0-5][0-9])", re.ASCII)
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
@@ -61,9 +61,7 @@ def _web(option: Option, value: object) -> str:
 
 
 def _endpoint(option: Option, value: object) -> str:
-    if value == AUTO:
-        return AUTO
-    return _web(option, value).rstrip("/")
+    return AUTO if value == AUTO else _web(option, value).rstrip("/")
 
 
 def _peers(option: Option, value: object) -> str | tuple[tuple[str, str], ...]:
@@ -153,21 +151,6 @@ def _days(option: Option, value: object) -> frozenset[int]:
     return frozenset(
         DAYS.index(forms.word(named, each)) for each in forms.items(option, value)
     )
-
-
-def is_entry_point(text: str) -> bool:
-    """Tell whether a text has the form `module:function`."""
-    return _ENTRY_POINT.fullmatch(text) is not None
-
-
-def is_header_name(text: str) -> bool:
-    """Tell whether a text is a valid name of a header."""
-    return _HEADER_NAME.fullmatch(text) is not None
-
-
-def is_variable(text: str) -> bool:
-    """Tell whether a text is a valid name of an environment variable."""
-    return _VARIABLE.fullmatch(text) is not None
 
 
 class Forms(forms.Forms):

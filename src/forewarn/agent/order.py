@@ -10,9 +10,9 @@ from typing import Any
 
 from forewarn.agent import lastgood
 from forewarn.agent.failure import USAGE, CommandFailedError
+from forewarn.agent.renewing import has_terminal
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from forewarn.agent.settings_model import Settings
-from forewarn.agent.signals import has_terminal
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.texts import json_text
 

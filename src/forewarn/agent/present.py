@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -10,9 +11,7 @@ from forewarn.agent.endpoint_lock import holder_of
 from forewarn.agent.foreign import json_members
 from forewarn.agent.journal.lock import last_holder
 from forewarn.agent.settings_model import Settings
-from forewarn.agent.wire.answers import HttpError, Trouble
-from forewarn.agent.wire.http import Client
-from forewarn.agent.wire.urls import parse_url
+from forewarn.agent.wire.http import Client, HttpError, Trouble, parse_url
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND, Micros
 
@@ -32,13 +31,11 @@ def asked(settings: Settings) -> dict[str, Any]:
         )
     # An agent that listens at every address also listens at the local one.
     reached = listen.replace("0.0.0.0:", "127.0.0.1:").replace("[::]:", "[::1]:")
-    client = Client(
-        parse_url(f"http://{reached}"), clock=SystemClock(), body_max=STATUS_BYTES_MAX
-    )
-    try:
+    url = parse_url(f"http://{reached}")
+    with contextlib.closing(
+        Client(url, clock=SystemClock(), body_max=STATUS_BYTES_MAX)
+    ) as client:
         answer = client.get("/status", timeout=STATUS_TIMEOUT)
-    finally:
-        client.close()
     document = json_members(answer.body)
     if document is None or not isinstance(document.get("events"), list):
         raise HttpError(Trouble.MALFORMED, "another program answers there")

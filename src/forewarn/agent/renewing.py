@@ -1,26 +1,35 @@
-"""Reload the settings while the agent runs (SIGHUP).
+"""Handle signals: stop the agent, or reload its settings.
 
-This waits until no handler is running, so that each run ends with the settings it
-started with. Invalid settings, settings that `refusal_of` refuses, and settings with
+SIGTERM and SIGINT stop the agent, and a second one kills it. SIGHUP reloads the
+settings, or stops an agent that was started in a terminal. If SIGHUP was ignored at the
+start (`nohup`), it stays ignored.
+
+Reloading waits until no handler is running, so that each run ends with the settings it
+started with. Invalid settings, settings that `refuse_loss` refuses, and settings with
 which the agent cannot start change nothing. The reason is reported until other settings
 are accepted.
 
 A file that was truncated may be valid TOML, and another journal does not know what this
-one has prepared. `refusal_of` refuses such changes. A restart accepts any file.
+one has prepared. `refuse_loss` refuses such changes. A restart accepts any file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Callable
+import signal
+import sys
+from collections.abc import Callable, Generator
+from typing import TypeVar
 
-from forewarn.agent.core import underway
-from forewarn.agent.core.model import Memory, StepState
+from forewarn.agent.core import steps, underway
+from forewarn.agent.core.model import Memory
 from forewarn.agent.failure import USAGE, CommandFailedError
 from forewarn.agent.settings_model import Settings
-from forewarn.agent.signals import Signals
 from forewarn.protocol.errors import ForewarnError
+
+T = TypeVar("T")
 
 logger = logging.getLogger("forewarn.agent")
 
@@ -28,6 +37,60 @@ ON_PURPOSE = "If this is intended, restart the agent."
 
 Again = Callable[[], Settings]
 """Reads the settings again as at the start; raises CommandFailedError."""
+
+
+class Signals:
+    """The signals that were received and not handled yet."""
+
+    def __init__(self) -> None:
+        """Start without any signal."""
+        self.wants_settings = False
+        """The settings must be reloaded."""
+        self.is_stopping = False
+        self._stop: Callable[[], None] | None = None
+        """Stops the running agent; None: no agent is running."""
+
+    @contextlib.contextmanager
+    def heard(self) -> Generator[None]:
+        """Handle signals during the `with` block."""
+        wanted = {signal.SIGTERM: self._end, signal.SIGINT: self._end}
+        hangup = getattr(signal, "SIGHUP", None)
+        if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+            wanted[hangup] = self._end if has_terminal() else self._reload
+        before = {number: signal.signal(number, do) for number, do in wanted.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def while_running(self, run: Callable[[], T], *, stop: Callable[[], None]) -> T:
+        """Run a function to its end; a signal calls `stop` to end it."""
+        self._stop = stop
+        try:
+            if self.is_stopping:
+                # The signal came before the agent was running.
+                stop()
+            return run()
+        finally:
+            self._stop = None
+
+    def _end(self, number: int, _frame: object, /) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        self.is_stopping = True
+        if self._stop is not None:
+            self._stop()
+
+    def _reload(self, _number: int, _frame: object, /) -> None:
+        self.wants_settings = True
+
+
+def has_terminal() -> bool:
+    """Tell whether a person started this process in a terminal."""
+    return any(
+        stream is not None and not stream.closed and stream.isatty()
+        for stream in (sys.stdin, sys.stdout, sys.stderr)
+    )
 
 
 class Renewal:
@@ -49,7 +112,7 @@ class Renewal:
         """Tell whether to restart with other settings; called after each iteration."""
         if not self._signals.wants_settings:
             return False
-        if is_at_work(memory):
+        if any(True for _ in steps.running(memory)):
             if not self._has_waited:
                 logger.info("the settings will be reloaded when no handler is running")
             self._has_waited = True
@@ -57,12 +120,9 @@ class Renewal:
         self._signals.wants_settings = self._has_waited = False
         try:
             found = self._again()
+            refuse_loss(self.in_force, found, memory)
         except CommandFailedError as error:
             self.refuse(error)
-            return False
-        refusal = refusal_of(self.in_force, found, memory)
-        if refusal is not None:
-            self.refuse(refusal)
             return False
         self.settings = found
         return True
@@ -79,32 +139,21 @@ class Renewal:
         logger.info("the settings were reloaded")
 
 
-def is_at_work(memory: Memory) -> bool:
-    """Tell whether a handler is running, as far as the agent knows."""
-    steps = [step for task in memory.tasks for step in task.steps]
-    return any(step.state is StepState.RUNNING for step in (*steps, *memory.restored))
-
-
-def refusal_of(
-    old: Settings, new: Settings, memory: Memory
-) -> CommandFailedError | None:
-    """Return why the new settings are refused; None: they are accepted.
+def refuse_loss(old: Settings, new: Settings, memory: Memory) -> None:
+    """Raise CommandFailedError if the new settings would lose something.
 
     `memory` has the work in progress with the old settings.
     """
-    message = _lost(old, new)
-    if message:
-        return CommandFailedError(USAGE, f"{message}. {ON_PURPOSE}")
-    changed = _kept(old, new)
-    busy = underway.what(memory) if changed else ""
-    if not busy:
-        return None
-    names = " and ".join(changed)
-    return CommandFailedError(
-        USAGE,
-        f"{names} cannot change now: {busy}, and the change would lose it. "
-        "Reload when no work is in progress.",
-    )
+    if message := _lost(old, new):
+        raise CommandFailedError(USAGE, f"{message}. {ON_PURPOSE}")
+    changed = " and ".join(_kept(old, new))
+    busy = underway.what(memory)
+    if changed and busy:
+        raise CommandFailedError(
+            USAGE,
+            f"{changed} cannot change now: {busy}, and the change would lose it. "
+            "Reload when no work is in progress.",
+        )
 
 
 def _lost(old: Settings, new: Settings) -> str:

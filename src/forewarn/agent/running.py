@@ -16,10 +16,9 @@ from forewarn.agent import lastgood
 from forewarn.agent.assembly import Ending, Parts
 from forewarn.agent.failure import FAILED, USAGE, CommandFailedError
 from forewarn.agent.observability.server import Listeners
-from forewarn.agent.renewing import Again, Renewal
+from forewarn.agent.renewing import Again, Renewal, Signals
 from forewarn.agent.secrets import masked
 from forewarn.agent.settings_model import Settings
-from forewarn.agent.signals import Signals
 from forewarn.agent.watcher import Watched
 from forewarn.clock import SystemClock
 from forewarn.logs import logging_to

@@ -76,14 +76,6 @@ def hold(source: str, secrets: Iterable[str]) -> None:
         _forms = tuple(_forms_of(every))
 
 
-def forget() -> None:
-    """Remove all secrets, as in a new process."""
-    global _forms  # noqa: PLW0603 - as above
-    with _guard:
-        _held.clear()
-        _forms = ()
-
-
 def masked(text: str, also: Sequence[str] = ()) -> str:
     """Return a text without the registered secrets, and without those in `also`."""
     known = _forms

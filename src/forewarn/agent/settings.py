@@ -13,7 +13,8 @@ from typing import Any
 
 from forewarn.agent import checks, option_table, options
 from forewarn.agent.array_tables import ENTRIES, has_kind, keys_of, kind_of
-from forewarn.agent.core.policy import GoneAfter
+from forewarn.agent.core.policy import GoneAfter, Standby
+from forewarn.agent.integrations import registry
 from forewarn.agent.option_table import OPTIONS, TABLES
 from forewarn.agent.settings_model import (
     GateSettings,
@@ -24,14 +25,12 @@ from forewarn.agent.settings_model import (
     NotifySettings,
     PeerSettings,
     Settings,
-    StandbySettings,
     WatchSettings,
 )
 from forewarn.problems import Problem, did_you_mean, quoted
 from forewarn.settings import files
 from forewarn.settings.forms import Option, flag_of
-from forewarn.settings.reading import Format, Reader, SettingRow
-from forewarn.settings.tables import FileError
+from forewarn.settings.tables import FileError, Format, Reader, SettingRow
 
 FORMAT = Format(
     options=OPTIONS,
@@ -111,21 +110,18 @@ class _Reader(Reader):
         """Return the settings, after checking all of them together."""
         peers = self.table("peers")
         url = peers.pop("url", "")
-        if isinstance(url, tuple):
-            peers["urls"] = url
-        else:
-            peers["url"] = url
+        peers["urls" if isinstance(url, tuple) else "url"] = url
         found = Settings(
             watch=WatchSettings(**self.table("")),
             log=LogSettings(**self.table("log")),
             history=HistorySettings(**self.table("history")),
             peers=PeerSettings(**peers),
-            standby=StandbySettings(**self.table("standby")),
+            standby=Standby(**self.table("standby")),
             gone_after=GoneAfter(**self.table("gone_after")),
             lock=LockSettings(**self.table("lock")),
             gate=GateSettings(**self.table("gate")),
             handlers=tuple(
-                HandlerSettings(**_parted("handler", entry))
+                HandlerSettings(**{**_abilities(entry), **_parted("handler", entry)})
                 for entry in self.arrays["handler"]
                 if {"name", "kind"} <= entry.keys()
             ),
@@ -171,10 +167,26 @@ def _parted(array: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _abilities(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a handler does by its kind, or else by its actions."""
+    kind = registry.handler_kind(entry["kind"])
+    return {
+        "prepares": kind is not None or "prepare" in entry,
+        "recovers": "recover" in entry if kind is None else kind.recovers,
+        "always": kind is not None and kind.marks_there,
+    }
+
+
 def problem(settings: Settings, name: str, message: str) -> AgentSettingsError:
     """Return the error for a value that turns out to be wrong when it is used."""
     assert name in option_table.OPTIONS, name
-    origin = settings.origins.get(name, "default")
     return AgentSettingsError(
-        (Problem(file=origin, line=0, key=name, message=message),)
+        [
+            Problem(
+                file=settings.origins.get(name, "default"),
+                line=0,
+                key=name,
+                message=message,
+            )
+        ]
     )

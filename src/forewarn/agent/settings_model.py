@@ -6,11 +6,13 @@ their forms and bounds. A setting never contains a secret, but names the file wi
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from forewarn.agent.core.policy import GoneAfter, Policy
+from forewarn.agent.core.names import scale_set_name
+from forewarn.agent.core.policy import GoneAfter, Handler, Policy, Standby
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -18,8 +20,9 @@ AUTO = "auto"
 """The value that means automatic detection."""
 
 
-HANDLER_TIMEOUT: Micros = 5 * MINUTE
-"""Default timeout of a handler."""
+def host_name() -> str:
+    """Return this computer's name without its domain."""
+    return socket.gethostname().partition(".")[0]
 
 
 @frozen_dataclass
@@ -43,6 +46,15 @@ class WatchSettings:
     urgent_time: Micros = 10 * SECOND
     stop_grace: Micros = 5 * SECOND
     forget_after: Micros = 24 * HOUR
+
+    @property
+    def vm_name(self) -> str:
+        """Return this VM's name by the settings; empty: the endpoint is asked."""
+        if not self.scale_set_names:
+            return "" if self.name == AUTO else self.name
+        own = socket.gethostname() if self.name == AUTO else self.name
+        usual = "" if own != self.name else own
+        return scale_set_name(own.partition(".")[0]) or usual
 
 
 @frozen_dataclass
@@ -76,16 +88,17 @@ class PeerSettings:
 
 
 @frozen_dataclass
-class StandbySettings:
-    """[standby]: approving on behalf of a silent VM."""
+class ServerSettings:
+    """The settings for access to a server."""
 
-    names: tuple[str, ...] = ()
-    after: Micros = 60 * SECOND
-    source: tuple[str, ...] = ("User",)
+    token_file: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
 
 
 @frozen_dataclass
-class LockSettings:
+class LockSettings(ServerSettings):
     """[lock]: the maximum number of VMs approved at once."""
 
     kind: str = ""
@@ -102,10 +115,6 @@ class LockSettings:
     margin: Micros = 10 * SECOND
     at_deadline: str = "approve"
     timeout: Micros = 30 * SECOND
-    token_file: str = ""
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
 
     @property
     def label(self) -> str:
@@ -124,7 +133,7 @@ inhibits others, and forewarn's own, some of which fire because an event waits."
 
 
 @frozen_dataclass
-class GateSettings:
+class GateSettings(ServerSettings):
     """[gate]: no early approval while alerts fire."""
 
     prometheus: str = ""
@@ -137,10 +146,6 @@ class GateSettings:
     every: Micros = 30 * SECOND
     clear_for: Micros = MINUTE
     timeout: Micros = 5 * SECOND
-    token_file: str = ""
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
 
     @property
     def url(self) -> str:
@@ -155,21 +160,16 @@ class GateSettings:
 
 
 @frozen_dataclass
-class HandlerSettings:
-    """[[handler]]: a handler that prepares for events and recovers after them."""
+class HandlerSettings(Handler):
+    """[[handler]]: a handler that prepares for events and recovers after them.
 
-    name: str
-    kind: str
+    Decisions depend on the settings that `Handler` has.
+    """
+
     prepare: tuple[str, ...] = ()
     """A program's arguments, a webhook's URL, or Python's `module:function`."""
     recover: tuple[str, ...] = ()
     check: tuple[str, ...] = ()
-    timeout: Micros = HANDLER_TIMEOUT
-    recover_timeout: Micros = HANDLER_TIMEOUT
-    retries: int = 0
-    required: bool = True
-    always: bool = False
-    priority: int = 0
     environment: tuple[tuple[str, str], ...] = ()
     directory: str = ""
     method: str = "POST"
@@ -210,7 +210,7 @@ class Settings:
     log: LogSettings = field(default_factory=LogSettings)
     history: HistorySettings = field(default_factory=HistorySettings)
     peers: PeerSettings = field(default_factory=PeerSettings)
-    standby: StandbySettings = field(default_factory=StandbySettings)
+    standby: Standby = field(default_factory=Standby)
     gone_after: GoneAfter = field(default_factory=GoneAfter)
     lock: LockSettings = field(default_factory=LockSettings)
     gate: GateSettings = field(default_factory=GateSettings)

@@ -8,13 +8,11 @@ answer. No alert fires. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from forewarn.agent.core.decide import decide
-from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
-from forewarn.agent.core.lock import Lock, LockAnswer, LockSaid, LockState, TakeLock
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
@@ -31,6 +29,16 @@ from forewarn.agent.core.model import (
     StepState,
 )
 from forewarn.agent.core.names import is_named
+from forewarn.agent.core.permits import (
+    AskGate,
+    GateAnswer,
+    GateSaid,
+    Lock,
+    LockAnswer,
+    LockSaid,
+    LockState,
+    TakeLock,
+)
 from forewarn.agent.core.policy import PEERS_EVERY, Policy
 from forewarn.instants import (
     DAY,
@@ -64,9 +72,9 @@ class Trial:
     """The result of a simulation."""
 
     happenings: tuple[Happening, ...]
-    rules: tuple[tuple[str, str], ...]
+    rules: Mapping[str, str]
     """The first matching rule of each event."""
-    waits: tuple[tuple[str, str], ...]
+    waits: Mapping[str, str]
     """The events that are not approved at the end, each with the reason."""
     is_cut: bool = False
     """Whether there may be further actions after the simulated time."""
@@ -79,7 +87,8 @@ def attempt(
     began = now
     # The lock is free at first, and stays this VM's after it is taken. Peers do not
     # answer, so repeated requests change nothing.
-    policy = replace(_without_expiry(policy), peers_every=AHEAD_MAX)
+    lock = replace(policy.lock, ttl=0) if policy.lock is not None else None
+    policy = replace(policy, lock=lock, peers_every=AHEAD_MAX)
     memory = Memory(name=name, lock=Lock(state=LockState.FREE))
     inputs: list[Input] = [Polled(notices=tuple(notices), name=name)]
     happenings: list[Happening] = []
@@ -99,7 +108,11 @@ def attempt(
         happenings += [
             each for each in _told(decision, policy, now) if each.event_id not in begun
         ]
-        inputs = [each for c in decision.commands for each in _come_back(c)]
+        inputs = [
+            _RESULTS[type(command)](command)
+            for command in decision.commands
+            if type(command) in _RESULTS
+        ]
         if inputs:
             continue
         wake = decision.wake
@@ -111,8 +124,8 @@ def attempt(
         now = max(wake, now + SECOND // 1_000)
     return Trial(
         happenings=tuple(happenings),
-        rules=tuple(rules.items()),
-        waits=tuple(waits.items()),
+        rules=rules,
+        waits=waits,
         is_cut=is_cut,
     )
 
@@ -122,21 +135,13 @@ def _has_begun(notice: Notice, began: Micros, now: Micros) -> bool:
     return notice.not_before is not None and began <= notice.not_before < now
 
 
-def _come_back(command: Command) -> Iterator[Input]:
-    if isinstance(command, Run):
-        yield Finished(run_id=command.run_id, state=StepState.DONE)
-    elif isinstance(command, Send):
-        yield Answered(event_id=command.event_id, consent=Consent.GIVEN)
-    elif isinstance(command, TakeLock):
-        yield LockSaid(number=command.number, answer=LockAnswer.TAKEN)
-    elif isinstance(command, AskGate):
-        yield GateSaid(number=command.number, answer=GateAnswer.CLEAR)
-
-
-def _without_expiry(policy: Policy) -> Policy:
-    if policy.lock is None:
-        return policy
-    return replace(policy, lock=replace(policy.lock, ttl=0))
+_RESULTS: Mapping[type[Command], Callable[[Any], Input]] = {
+    Run: lambda run: Finished(run_id=run.run_id, state=StepState.DONE),
+    Send: lambda send: Answered(event_id=send.event_id, consent=Consent.GIVEN),
+    TakeLock: lambda asked: LockSaid(number=asked.number, answer=LockAnswer.TAKEN),
+    AskGate: lambda asked: GateSaid(number=asked.number, answer=GateAnswer.CLEAR),
+}
+"""The simulated results of commands, as inputs of the next decision."""
 
 
 def _told(decision: Decision, policy: Policy, now: Micros) -> Iterator[Happening]:
@@ -195,19 +200,18 @@ def words_of(
     """Yield the lines of the text."""
     if not notices:
         yield "the document has no events"
-    rules, waits = dict(trial.rules), dict(trial.waits)
     for notice in notices:
         whose = "" if is_named(notice, name) else "  (of another VM)"
         yield f"{notice.event_type} {notice.status} {notice.id_on_wire}{whose}"
-        yield f"  matches  {rules.get(notice.event_id) or 'no rule'}"
+        yield f"  matches  {trial.rules.get(notice.event_id) or 'no rule'}"
         found = [each for each in trial.happenings if each.event_id == notice.event_id]
         for each in found:
             yield f"  {when(each.at, notice, now):<8} {each.text}"
         if not found:
             span = f" in the next {AHEAD_MAX // DAY} days" if trial.is_cut else ""
             yield f"           nothing is done{span}"
-        if notice.event_id in waits:
-            yield f"  not approved: {waits[notice.event_id]}"
+        if notice.event_id in trial.waits:
+            yield f"  not approved: {trial.waits[notice.event_id]}"
 
 
 def when(at: Micros, notice: Notice, now: Micros) -> str:
@@ -223,20 +227,19 @@ def when(at: Micros, notice: Notice, now: Micros) -> str:
 
 def document_of(trial: Trial, notices: Sequence[Notice], *, name: str) -> Any:
     """Return the result as JSON: a list of events."""
-    rules, waits = dict(trial.rules), dict(trial.waits)
     return [
         {
             "EventId": notice.id_on_wire,
             "EventType": notice.event_type,
             "EventStatus": notice.status,
             "mine": is_named(notice, name),
-            "rule": rules.get(notice.event_id, ""),
+            "rule": trial.rules.get(notice.event_id, ""),
             "actions": [
                 {"at": format_instant(each.at), "action": each.text}
                 for each in trial.happenings
                 if each.event_id == notice.event_id
             ],
-            "not_approved": waits.get(notice.event_id, ""),
+            "not_approved": trial.waits.get(notice.event_id, ""),
         }
         for notice in notices
     ]

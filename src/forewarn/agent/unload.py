@@ -23,14 +23,12 @@ STARTERS = frozenset(
         "forewarn.agent.array_tables",
         "forewarn.agent.front",
         "forewarn.agent.option_table",
-        "forewarn.agent.permit_checks",
         "forewarn.agent.options",
         "forewarn.agent.order",
         "forewarn.agent.settings",
         "forewarn.problems",
         "forewarn.settings.forms",
         "forewarn.settings.lines",
-        "forewarn.settings.reading",
         "forewarn.settings.tables",
     }
 )

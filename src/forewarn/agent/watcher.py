@@ -18,7 +18,8 @@ from typing import Protocol
 from forewarn.agent.core import names, polling
 from forewarn.agent.core.model import Polled
 from forewarn.agent.core.polling import Course, Pace
-from forewarn.agent.wire.endpoint import Asked, Result
+from forewarn.agent.wire.answers import Trouble
+from forewarn.agent.wire.endpoint import OUTCOMES, Asked, Outcome, Result
 from forewarn.clock import Clock
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
@@ -39,20 +40,12 @@ _GOOD = frozenset({Result.OK, Result.UNCHANGED, Result.EMPTY})
 class Port(Protocol):
     """The endpoint: `wire.endpoint.Endpoint`, or a fake of it."""
 
-    @property
-    def url(self) -> str:
-        """Return its URL."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """Return the api-version in use."""
-        ...
-
-    @property
-    def longest_wait(self) -> Micros:
-        """Return the longest wait for a change that it offers; 0: none."""
-        ...
+    url: str
+    """The URL that is polled now."""
+    version: str
+    """The api-version in use."""
+    longest_wait: Micros
+    """The longest wait for a change that it offers; 0: none."""
 
     def ask(self, *, timeout: Micros, wait: Micros = 0, full: bool = False) -> Asked:
         """Get the document once."""
@@ -73,11 +66,11 @@ class Watched:
 
     url: str = ""
     version: str = ""
-    polls: Mapping[Result, int] = field(default_factory=dict[Result, int])
+    polls: Mapping[Outcome, int] = field(default_factory=dict[Outcome, int])
     """The number of polls with each result, including zeros."""
     failures: int = 0
     """Failures in a row."""
-    last: Result | None = None
+    last: Outcome | None = None
     detail: str = ""
     """The problem of the last poll; empty: none."""
     answered: Micros = 0
@@ -134,7 +127,7 @@ class Watcher:
         self._chance = chance or _chance
         self._called = called
         now = clock.monotonic()
-        before = known or Watched(polls=dict.fromkeys(Result, 0))
+        before = known or Watched(polls=dict.fromkeys(OUTCOMES, 0))
         has_answered = has_answered or before.answered_seconds is not None
         self._known = now if has_answered else None
         """When the endpoint last answered, or the start if it has not answered
@@ -154,7 +147,6 @@ class Watcher:
         self._is_stopped = False
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
-        self._polls = dict(before.polls)
         self.view = replace(
             before,
             url=endpoint.url,
@@ -200,8 +192,7 @@ class Watcher:
 
     def _run(self) -> None:
         while not self._is_stopped:
-            pause = self.turn()
-            self._wake.wait(pause / SECOND)
+            self._wake.wait(self.turn() / SECOND)
             self._wake.clear()
 
     # One iteration
@@ -213,7 +204,8 @@ class Watcher:
         course = self._course()
         full = began >= self._full_at
         is_awaited = self._repeats > 0 or self._wanted()
-        wait = 0 if full or is_awaited else self._wait()
+        longest = min(self._pace.wait, self._endpoint.longest_wait)
+        wait = 0 if full or is_awaited else longest
         timeout = polling.timeout(self._pace, course, wait=wait)
         # Two requests, in case of another version, and then those for the name.
         self._show_alive(2 * timeout + 2 * polling.NAME_TIMEOUT)
@@ -272,19 +264,17 @@ class Watcher:
             self._say(reading)
 
     def _say(self, reading: Reading) -> None:
-        polled = Polled(
-            notices=reading.notices,
-            name=self.view.name,
-            incarnation=reading.incarnation,
-            is_partial=reading.is_partial,
-            vague=reading.vague,
-            is_empty=reading.is_empty,
-            heard=self._heard,
+        self._tell(
+            Polled(
+                notices=reading.notices,
+                name=self.view.name,
+                incarnation=reading.incarnation,
+                is_partial=reading.is_partial,
+                vague=reading.vague,
+                is_empty=reading.is_empty,
+                heard=self._heard,
+            )
         )
-        self._tell(polled)
-
-    def _wait(self) -> Micros:
-        return min(self._pace.wait, self._endpoint.longest_wait)
 
     def _course(self) -> Course:
         since = None if self._known is None else self._since(self._known)
@@ -328,10 +318,10 @@ class Watcher:
     # The published state
 
     def _count(self, asked: Asked, *, waits: bool) -> None:
-        self._polls[asked.result] += 1
-        if asked.result is Result.STOPPED:
+        polls = self.view.polls
+        self._show(polls={**polls, asked.result: polls[asked.result] + 1})
+        if asked.result is Trouble.STOPPED:
             # This says nothing about the endpoint.
-            self._show(polls=dict(self._polls))
             return
         is_good = asked.result in _GOOD
         failures = 0 if is_good else self.view.failures + 1
@@ -344,7 +334,6 @@ class Watcher:
             ),
             url=self._endpoint.url,
             version=self._endpoint.version,
-            polls=dict(self._polls),
             failures=failures,
             last=asked.result,
             detail="" if is_good else asked.detail,
@@ -388,8 +377,7 @@ class Watcher:
         )
 
     def _show_alive(self, takes: Micros) -> None:
-        until = self._clock.monotonic() + (takes + ALIVE_GRACE) / SECOND
-        self._show(alive_until=until)
+        self._show(alive_until=self._clock.monotonic() + (takes + ALIVE_GRACE) / SECOND)
 
     def _show(self, **changes: object) -> None:
         self.view = replace(self.view, **changes)

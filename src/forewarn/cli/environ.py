@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from forewarn.cli.command_table import Call, CommandError, Exit, Option
 from forewarn.problems import quoted
-from forewarn.settings.reading import slips
+from forewarn.settings.tables import slips
 
 YES = ("1", "true", "yes", "on")
 NO = ("0", "false", "no", "off")

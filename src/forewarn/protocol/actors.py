@@ -50,13 +50,14 @@ class Actor:
     @property
     def text(self) -> str:
         """Return the text for people: `alice`, `shop/ci`, `vm web_0`, `clock`."""
-        if self.kind is ActorKind.VM:
-            return f"vm {self.name}".rstrip()
-        if self.kind is ActorKind.TENANT:
-            return f"{self.tenant}/{self.name}"
-        if self.kind in {ActorKind.OPERATOR, ActorKind.SERVICE, ActorKind.POLICY}:
-            return self.name
-        return self.kind.value
+        named = {
+            ActorKind.VM: f"vm {self.name}".rstrip(),
+            ActorKind.TENANT: f"{self.tenant}/{self.name}",
+            ActorKind.OPERATOR: self.name,
+            ActorKind.SERVICE: self.name,
+            ActorKind.POLICY: self.name,
+        }
+        return named.get(self.kind, self.kind.value)
 
     @property
     def as_approver(self) -> str:

@@ -282,9 +282,7 @@ def _duration(members: dict[str, Any], event_id: str, oddities: list[str]) -> in
     if seconds is None or not isinstance(value, int) or isinstance(value, bool):
         what = "not a whole number" if isinstance(value, float) else _kind(value)
         oddities.append(f"DurationInSeconds of event {event_id} is {what}")
-    if seconds is None or seconds < 0:
-        return DURATION_UNKNOWN
-    return seconds
+    return DURATION_UNKNOWN if seconds is None or seconds < 0 else seconds
 
 
 def _whole(value: object) -> int | None:
@@ -319,13 +317,11 @@ _KINDS: Final[dict[type, str]] = {
 
 
 def _shown(text: str) -> str:
-    cut = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
-    return ascii(cut)
+    return ascii(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…")
 
 
 def _few(oddities: list[str]) -> tuple[str, ...]:
     unique = list(dict.fromkeys(oddities))
     if len(unique) <= ODDITIES_MAX:
         return tuple(unique)
-    left = len(unique) - ODDITIES_MAX
-    return (*unique[:ODDITIES_MAX], f"and {left} more")
+    return (*unique[:ODDITIES_MAX], f"and {len(unique) - ODDITIES_MAX} more")

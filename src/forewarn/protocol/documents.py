@@ -76,8 +76,10 @@ class _Remembered:
         if found is None or found[0] is not event:
             if len(self._texts) >= _REMEMBERED_MAX:
                 self._texts.clear()
-            text = _compact(_members(event, version=version))
-            self._texts[name] = found = event, text
+            # The default escapes everything beyond ASCII, including lone surrogates,
+            # which UTF-8 cannot encode.
+            text = json.dumps(_members(event, version=version), separators=(",", ":"))
+            self._texts[name] = found = event, text.encode("ascii")
         return found[1]
 
 
@@ -110,9 +112,3 @@ def _members(event: Event, *, version: ApiVersion) -> dict[str, object]:
     if version.duration:
         members["DurationInSeconds"] = event.duration_seconds
     return members
-
-
-def _compact(value: object) -> bytes:
-    # The default escapes everything beyond ASCII, including lone surrogates, which
-    # UTF-8 cannot encode.
-    return json.dumps(value, separators=(",", ":")).encode("ascii")

@@ -71,13 +71,11 @@ class Tagged:
             cls.kind = kind
 
 
-def _refuse_assignment(self: object, name: str, value: object) -> None:
-    del self, value
+def _refuse_assignment(_self: object, name: str, _value: object) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
-def _refuse_deletion(self: object, name: str) -> None:
-    del self
+def _refuse_deletion(_self: object, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 

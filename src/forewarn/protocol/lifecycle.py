@@ -209,19 +209,10 @@ def step_operation(
     if given is OperationInput.IMPACT_OVER:
         return changed(stepped, impact_ended_at=now)
     if not OPERATION_STEPS[state]:
-        return changed(
-            stepped,
-            ended_at=now,
-            due_at=0,
-            impact_ended_at=_impact_end(stepped, now),
-        )
+        # If the operation has not started, there was no impact.
+        ended = stepped.impact_ended_at or now if stepped.started_at else 0
+        return changed(stepped, ended_at=now, due_at=0, impact_ended_at=ended)
     return stepped
-
-
-def _impact_end(operation: Operation, now: Micros) -> Micros:
-    if not operation.started_at:
-        return 0
-    return operation.impact_ended_at or now
 
 
 def step_request(request: Request, given: RequestInput) -> Request:

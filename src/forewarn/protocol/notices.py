@@ -55,7 +55,7 @@ class Notice:
 class Reading:
     """A decoded document."""
 
-    incarnation: int | None
+    incarnation: int | None = None
     """None: it was missing. It can rise by any step, and fall (clause 8.1)."""
     notices: tuple[Notice, ...]
     oddities: tuple[str, ...] = ()

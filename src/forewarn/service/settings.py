@@ -19,8 +19,7 @@ from forewarn.service.options import socket_path
 from forewarn.service.settings_model import Settings, impacts, policy
 from forewarn.settings.files import read_file
 from forewarn.settings.forms import shown
-from forewarn.settings.reading import Format, Reader, SettingRow, slips
-from forewarn.settings.tables import FileError
+from forewarn.settings.tables import FileError, Format, Reader, SettingRow, slips
 
 __all__ = [
     "SettingRow",

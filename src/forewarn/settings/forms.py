@@ -212,8 +212,9 @@ def duration(option: Option, value: object) -> Micros | None:
         raise unfit(option, value)
     found = parse_duration(value)
     if found < option.least:
-        least = format_duration(int(option.least))
-        raise ValueError(f"must be at least {least}, not {value}")
+        raise ValueError(
+            f"must be at least {format_duration(int(option.least))}, not {value}"
+        )
     if found > option.most:
         raise ValueError(f"must be at most {format_duration(int(option.most))}")
     return found
@@ -224,11 +225,9 @@ def bounded(option: Option, value: Any) -> Any:
     if option.least <= value <= option.most:
         return value
     least = _plain(option.least)
-    if option.most < math.inf:
-        told = f"must be {least} to {_plain(option.most)}"
-    else:
-        told = f"must be at least {least}"
-    raise ValueError(f"{told}, not {number(value)}")
+    is_bounded = option.most < math.inf
+    bounds = f"{least} to {_plain(option.most)}" if is_bounded else f"at least {least}"
+    raise ValueError(f"must be {bounds}, not {number(value)}")
 
 
 def _as_it_is(_option: Option, value: Any) -> Any:

@@ -1,22 +1,43 @@
-"""Read the tables of a TOML file as declared by a format, and collect all problems.
+"""Read TOML files and settings as declared by a format, and collect all problems.
 
 A format declares its keys as options and reads each table with them. This module
 checks single values and reports problems with file, line and key. Each format checks
-its rules between values and reports problems through `blame`.
+its rules between values and reports problems through `blame`. `Reader` also reads
+settings from the environment and flags, and reports their variable or flag. All
+problems are reported together, so that the user can fix them in one go.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import field
 from itertools import islice
 from typing import Any, cast
 
 from forewarn import toml
-from forewarn.problems import PROBLEMS_MAX, Problem, did_you_mean, not_toml, quoted
+from forewarn.problems import (
+    PROBLEMS_MAX,
+    Problem,
+    did_you_mean,
+    not_toml,
+    quoted,
+    unreadable,
+)
 from forewarn.protocol.errors import ForewarnError
-from forewarn.settings.forms import Forms, Option, from_toml
+from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.settings.forms import Forms, Option, from_text, from_toml, shown
 from forewarn.settings.lines import Lines
+
+SETTINGS_BYTES_MAX = 1024 * 1024
+"""Maximum size of a settings file: real ones have a few kilobytes."""
+
+ENTRIES_MAX = 100
+"""Maximum tables of one array: handlers, rules and receivers are few."""
+
+NEAR = 0.9
+"""Minimum similarity, from 0 to 1, at which an unknown variable counts as a typo of a
+setting: one or two letters differ. Container platforms set other FOREWARN_ variables."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -113,10 +134,10 @@ class Tables:
     def blame(self, name: str, message: str) -> None:
         """Report a problem of the key with the full name `name`, at its line."""
         first, *parts = name.split(".")
-        shown = [first, *(part for part in parts if not part.isdigit())]
+        parts = [first, *(part for part in parts if not part.isdigit())]
         key = ".".join(
             part if not part or _BARE.fullmatch(part) else quoted(part)
-            for part in shown
+            for part in parts
         )
         self.tell(self.file, self.line(name), key, message)
 
@@ -144,3 +165,227 @@ class Tables:
             ]
         read = from_toml(option, value)
         return read if option.keys is None else self.take(name, read, option.keys)
+
+
+@frozen_dataclass
+class SettingRow:
+    """A setting in force, as a command prints it."""
+
+    key: str
+    value: str
+    origin: str
+
+
+@frozen_dataclass
+class Format:
+    """The allowed content of a settings file."""
+
+    options: Mapping[str, Option]
+    """The settings outside arrays, by full name, in the order of the file."""
+    tables: Collection[str]
+    """The names of the tables, `driver.simulated`."""
+    arrays: Mapping[str, Mapping[str, Option]]
+    """The keys that every table of an array can have."""
+    variable: Callable[[str], str]
+    """Returns the environment variable for a setting."""
+    flag: Callable[[str], str] = field(default=str)
+    """Returns the name of a setting's flag for messages."""
+
+    def keys_of(self, table: str) -> list[str]:
+        """Return the last names of the settings of a table; "" means no table."""
+        return [
+            name.rpartition(".")[2]
+            for name in self.options
+            if name.rpartition(".")[0] == table
+        ]
+
+    def rows(
+        self, value_of: Callable[[str], Any], origins: Mapping[str, str]
+    ) -> Iterable[SettingRow]:
+        """Yield each setting outside arrays with its value and its origin."""
+        for name, option in self.options.items():
+            yield SettingRow(
+                key=name,
+                value=shown(option, value_of(name)),
+                origin=origins.get(name, "default"),
+            )
+
+
+class Reader(Tables):
+    """The values read so far; a later source overrides an earlier one."""
+
+    noun = "setting"
+
+    def __init__(
+        self, known: Format, *, file: str, read: Callable[[str, int], bytes]
+    ) -> None:
+        """Start empty; `read_file` reads `file`.
+
+        `read` returns the content of a file, up to a number of bytes; it raises OSError.
+        """
+        super().__init__(file)
+        self.origins: dict[str, str] = {}
+        """The origin of each value, by full name, such as `webhook.2.url`."""
+        self.arrays: dict[str, list[dict[str, Any]]] = {
+            name: [] for name in known.arrays
+        }
+        """The valid keys of each table of each array."""
+        self.partial: set[str] = set()
+        """Tables of arrays with an invalid key, such as `rule.2`."""
+        self.is_blank = False
+        """Whether the file exists but has no setting."""
+        self._known = known
+        self._read = read
+        self._values: dict[str, Any] = {}
+
+    # Hook for formats
+
+    def entry_keys(
+        self, array: str, _entry: Mapping[str, object], /
+    ) -> Mapping[str, Option] | None:
+        """Return the possible keys of a table in an array; None if its kind is unknown."""
+        return self._known.arrays[array]
+
+    # Sources, in the order in which callers must read them
+
+    def read_file(self) -> None:
+        """Read the file."""
+        text = self._file_text()
+        tables = None if text is None else self.parse(text)
+        if tables is not None:
+            self.is_blank = not tables
+            self._take_table("", tables)
+
+    def read_environment(self, environ: Mapping[str, str]) -> None:
+        """Read the environment variables of settings."""
+        for name in self._known.options:
+            variable = self._known.variable(name)
+            if variable in environ:
+                self._read_text(name, environ[variable], f"environment {variable}")
+
+    def read_flags(self, flags: Mapping[str, str]) -> None:
+        """Read the values of flags, by the full names of the settings."""
+        for name, text in flags.items():
+            self._read_text(name, text, f"flag {self._known.flag(name)}")
+
+    # Results
+
+    def table(self, table: str) -> dict[str, Any]:
+        """Return the values of one table by their last names; "" means no table."""
+        return {
+            name.rpartition(".")[2]: value
+            for name, value in self._values.items()
+            if name.rpartition(".")[0] == table
+        }
+
+    def blame(self, name: str, message: str) -> None:
+        """Report a problem with a key, and the file line, flag or variable that set
+        it."""
+        origin = self.origins.get(name, "")
+        if origin.startswith(("flag", "environment")):
+            self.tell(origin, 0, "", message)
+        else:
+            super().blame(name, message)
+
+    def note(self, name: str) -> None:
+        """Record where a key is set."""
+        line = self.line(name)
+        self.origins[name] = f"{self.file}:{line}" if line else self.file
+
+    def _read_text(self, name: str, text: str, origin: str) -> None:
+        option = self._known.options.get(name)
+        if option is None:
+            near = did_you_mean(name, self._known.options)
+            self.tell(origin, 0, "", f"there is no such setting{near}")
+            return
+        try:
+            self._values[name] = from_text(option, text)
+            self.origins[name] = origin
+        except ValueError as error:
+            self.tell(origin, 0, "", str(error))
+
+    def _file_text(self) -> str | None:
+        try:
+            data = self._read(self.file, SETTINGS_BYTES_MAX + 1)
+            if len(data) > SETTINGS_BYTES_MAX:
+                self.tell(self.file, 0, "", "is too large for a settings file")
+                return None
+            return data.decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            self.problems.append(unreadable(error, file=self.file))
+        return None
+
+    def _take_table(self, table: str, values: Mapping[str, object]) -> None:
+        for key, value in values.items():
+            name = f"{table}.{key}" if table else key
+            if name in self._known.arrays:
+                self._take_array(name, value)
+            elif name in self._known.options:
+                one = self.take(table, {key: value}, {key: self._known.options[name]})
+                self._values.update((name, each) for each in one.values())
+            elif name not in self._known.tables:
+                self.blame(name, self._unknown(name, value))
+            elif isinstance(value, dict):
+                self._take_table(name, cast("dict[str, object]", value))
+            else:
+                self.blame(name, f"must be a table: [{name}]")
+
+    def _take_array(self, array: str, value: object) -> None:
+        entries = self.entries(array, value, ENTRIES_MAX)
+        for number, entry in enumerate(entries, start=1):
+            where = f"{array}.{number}"
+            keys = self.entry_keys(array, entry)
+            if keys is None:
+                # The kind is unknown, so its other keys cannot be checked.
+                keys = self._known.arrays[array]
+                entry = {key: entry[key] for key in entry if key in keys}  # noqa: PLW2901
+            sound = self.take(where, entry, keys)
+            self.arrays[array].append(sound)
+            if len(sound) < len(entry):
+                self.partial.add(where)
+
+    def _unknown(self, name: str, value: object) -> str:
+        """Return the message about an unknown key."""
+        known = self._known
+        table, _, key = name.rpartition(".")
+        keys = known.keys_of(table)
+        if not table and (isinstance(value, (dict, list)) or not keys):
+            near = did_you_mean(name, [*known.tables, *known.arrays])
+            return f"there is no such table{near}"
+        near = did_you_mean(key, keys)
+        if near:
+            return f"there is no such setting{near}"
+        homes = [
+            (f"[{whole.rpartition('.')[0]}]", option)
+            for whole, option in known.options.items()
+            if whole.rpartition(".")[2] == key and "." in whole
+        ]
+        homes += [
+            (f"[[{array}]]", options[key])
+            for array, options in known.arrays.items()
+            if key in options
+        ]
+        found = [home for home, option in homes if _takes(option, value)]
+        found += [home for home, _ in homes]
+        home = f" (it belongs to {found[0]})" if found else ""
+        return f"there is no such setting{home}"
+
+
+def _takes(option: Option, value: object) -> bool:
+    try:
+        from_toml(option, value)
+    except ValueError:
+        return False
+    return True
+
+
+def slips(
+    environ: Mapping[str, str], prefix: str, known: Collection[str]
+) -> Iterator[str]:
+    """Yield a message for each unknown variable that looks like a typo of a known one."""
+    for variable in environ:
+        if not variable.startswith(prefix) or variable in known:
+            continue
+        near = did_you_mean(variable, known, likeness=NEAR)
+        if near:
+            yield f"the variable {quoted(variable)} is not used{near}"

@@ -8,10 +8,8 @@ from typing import Protocol
 import pytest
 
 from forewarn.agent.core.model import Memory, Note, Stage
-from forewarn.agent.journal.client import order_approval
-from forewarn.agent.journal.memory import MemoryJournal
-from forewarn.agent.journal.port import Journal, Limits, Outgoing
-from forewarn.agent.journal.sqlite import SqliteJournal
+from forewarn.agent.journal.port import Journal, Limits, MemoryJournal, Outgoing
+from forewarn.agent.journal.sqlite import SqliteJournal, order_approval
 from forewarn.instants import DAY, HOUR
 from tests.support.agent_journals import START, is_new, note_of, task_of
 

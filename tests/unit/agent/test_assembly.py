@@ -20,7 +20,6 @@ from forewarn.agent.assembly import (
     pace_of,
     unrecoverable,
 )
-from forewarn.agent.core.gate import AskGate
 from forewarn.agent.core.model import (
     Memory,
     NoteKind,
@@ -30,9 +29,10 @@ from forewarn.agent.core.model import (
     Step,
     StepState,
 )
+from forewarn.agent.core.permits import AskGate
 from forewarn.agent.core.policy import Handler, Policy
 from forewarn.agent.dry import DryRun
-from forewarn.agent.journal.memory import MemoryJournal
+from forewarn.agent.journal.port import MemoryJournal
 from forewarn.agent.journal.sqlite import SqliteJournal
 from forewarn.agent.settings import AgentSettingsError, load_settings
 from forewarn.agent.settings_model import Settings

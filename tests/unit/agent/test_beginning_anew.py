@@ -8,7 +8,7 @@ import pytest
 from forewarn.agent import front
 from forewarn.agent.assembly import REOPEN_SECONDS, Parts
 from forewarn.agent.core.model import Consent, Memory, Phase, Stage, Step, StepState
-from forewarn.agent.core.underway import is_idle
+from forewarn.agent.core.underway import what
 from forewarn.agent.journal import opening
 from forewarn.agent.journal.lock import AgentLock
 from forewarn.agent.journal.port import JournalError
@@ -67,8 +67,8 @@ def test_it_goes_back_when_the_disk_works_again(
 
 def test_what_is_under_way_is_not_forgotten() -> None:
     seen = replace(task_of("E1"), stage=Stage.SEEN, steps=(), consent=Consent.NONE)
-    assert is_idle(Memory())
-    assert is_idle(Memory(tasks=(seen, replace(seen, stage=Stage.FINISHED))))
+    assert not what(Memory())
+    assert not what(Memory(tasks=(seen, replace(seen, stage=Stage.FINISHED))))
     for busy in (
         Memory(tasks=(replace(seen, stage=Stage.PREPARING),)),
         Memory(tasks=(replace(seen, stage=Stage.RECOVERING),)),
@@ -76,7 +76,7 @@ def test_what_is_under_way_is_not_forgotten() -> None:
         Memory(tasks=(replace(seen, consent=Consent.GIVEN),)),
         Memory(restored=(STEP,)),
     ):
-        assert not is_idle(busy)
+        assert what(busy)
 
 
 def test_flags_may_stand_before_the_word_of_a_command() -> None:

@@ -13,8 +13,7 @@ import pytest
 from forewarn.agent.core import steps
 from forewarn.agent.core.model import Consent, Memory, Phase, Stage
 from forewarn.agent.core.policy import GoneAfter, Handler, Policy, Rule
-from forewarn.agent.journal.memory import MemoryJournal
-from forewarn.agent.journal.port import Journal
+from forewarn.agent.journal.port import Journal, MemoryJournal
 from forewarn.instants import SECOND, Micros
 from tests.support.agent_journals import CrashError, CrashingJournal
 from tests.support.agent_worlds import (

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.agent import Agent, tell
-from forewarn.agent.core.gate import AskGate
-from forewarn.agent.core.lock import ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
@@ -25,11 +23,11 @@ from forewarn.agent.core.model import (
     Stop,
     Tighten,
 )
+from forewarn.agent.core.permits import AskGate, ReleaseLock, TakeLock
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.foreign import TOLD_CHARACTERS
 from forewarn.agent.handlers.secret import read_token
-from forewarn.agent.journal.memory import MemoryJournal
-from forewarn.agent.journal.port import JournalError
+from forewarn.agent.journal.port import JournalError, MemoryJournal
 from forewarn.clock import VirtualClock
 from forewarn.instants import HOUR, Micros
 from tests.unit.agent.core.support import DRAIN, START, notice, policy, started

@@ -27,7 +27,7 @@ from forewarn.agent.observability import metric_definitions, metrics, status
 from forewarn.agent.observability import server as server_module
 from forewarn.agent.observability.feeding import Feeder
 from forewarn.agent.observability.metrics import Metrics
-from forewarn.agent.observability.pages import Pages, PeerPages, Sources
+from forewarn.agent.observability.pages import Pages, PeerPages
 from forewarn.agent.observability.server import (
     ListenError,
     Listeners,
@@ -36,7 +36,7 @@ from forewarn.agent.observability.server import (
     Server,
 )
 from forewarn.agent.watcher import Watched
-from forewarn.agent.wire.endpoint import Result
+from forewarn.agent.wire.endpoint import OUTCOMES
 from forewarn.clock import SystemClock, VirtualClock
 from forewarn.instants import MINUTE, SECOND
 from forewarn.protocol.notices import Notice
@@ -87,26 +87,24 @@ def task(**changes: object) -> Task:
 
 
 class Scene:
-    """Sources that a test sets."""
+    """that a test sets."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock(SECOND)
         self.status = AgentStatus(memory=Memory(name="web_0"), turned=0.001)
-        self.watched = Watched(url="http://h", polls=dict.fromkeys(Result, 0))
+        self.watched = Watched(url="http://h", polls=dict.fromkeys(OUTCOMES, 0))
         self.is_watching = True
         self.age: int | None = 2 * SECOND
         self.metrics = Metrics(Memory(), handlers=["drain"])
         self.pages = Pages(
-            Sources(
-                agent=lambda: self.status,
-                watched=lambda: self.watched,
-                is_watching=lambda: self.is_watching,
-                age=lambda: self.age,
-                history=lambda: [Note(at=SECOND, kind=NoteKind.SEEN, notice=NOTICE)],
-                metrics=self.metrics,
-                clock=self.clock,
-                began=0,
-            )
+            agent=lambda: self.status,
+            watched=lambda: self.watched,
+            is_watching=lambda: self.is_watching,
+            age=lambda: self.age,
+            history=lambda: [Note(at=SECOND, kind=NoteKind.SEEN, notice=NOTICE)],
+            metrics=self.metrics,
+            clock=self.clock,
+            began=0,
         )
 
     def get(self, path: str) -> Reply:

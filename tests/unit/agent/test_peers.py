@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from forewarn.agent.core.model import AskPeers, PeerSaid
-from forewarn.agent.peers import Peers
+from forewarn.agent.outbound import Peers
 from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
 from tests.support.scripted import plain, scripted

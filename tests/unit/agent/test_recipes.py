@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.core.lock import (
+from forewarn.agent.core.model import Memory, StepState
+from forewarn.agent.core.permits import (
     Lock,
     LockAnswer,
     LockState,
     ReleaseLock,
     TakeLock,
 )
-from forewarn.agent.core.model import Memory, StepState
 from forewarn.agent.core.policy import Policy
 from forewarn.agent.core.rules import default_rules
 from forewarn.instants import HOUR, MINUTE, SECOND, parse_instant

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent import lastgood, order
-from forewarn.agent.core.lock import Lock, LockState
 from forewarn.agent.core.model import Consent, Memory, Phase, Stage, Step, StepState
+from forewarn.agent.core.permits import Lock, LockState
 from forewarn.agent.failure import CommandFailedError
 from forewarn.agent.order import Order
-from forewarn.agent.renewing import Renewal, refusal_of
+from forewarn.agent.renewing import Renewal, Signals, refuse_loss
 from forewarn.agent.settings_model import HandlerSettings, Settings, WatchSettings
-from forewarn.agent.signals import Signals
 from tests.support.agent_journals import task_of
 
 STEP = Step(
@@ -336,8 +335,11 @@ SEEN = under(Stage.SEEN)
 
 
 def refused(new: Settings, memory: Memory, old: Settings = BY_FILE) -> str:
-    error = refusal_of(old, new, memory)
-    return error.message if error is not None else ""
+    try:
+        refuse_loss(old, new, memory)
+    except CommandFailedError as error:
+        return error.message
+    return ""
 
 
 def watching(**changes: object) -> Settings:

@@ -119,7 +119,7 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     assert policy.windows == (
         Window(days=frozenset({5, 6}), begins=22 * 60, ends=6 * 60),
     )
-    assert policy.standby == Standby(names=frozenset({"web_1"}), after=2 * MINUTE)
+    assert policy.standby == Standby(names=("web_1",), after=2 * MINUTE)
     assert policy.has_peers
     assert policy.margin == 3 * SECOND
     assert settings.notify[0].on == ("approved",)
@@ -146,7 +146,7 @@ def test_a_flag_beats_the_environment_and_that_the_file(tmp_path: Path) -> None:
     assert settings.watch.dry_run
     assert settings.watch.endpoint == "http://127.0.0.1:1"
     assert settings.log.level == "debug"
-    assert settings.policy.standby == Standby(names=frozenset({"d", "e"}))
+    assert settings.policy.standby == Standby(names=("d", "e"))
     assert settings.origins["name"] == "flag --name"
     assert settings.warnings == ()
 

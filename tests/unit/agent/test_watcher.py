@@ -9,6 +9,7 @@ import pytest
 from forewarn.agent.core.model import Polled
 from forewarn.agent.core.polling import NAME_EVERY, NAME_TIMEOUT, Pace
 from forewarn.agent.watcher import ALIVE_GRACE, Watcher
+from forewarn.agent.wire.answers import Trouble
 from forewarn.agent.wire.endpoint import Asked, Result
 from forewarn.clock import VirtualClock
 from forewarn.instants import MINUTE, SECOND, Micros, parse_instant
@@ -187,7 +188,7 @@ def test_failures_are_counted_and_tell_nothing() -> None:
     view = watching.watcher.view
     assert (view.failures, view.detail) == (0, "")
     assert view.polls[Result.SERVER_ERROR] == 4
-    assert view.polls[Result.TIMEOUT] == 0
+    assert view.polls[Trouble.TIMEOUT] == 0
     assert len(watching.told) == 2
 
 
@@ -385,12 +386,12 @@ def test_who_follows_a_watcher_knows_what_it_knew() -> None:
 
 
 def test_poll_that_was_ended_by_the_agent_is_no_failure_of_the_endpoint() -> None:
-    first = Watching(changed(QUIET), Asked(result=Result.STOPPED, detail="ended"))
+    first = Watching(changed(QUIET), Asked(result=Trouble.STOPPED, detail="ended"))
     first.watcher.turn()
     first.watcher.turn()
     shown = first.watcher.view
     assert (shown.failures, shown.detail, shown.last) == (0, "", Result.OK)
-    assert shown.polls[Result.STOPPED] == 1
+    assert shown.polls[Trouble.STOPPED] == 1
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from forewarn.settings.forms import Forms, Option, flag_of
-from forewarn.settings.reading import Format, Reader
+from forewarn.settings.tables import Format, Reader
 
 FORMAT = Format(
     options={

@@ -1,6 +1,6 @@
 """Variables that look like typos of settings."""
 
-from forewarn.settings.reading import slips
+from forewarn.settings.tables import slips
 
 
 def test_only_typos_of_variables_are_reported() -> None:

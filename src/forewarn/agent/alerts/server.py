@@ -23,7 +23,7 @@ from forewarn.agent.alerts.reading import (
     words_of,
 )
 from forewarn.agent.asker import Asker
-from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
+from forewarn.agent.core.permits import AskGate, GateAnswer, GateSaid
 from forewarn.agent.handlers.posting import said_in
 from forewarn.agent.handlers.secret import read_token
 from forewarn.agent.settings_model import GateSettings

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import takewhile
 
 from forewarn.agent.core import budget, gating, locking, rules, windows
-from forewarn.agent.core.gate import NO_GATE, Gate
 from forewarn.agent.core.gating import GateState, Passage
-from forewarn.agent.core.lock import Lock, LockState
 from forewarn.agent.core.model import (
     AskPeers,
     Command,
     Consent,
-    Note,
     NoteKind,
+    Part,
     Phase,
     Send,
     Stage,
@@ -26,8 +25,8 @@ from forewarn.agent.core.model import (
     Task,
     note_of,
 )
-from forewarn.agent.core.names import is_named, key_of, keys_of, place_of
-from forewarn.agent.core.names import others as others_of
+from forewarn.agent.core.names import is_named, is_same, key_of, keys_of
+from forewarn.agent.core.permits import NO_GATE, Gate, Lock, LockState
 from forewarn.agent.core.policy import (
     PEERS_EVERY,
     Approve,
@@ -65,15 +64,12 @@ VM would take over from a healthy leader before it can ask again."""
 
 
 @frozen_dataclass
-class Verdict:
+class Verdict(Part):
     """The next step of an approval."""
 
     task: Task
-    commands: tuple[Command, ...] = ()
     waits: str = ""
     """Why it is not approved, for a person; empty: it is, or no approval is wanted."""
-    notes: tuple[Note, ...] = ()
-    wake: Micros | None = None
     passage: Passage | None = None
     """The result of the gate; None: the event is not ready, or needs no gate."""
 
@@ -106,24 +102,23 @@ def consider(
     if not is_new:
         return verdict
     terms = policy.gate
-    if terms is None or not gating.is_wanted(task, rule, policy):
+    if terms is None or not rule.gate or task.is_forced:
         return _under_lock(task, rule, policy, verdict, lock, now)
     passage = gating.passage_of(gate, terms, task, now)
     is_asked_first = passage is Passage.ASK and not task.needs_lock
+    why = gating.why_not(gate, terms, task, now)
     if passage in {Passage.HOLD, Passage.LATE} or is_asked_first:
-        why = gating.why_not(gate, terms, task, now)
         held = _held_back(task, verdict, policy, passage, why, now)
         return _with_lock(held, needs_lock=False)
     approved = _under_lock(task, rule, policy, verdict, lock, now)
     is_sent = approved.task.consent is Consent.WANTED
     if is_sent and passage is Passage.ASK:
         # Alerts may have fired while the event waited for the lock.
-        why = gating.why_not(gate, terms, task, now)
         return _held_back(task, approved, policy, passage, why, now)
     if is_sent and gating.state_of(gate, terms, now) is GateState.UNHEARD:
         detail = f"approved without an answer from {terms.label}: {gate.detail}"
-        note = note_of(task, NoteKind.GATE, now, detail)
-        return replace(approved, notes=(*approved.notes, note))
+        notes = (*approved.notes, note_of(task, NoteKind.GATE, now, detail))
+        return replace(approved, notes=notes)
     return approved if is_sent else replace(approved, passage=Passage.PASS)
 
 
@@ -134,9 +129,7 @@ def _under_lock(
     if not locking.is_wanted(task, rule, policy):
         return verdict
     verdict = _with_lock(verdict, needs_lock=True)
-    if task.is_forced:
-        return verdict
-    return _locked(task, verdict, policy, lock, now)
+    return verdict if task.is_forced else _locked(task, verdict, policy, lock, now)
 
 
 def _held_back(
@@ -178,12 +171,11 @@ def _locked(
     why = _why_not_held(lock, terms.label)
     if is_late and not terms.withholds:
         detail = f"not available in time, so approved without it: {why}"
-        note = note_of(task, NoteKind.LOCK, now, detail)
-        return replace(approved, notes=(note,))
+        return replace(approved, notes=(note_of(task, NoteKind.LOCK, now, detail),))
     kept, others = _unsent(task, approved)
     if is_late:
-        why = f"{why}; it was not available in time, so the event starts at NotBefore"
-        return Verdict(task=kept, commands=others, waits=why)
+        late = "it was not available in time, so the event starts at NotBefore"
+        return Verdict(task=kept, commands=others, waits=f"{why}; {late}")
     then = ""
     if ends is not None:
         what = "left to NotBefore" if terms.withholds else "approved without it"
@@ -230,8 +222,9 @@ def _verdict(
     if policy.is_observer:
         return Verdict(task=task, waits="this agent only observes")
     if not task.is_confirmed:
-        why = "no document has listed it since the agent started"
-        return Verdict(task=task, waits=why)
+        return Verdict(
+            task=task, waits="no document has listed it since the agent started"
+        )
     # If the clock was set back, the pause must not become longer.
     if task.consent is Consent.WANTED and task.asked <= now < task.retry_at:
         why = "; ".join(("it was sent but not confirmed", *task.troubles[-1:]))
@@ -242,8 +235,7 @@ def _verdict(
         return Verdict(task=task, waits="the name of this VM is not known yet")
     if not task.mine:
         return _stand_by(task, policy, now)
-    obstacle = _own_obstacle(task, rule, policy, name=name, now=now)
-    if obstacle:
+    if obstacle := _own_obstacle(task, rule, policy, name=name, now=now):
         return Verdict(task=task, waits=obstacle)
     if not windows.allows(policy, now):
         again = windows.next_allowed(policy, now)
@@ -283,8 +275,7 @@ def _own_obstacle(
 
 def _preparing(task: Task, rule: Rule, policy: Policy, now: Micros) -> str:
     """Return what the preparation waits for: a running handler, or a later one."""
-    if any(step.state is StepState.RUNNING for step in task.steps):
-        return "it is being prepared"
+    is_running = any(step.state is StepState.RUNNING for step in task.steps)
     later = [
         (budget.handler_at(task, rule, handler) or now, handler.name)
         for group in budget.groups_of(task, rule, policy)
@@ -292,9 +283,9 @@ def _preparing(task: Task, rule: Rule, policy: Policy, now: Micros) -> str:
         if task.latest(handler.name, Phase.PREPARE) is None
     ]
     at, name = min(later, default=(now, ""))
-    if at > now:
-        return f"it is being prepared: {name} begins at {format_instant(at)}"
-    return "it is being prepared"
+    if is_running or at <= now:
+        return "it is being prepared"
+    return f"it is being prepared: {name} begins at {format_instant(at)}"
 
 
 def _done(task: Task) -> set[str]:
@@ -311,7 +302,7 @@ def _done(task: Task) -> set[str]:
 def _stand_by(task: Task, policy: Policy, now: Micros) -> Verdict:
     """Approve on behalf of a VM whose agent is silent (clause 8.3)."""
     standby = policy.standby
-    if standby is None or not _is_for(standby, task):
+    if not _is_for(standby, task):
         return Verdict(task=task)
     others = list(task.notice.resources)
     alive = dict(task.peers_alive)
@@ -336,7 +327,7 @@ def _is_for(standby: Standby, task: Task) -> bool:
     return (
         # This agent does not know whether the other VM is prepared.
         task.notice.event_type not in rules.UNSAFE_UNPREPARED
-        and (not standby.sources or task.notice.source in standby.sources)
+        and (not standby.source or task.notice.source in standby.source)
         # The approval counts for every VM that the event names.
         and bool(named)
         and named <= keys_of(standby.names)
@@ -352,8 +343,8 @@ def _together(
     ask them.
     """
     resources = task.notice.resources
-    place = place_of(name, resources)
-    others = others_of(resources, name)
+    before = tuple(takewhile(lambda other: not is_same(other, name), resources))
+    others = [each for each in resources if not is_same(each, name)]
     commands: tuple[Command, ...] = ()
     again: Micros | None = None
     if policy.has_peers:
@@ -366,7 +357,7 @@ def _together(
             waits=f"not prepared yet: {', '.join(missing)}",
             wake=min((each for each in (again, until) if each), default=None),
         )
-    turn = _turn(task, rule, dict(task.peers_alive), resources[:place])
+    turn = _turn(task, rule, dict(task.peers_alive), before)
     if turn <= now:
         sent = _send(task, now)
         return replace(sent, commands=(*commands, *sent.commands))
@@ -425,8 +416,8 @@ def _ask(
         return task, (), again
     ask = AskPeers(event_id=task.event_id, names=tuple(others))
     began = task.peers_from if task.peers_asked else now
-    task = replace(task, peers_asked=now, peers_from=began)
-    return task, (ask,), now + policy.peers_every
+    asked = replace(task, peers_asked=now, peers_from=began)
+    return asked, (ask,), now + policy.peers_every
 
 
 def _send(task: Task, now: Micros) -> Verdict:

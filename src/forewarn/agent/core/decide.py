@@ -33,9 +33,9 @@ from forewarn.agent.core.model import (
     Presence,
     Run,
     Stage,
-    StepState,
     Task,
 )
+from forewarn.agent.core.permits import Gate
 from forewarn.agent.core.policy import Policy, Rule
 from forewarn.instants import Micros
 
@@ -51,10 +51,9 @@ def decide(
     for given in inputs:
         memory, told = absorbing.absorb(policy, memory, given, now)
         notes += told
-    memory, told = locking.refresh(memory, policy, now)
-    notes += told
-    memory, told = gating.refresh(memory, policy, now)
-    notes += told
+    for refresh in (locking.refresh, gating.refresh):
+        memory, told = refresh(memory, policy, now)
+        notes += told
     commands: list[Command] = []
     wakes: list[Micros | None] = []
     waits: list[tuple[str, str]] = []
@@ -140,13 +139,8 @@ def resume(memory: Memory, now: Micros) -> Decision:
     waits until a document lists it.
     """
     commands: list[Command] = [
-        replace(steps.command_of(task, step), is_again=True)
-        for task, step in steps.running(memory)
-    ]
-    commands += [
-        replace(restoring.command_of(memory, step), is_again=True)
-        for step in memory.restored
-        if step.state is StepState.RUNNING
+        replace(steps.command_of(owner, step), is_again=True)
+        for owner, step in steps.running(memory)
     ]
     tasks = tuple(
         replace(
@@ -168,7 +162,8 @@ def resume(memory: Memory, now: Micros) -> Decision:
             quiet_from=None,
             is_quiet=False,
             lock=locking.resumed(memory.lock, now),
-            gate=gating.resumed(memory.gate),
+            # The new agent asks again, so it has no answers yet.
+            gate=Gate(number=memory.gate.number),
         ),
         commands=tuple(commands),
         wake=now,
@@ -191,5 +186,7 @@ def _forget(memory: Memory, policy: Policy, now: Micros) -> Memory:
     }
     if not dropped:
         return memory
-    kept = tuple(task for task in memory.tasks if task.event_id not in dropped)
-    return replace(memory, tasks=kept)
+    return replace(
+        memory,
+        tasks=tuple(task for task in memory.tasks if task.event_id not in dropped),
+    )

@@ -12,7 +12,6 @@ import enum
 from collections.abc import Mapping
 from dataclasses import replace
 
-from forewarn.agent.core.gate import NO_GATE, AskGate, Gate, GateAnswer, GateSaid
 from forewarn.agent.core.model import (
     Change,
     Command,
@@ -23,7 +22,8 @@ from forewarn.agent.core.model import (
     Task,
     note_of,
 )
-from forewarn.agent.core.policy import GateTerms, Policy, Rule
+from forewarn.agent.core.permits import NO_GATE, AskGate, Gate, GateAnswer, GateSaid
+from forewarn.agent.core.policy import GateTerms, Policy
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
 
 GOOD_FOR: Micros = 10 * SECOND
@@ -93,11 +93,6 @@ TABLE: Mapping[tuple[GateState, bool], Passage] = {
 """The decision, by the answers so far and by whether NotBefore has come."""
 
 HELD = frozenset({Passage.ASK, Passage.HOLD})
-
-
-def is_wanted(task: Task, rule: Rule, policy: Policy) -> bool:
-    """Tell whether the gate applies to an event."""
-    return policy.gate is not None and rule.gate and not task.is_forced
 
 
 def state_of(gate: Gate, terms: GateTerms, now: Micros) -> GateState:
@@ -180,13 +175,8 @@ def absorb(memory: Memory, said: GateSaid, now: Micros) -> tuple[Memory, list[No
         lasted = describe_duration(now - before.since)
         detail = f"no alert fires any longer, after {lasted} ({gate.label})"
     # The first event that is held back represents all of them.
-    task = memory.find(before.events[0])
-    return memory, [note_of(task, kind, now, detail, about=about)]
-
-
-def resumed(gate: Gate) -> Gate:
-    """Return the gate after a start of the agent, without any answers."""
-    return Gate(number=gate.number)
+    first = memory.find(before.events[0])
+    return memory, [note_of(first, kind, now, detail, about=about)]
 
 
 # Decisions
@@ -245,7 +235,9 @@ def advance(
             task,
             NoteKind.GATE,
             now,
-            f"not approved before {_end(task)}: {_reason(before)}",
+            "not approved before "
+            f"{'it started' if task.notice.has_started else 'NotBefore'}: "
+            f"{_reason(before)}",
         )
         for event_id in before.events
         if event_id not in held
@@ -282,9 +274,7 @@ def _due(gate: Gate, terms: GateTerms) -> Micros:
     due = gate.answered + terms.every
     settled = gate.since + terms.clear_for
     is_settling = gate.last is GateAnswer.CLEAR and gate.shut
-    if is_settling and gate.answered < settled:
-        return min(due, settled)
-    return due
+    return min(due, settled) if is_settling and gate.answered < settled else due
 
 
 def _is_given_up(task: Task, passage: Passage | None) -> bool:
@@ -292,10 +282,6 @@ def _is_given_up(task: Task, passage: Passage | None) -> bool:
     if not task.is_live or task.consent is not Consent.NONE or task.is_forced:
         return False
     return passage is Passage.LATE or task.notice.has_started
-
-
-def _end(task: Task) -> str:
-    return "it started" if task.notice.has_started else "NotBefore"
 
 
 def _reason(gate: Gate) -> str:
@@ -309,6 +295,5 @@ def _reason(gate: Gate) -> str:
 def problems(memory: Memory) -> list[str]:
     """Return the problems of the gate, one sentence each."""
     gate = memory.gate
-    if gate.events and gate.last is GateAnswer.TROUBLE:
-        return [f"{gate.label} gives no usable answer: {gate.detail}"]
-    return []
+    is_silent = gate.events and gate.last is GateAnswer.TROUBLE
+    return [f"{gate.label} gives no usable answer: {gate.detail}"] if is_silent else []

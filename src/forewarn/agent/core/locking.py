@@ -8,19 +8,10 @@ Only one request is sent at a time, so that each answer belongs to one state. Pu
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from forewarn.agent.core import rules, table
-from forewarn.agent.core.lock import (
-    NO_LOCK,
-    Lock,
-    LockAnswer,
-    LockSaid,
-    LockState,
-    ReleaseLock,
-    TakeLock,
-)
 from forewarn.agent.core.model import (
     Change,
     Command,
@@ -31,6 +22,15 @@ from forewarn.agent.core.model import (
     Stage,
     Task,
     note_of,
+)
+from forewarn.agent.core.permits import (
+    NO_LOCK,
+    Lock,
+    LockAnswer,
+    LockSaid,
+    LockState,
+    ReleaseLock,
+    TakeLock,
 )
 from forewarn.agent.core.policy import LockTerms, Policy, Rule
 from forewarn.agent.core.table import LockGiven
@@ -93,14 +93,7 @@ def absorb(memory: Memory, said: LockSaid, now: Micros) -> tuple[Memory, list[No
     if not lock.is_asking or said.number != lock.number:
         return memory, []
     lock = replace(lock, is_asking=False, answered=now, last=said.answer, rest_until=0)
-    if said.answer is LockAnswer.TAKEN:
-        lock, notes = _taken(memory, lock, said, now)
-    elif said.answer is LockAnswer.REFUSED:
-        lock, notes = _refused(memory, lock, said, now)
-    elif said.answer is LockAnswer.RELEASED:
-        lock, notes = _released(memory, lock, now)
-    else:
-        lock, notes = _in_trouble(memory, lock, said, now)
+    lock, notes = _ABSORBERS[said.answer](memory, lock, said, now)
     return replace(memory, lock=lock), notes
 
 
@@ -139,7 +132,9 @@ def _refused(
     return lock, [_note(memory, now, detail, NoteKind.FAILED)]
 
 
-def _released(memory: Memory, lock: Lock, now: Micros) -> tuple[Lock, list[Note]]:
+def _released(
+    memory: Memory, lock: Lock, _said: LockSaid, now: Micros
+) -> tuple[Lock, list[Note]]:
     if lock.state is LockState.RELEASING and _is_late(lock.take_late, now):
         return replace(lock, rest_until=lock.take_late, tries=0, trouble=""), []
     had = bool(lock.holder)
@@ -164,6 +159,16 @@ def _in_trouble(
     doing = "released" if lock.state is LockState.RELEASING else "taken"
     detail = f"the {lock.label} cannot be {doing}: {lock.trouble}"
     return lock, [_note(memory, now, detail, NoteKind.FAILED)]
+
+
+_ABSORBERS: Mapping[
+    LockAnswer, Callable[[Memory, Lock, LockSaid, Micros], tuple[Lock, list[Note]]]
+] = {
+    LockAnswer.TAKEN: _taken,
+    LockAnswer.REFUSED: _refused,
+    LockAnswer.RELEASED: _released,
+    LockAnswer.TROUBLE: _in_trouble,
+}
 
 
 def _late(lock: Lock, now: Micros) -> dict[str, Micros]:
@@ -393,15 +398,15 @@ def _wake(
     lock: Lock, needing: Sequence[Task], terms: LockTerms, long: Micros, now: Micros
 ) -> Micros | None:
     """Return when to check the lock again without any input."""
-    wakes = [_due(lock, needing, terms, now)]
-    if lock.state is LockState.UNKNOWN and lock.since:
-        wakes.append(lock.since + long)
-    if lock.is_asking:
-        wakes.append(lock.asked + terms.timeout + ANSWER_GRACE)
-    if lock.state in {LockState.HELD, LockState.PAUSING} and lock.until:
-        wakes.append(lock.until)
-    if lock.state is LockState.PAUSING:
-        wakes.append(lock.since + terms.pause)
+    is_quiet = lock.state is LockState.UNKNOWN and lock.since
+    has_lock = lock.state in {LockState.HELD, LockState.PAUSING}
+    wakes = (
+        _due(lock, needing, terms, now),
+        lock.since + long if is_quiet else None,
+        lock.asked + terms.timeout + ANSWER_GRACE if lock.is_asking else None,
+        lock.until if has_lock and lock.until else None,
+        lock.since + terms.pause if lock.state is LockState.PAUSING else None,
+    )
     return min((each for each in wakes if each is not None), default=None)
 
 
@@ -409,11 +414,12 @@ def problems(memory: Memory, policy: Policy) -> list[str]:
     """Return the problems of the lock, one sentence each."""
     lock = memory.lock
     if lock.holder and policy.lock is None:
-        problem = (
-            f"{lock.holder} may still hold the {lock.label}, and the settings have no "
-            "table [lock]: restore it, or release the lock by hand"
-        )
-        return [problem]
+        return [
+            (
+                f"{lock.holder} may still hold the {lock.label}, and the settings have "
+                "no table [lock]: restore it, or release the lock by hand"
+            )
+        ]
     if lock.trouble and policy.lock is not None:
         return [f"the {lock.label} gives no usable answer: {lock.trouble}"]
     return []

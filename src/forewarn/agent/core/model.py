@@ -7,14 +7,23 @@ main loop carries out `Command` values. This module makes no decisions. Pure.
 from __future__ import annotations
 
 import enum
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Union
 
-from forewarn.agent.core.gate import NO_GATE, AskGate, Gate, GateSaid
-from forewarn.agent.core.lock import NO_LOCK, Lock, LockSaid, ReleaseLock, TakeLock
+from forewarn.agent.core.permits import (
+    NO_GATE,
+    NO_LOCK,
+    AskGate,
+    Gate,
+    GateSaid,
+    Lock,
+    LockSaid,
+    ReleaseLock,
+    TakeLock,
+)
 from forewarn.instants import Micros
 from forewarn.protocol.frozen import frozen_dataclass
-from forewarn.protocol.notices import Notice
+from forewarn.protocol.notices import Notice, Reading
 
 
 class Phase(enum.Enum):
@@ -219,10 +228,7 @@ class Memory:
 
     def find(self, event_id: str) -> Task | None:
         """Return the task of an event."""
-        for task in self.tasks:
-            if task.event_id == event_id:
-                return task
-        return None
+        return next((task for task in self.tasks if task.event_id == event_id), None)
 
     def put(self, task: Task) -> Memory:
         """Return the memory with a new state of one of its tasks."""
@@ -359,33 +365,31 @@ def note_of(
 
 
 @frozen_dataclass
-class Change:
-    """The result of one part of a decision."""
+class Part:
+    """What one part of a decision wants done."""
 
-    memory: Memory
     commands: tuple[Command, ...] = ()
     notes: tuple[Note, ...] = ()
     wake: Micros | None = None
+    """When to decide again even if there is no input; None: never."""
+
+
+@frozen_dataclass
+class Change(Part):
+    """A part of a decision that changes the memory."""
+
+    memory: Memory
 
 
 # Inputs.
 
 
 @frozen_dataclass
-class Polled:
+class Polled(Reading):
     """A valid answer of the endpoint: a document, or 200 with an empty body."""
 
-    notices: tuple[Notice, ...]
     name: str = ""
     """The VM's name; empty: unknown."""
-    incarnation: int | None = None
-    """None: the document has none."""
-    is_partial: bool = False
-    """An entry was unreadable, so an event that is not listed may still exist."""
-    vague: frozenset[str] = frozenset()
-    """The events whose list of VMs was unreadable."""
-    is_empty: bool = False
-    """The answer was an empty body."""
     heard: Micros = 0
     """How long the endpoint has answered since the agent started. It does not increase
     while answers fail or are missing."""
@@ -432,17 +436,12 @@ Input = Union[Polled, Finished, Answered, PeerSaid, LockSaid, GateSaid, Ordered]
 
 
 @frozen_dataclass
-class Decision:
+class Decision(Change):
     """A decision: the memory to store, and then the commands to carry out."""
 
-    memory: Memory
-    commands: tuple[Command, ...] = ()
-    notes: tuple[Note, ...] = ()
-    wake: Micros | None = None
-    """When to decide again even if there is no input; None: never."""
-    waits: tuple[tuple[str, str], ...] = field(default=())
+    waits: tuple[tuple[str, str], ...] = ()
     """The events that are not yet approved, each with the reason for `agent status`."""
-    doubts: tuple[tuple[str, str], ...] = field(default=())
+    doubts: tuple[tuple[str, str], ...] = ()
     """The events that may have ended or returned, each with the reason for doubt."""
     wants_answers: bool = False
     """The next answer is needed even if it is the same as the last one."""

@@ -6,7 +6,7 @@ compares names: `Web_0` and `web_0` are the same VM.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from forewarn.protocol.notices import Notice
 
@@ -35,18 +35,6 @@ def is_named(notice: Notice, name: str) -> bool:
     return bool(name) and key_of(name) in keys_of(notice.resources)
 
 
-def place_of(name: str, among: Sequence[str]) -> int:
-    """Return the index of a VM in a list, or the list's length if it is not there."""
-    keys = [key_of(each) for each in among]
-    key = key_of(name)
-    return keys.index(key) if key in keys else len(keys)
-
-
-def others(among: Iterable[str], name: str) -> list[str]:
-    """Return all names except those of one VM, in their original spelling."""
-    return [each for each in among if not is_same(each, name)]
-
-
 def scale_set_name(computer_name: str) -> str:
     """Return `x_18` for the computer name `x00000i`; empty: it has another form.
 
@@ -54,8 +42,5 @@ def scale_set_name(computer_name: str) -> str:
     computer names have the same number in base 36, with six digits.
     """
     prefix, suffix = computer_name[:-SUFFIX], computer_name[-SUFFIX:].lower()
-    if not prefix or len(suffix) < SUFFIX or not suffix.isascii():
-        return ""
-    if not suffix.isalnum():
-        return ""
-    return f"{prefix}_{int(suffix, BASE)}"
+    is_number = suffix.isascii() and suffix.isalnum()
+    return f"{prefix}_{int(suffix, BASE)}" if prefix and is_number else ""

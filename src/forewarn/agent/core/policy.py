@@ -16,6 +16,10 @@ PEERS_EVERY: Micros = 2 * SECOND
 """Pause between two requests to the same peer."""
 
 
+HANDLER_TIMEOUT: Micros = 5 * MINUTE
+"""Default timeout of a handler."""
+
+
 class Approve(enum.Enum):
     """When a rule approves an event; the values are those of the settings."""
 
@@ -46,9 +50,9 @@ class Handler:
     kind: str = ""
     """Kind of the handler in the settings. A handler of another kind cannot undo its
     work."""
-    timeout: Micros = 5 * MINUTE
+    timeout: Micros = HANDLER_TIMEOUT
     """Time for one preparation, if NotBefore leaves enough time."""
-    recover_timeout: Micros = 5 * MINUTE
+    recover_timeout: Micros = HANDLER_TIMEOUT
     required: bool = True
     """Whether a failure of the handler withholds the approval."""
     retries: int = 0
@@ -120,11 +124,13 @@ class Window:
 
 @frozen_dataclass
 class Standby:
-    """The settings for approving on behalf of a silent VM (clause 8.3)."""
+    """[standby]: approving on behalf of a silent VM (clause 8.3)."""
 
-    names: frozenset[str]
+    names: tuple[str, ...] = ()
+    """Empty: none."""
     after: Micros = 60 * SECOND
-    sources: frozenset[str] = frozenset({"User"})
+    source: tuple[str, ...] = ("User",)
+    """Empty: any."""
 
 
 @frozen_dataclass
@@ -202,7 +208,7 @@ class Policy:
     """When early approvals are allowed; none: at any time."""
     blackouts: tuple[Window, ...] = ()
     """When early approvals are not allowed."""
-    standby: Standby | None = None
+    standby: Standby = Standby()
     has_peers: bool = False
     peers_every: Micros = PEERS_EVERY
     lock: LockTerms | None = None

@@ -139,6 +139,4 @@ def pause(
 
 def name_pause(*, failures: int) -> Micros:
     """Return the pause until the VM's name is read again."""
-    if not failures:
-        return NAME_EVERY
-    return NAME_STEPS[min(failures, len(NAME_STEPS)) - 1]
+    return NAME_STEPS[min(failures, len(NAME_STEPS)) - 1] if failures else NAME_EVERY

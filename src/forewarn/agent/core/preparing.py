@@ -13,8 +13,8 @@ from forewarn.agent.core import budget, rules, steps, table
 from forewarn.agent.core.model import (
     Command,
     Consent,
-    Note,
     NoteKind,
+    Part,
     Phase,
     Stage,
     Step,
@@ -39,13 +39,10 @@ LOST_MAX = 3
 
 
 @frozen_dataclass
-class Progress:
+class Progress(Part):
     """The next step of a preparation."""
 
     task: Task
-    commands: tuple[Command, ...] = ()
-    notes: tuple[Note, ...] = ()
-    wake: Micros | None = None
     needed: tuple[str, ...] = ()
     """Busy handlers that an urgent preparation waits for."""
 
@@ -276,5 +273,4 @@ def _conclude(task: Task, groups: list[list[Handler]], now: Micros) -> Progress:
         # withheld.
         kind, about = NoteKind.FAILED, "preparation"
         withheld = f"it is approved but not prepared: {withheld}"
-    note = note_of(task, kind, now, withheld, about=about)
-    return Progress(task=task, notes=(note,))
+    return Progress(task=task, notes=(note_of(task, kind, now, withheld, about=about),))

@@ -92,17 +92,13 @@ TABLE: Mapping[tuple[Presence, Answer], Presence] = {
     (Presence.RETURNING, Answer.UNREADABLE): Presence.RETURNING,
 }
 
-_ABSENT = frozenset({Presence.MISSING, Presence.EMPTY, Presence.RESET})
+ABSENT = frozenset({Presence.MISSING, Presence.EMPTY, Presence.RESET})
+"""Answers lack the event, but not for long enough yet."""
 
 
 def step(presence: Presence, answer: Answer) -> Presence:
     """Return the presence after an answer; raises IllegalStepError."""
     return follow(TABLE, presence, answer, "an event that is {} cannot be {}")
-
-
-def is_absent(presence: Presence) -> bool:
-    """Tell whether answers lack the event, but not for long enough yet."""
-    return presence in _ABSENT
 
 
 def classify(task: Task, notice: Notice | None, polled: Polled) -> Answer:
@@ -113,10 +109,9 @@ def classify(task: Task, notice: Notice | None, polled: Polled) -> Answer:
         return Answer.LISTED
     if polled.is_partial:
         return Answer.UNREADABLE
-    if task.incarnation is None:
+    if task.incarnation is None or (polled.incarnation or 0) > task.incarnation:
         return Answer.MISSING
-    is_newer = (polled.incarnation or 0) > task.incarnation
-    return Answer.MISSING if is_newer else Answer.RESET
+    return Answer.RESET
 
 
 def judged(
@@ -127,32 +122,32 @@ def judged(
     `heard` is the time for which the endpoint has answered in all (`Polled.heard`).
     """
     presence = step(task.presence, answer)
+    is_doubted = presence in ABSENT
     if presence is not task.presence:
-        is_doubted = is_absent(presence)
         return replace(
             task,
             presence=presence,
             absent_at=now if is_doubted else 0,
             absent_from=heard if is_doubted else 0,
         )
-    if not is_absent(presence) or answer is Answer.UNREADABLE:
+    if (
+        not is_doubted
+        or answer is Answer.UNREADABLE
+        or heard - task.absent_from < patience(task, gone_after, now)
+    ):
         return task
-    if heard - task.absent_from < patience(task, gone_after, now):
-        return task
-    presence = step(presence, Answer.LONG_ENOUGH)
-    return replace(task, presence=presence, absent_at=0, absent_from=0)
+    gone = step(presence, Answer.LONG_ENOUGH)
+    return replace(task, presence=gone, absent_at=0, absent_from=0)
 
 
 def patience(task: Task, gone_after: GoneAfter, now: Micros) -> Micros:
     """Return how long answers must lack the event until it counts as ended."""
-    by_status = gone_after.scheduled
-    if may_have_started(task, now):
-        by_status = max(by_status, gone_after.started)
-    if task.presence is Presence.EMPTY:
-        return max(by_status, gone_after.empty)
-    if task.presence is Presence.RESET:
-        return max(by_status, gone_after.reset)
-    return by_status
+    return max(
+        gone_after.scheduled,
+        gone_after.started if may_have_started(task, now) else 0,
+        gone_after.empty if task.presence is Presence.EMPTY else 0,
+        gone_after.reset if task.presence is Presence.RESET else 0,
+    )
 
 
 def may_have_started(task: Task, now: Micros) -> bool:
@@ -211,7 +206,7 @@ def explain(task: Task, gone_after: GoneAfter, now: Micros) -> str:
     doubt."""
     if task.presence is Presence.RETURNING:
         return "the last document lists it again; the next one decides"
-    if not is_absent(task.presence):
+    if task.presence not in ABSENT:
         return ""
     long = patience(task, gone_after, now)
     # A document may list the event with other VMs only (clause 4.6).

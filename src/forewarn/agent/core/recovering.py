@@ -54,7 +54,7 @@ def advance(
             continue
         task, stops = _stop_preparing(gone, policy, now)
         commands += stops
-        if _is_clear(task, policy):
+        if not _is_busy(task) and not _pending(task, policy):
             # There is time to restore a handler that was renamed by mistake.
             until = task.gone + policy.forget_after
             if now < until and missing_handlers(task, policy):
@@ -84,10 +84,9 @@ def advance(
 
 
 def _holds(task: Task) -> bool:
-    if task.stage is Stage.PREPARING:
-        return True
-    return task.stage in {Stage.PREPARED, Stage.WITHHELD} and any(
-        step.phase is Phase.PREPARE for step in task.steps
+    return task.stage is Stage.PREPARING or (
+        task.stage in {Stage.PREPARED, Stage.WITHHELD}
+        and any(step.phase is Phase.PREPARE for step in task.steps)
     )
 
 
@@ -124,7 +123,7 @@ def _give_way(
         return replace(step, stop_at=now, kill_at=kill_at, detail=GAVE_WAY)
 
     restored = tuple(
-        shortened(step, restoring.run_id(memory, step)) for step in memory.restored
+        shortened(step, steps.run_id(memory, step)) for step in memory.restored
     )
     tasks = tuple(
         replace(
@@ -182,10 +181,6 @@ def missing_handlers(task: Task, policy: Policy) -> list[str]:
         for name in steps.unrecovered(task)
         if name not in known or not steps.is_same(task, known[name])
     ]
-
-
-def _is_clear(task: Task, policy: Policy) -> bool:
-    return not _is_busy(task) and not _pending(task, policy)
 
 
 def _close(task: Task, policy: Policy, now: Micros) -> tuple[Task, list[Note]]:

@@ -7,7 +7,7 @@ endpoint's answers have shown for some time that no event affects this VM. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 
 from forewarn.agent.core import steps
@@ -17,7 +17,6 @@ from forewarn.agent.core.model import (
     Memory,
     Phase,
     Polled,
-    Run,
     Stage,
     Step,
     StepState,
@@ -40,9 +39,7 @@ def listened(memory: Memory, polled: Polled, gone_after: GoneAfter) -> Memory:
     if memory.quiet_from is None:
         return replace(memory, quiet_from=polled.heard)
     # An unknown event may have started.
-    long = gone_after.started
-    if polled.is_empty:
-        long = max(long, gone_after.empty)
+    long = max(gone_after.started, gone_after.empty if polled.is_empty else 0)
     if polled.heard - memory.quiet_from < long:
         return memory
     return replace(memory, is_quiet=True)
@@ -50,8 +47,7 @@ def listened(memory: Memory, polled: Polled, gone_after: GoneAfter) -> Memory:
 
 def waits(memory: Memory) -> bool:
     """Tell whether a recovery waits for answers without events."""
-    is_listening = memory.lost_journal and memory.quiet_from is not None
-    return is_listening and not memory.is_quiet
+    return memory.lost_journal and memory.quiet_from is not None and not memory.is_quiet
 
 
 def advance(
@@ -74,9 +70,8 @@ def advance(
     restored = {step.handler: step for step in memory.restored}
     for handler in wanted:
         last = restored.get(handler.name)
-        if last is not None and last.state is StepState.DONE:
-            continue
-        if handler.name in kept:
+        has_recovered = last is not None and last.state is StepState.DONE
+        if has_recovered or handler.name in kept:
             continue
         if handler.name in busy:
             break
@@ -95,17 +90,18 @@ def advance(
             kill_at=stop_at + policy.stop_grace,
         )
         restored[handler.name] = step
-        commands.append(command_of(memory, step))
+        commands.append(steps.command_of(memory, step))
         break
     is_done = all(
         each.name in restored and restored[each.name].state is StepState.DONE
         for each in wanted
     )
-    memory = replace(
-        memory, restored=tuple(restored.values()), lost_journal=not is_done
-    )
     return Change(
-        memory=memory, commands=tuple(commands), wake=min(wakes, default=None)
+        memory=replace(
+            memory, restored=tuple(restored.values()), lost_journal=not is_done
+        ),
+        commands=tuple(commands),
+        wake=min(wakes, default=None),
     )
 
 
@@ -126,29 +122,3 @@ def due(last: Step | None, now: Micros) -> Micros:
         return 0
     pause = RETRY_FIRST << min(last.attempt - 1, RETRY_MOST.bit_length())
     return last.ended + min(pause, RETRY_MOST)
-
-
-def run_id(memory: Memory, step: Step) -> str:
-    """Return the name of such a run, which is unique in all journals of this VM."""
-    journal = f"{memory.journal}." if memory.journal else ""
-    return f"restore.{journal}{step.began}.{step.attempt}.{step.handler}"
-
-
-def command_of(memory: Memory, step: Step) -> Run:
-    """Return the command that starts or resumes such a run."""
-    return Run(
-        run_id=run_id(memory, step),
-        handler=step.handler,
-        phase=Phase.RECOVER,
-        attempt=step.attempt,
-        task=None,
-        stop_at=step.stop_at,
-        kill_at=step.kill_at,
-    )
-
-
-def find(memory: Memory, name: str) -> Iterator[Step]:
-    """Yield the running step with this name, if any."""
-    for step in memory.restored:
-        if step.state is StepState.RUNNING and run_id(memory, step) == name:
-            yield step

@@ -62,7 +62,7 @@ def sum_of(rule: Rule) -> int:
 
 def matches(rule: Rule, task: Task, now: Micros) -> bool:
     """Tell whether every condition of the rule holds."""
-    notice = task.notice
+    notice, seconds = task.notice, task.notice.duration_seconds
     lead = None if notice.not_before is None else notice.not_before - now
     status = STARTED if notice.has_started else SCHEDULED
     return (
@@ -70,23 +70,15 @@ def matches(rule: Rule, task: Task, now: Micros) -> bool:
         and (not rule.types or notice.event_type in rule.types)
         and (not rule.statuses or status in rule.statuses)
         and (not rule.sources or notice.source in rule.sources)
-        and _is_long_enough(rule.min_duration, notice.duration_seconds)
-        and _is_short_enough(rule.max_duration, notice.duration_seconds)
+        # An interruption of unknown length counts as longer than any (clause 8.4).
+        and (rule.min_duration is None or seconds < 0 or seconds >= rule.min_duration)
+        and (rule.max_duration is None or 0 <= seconds <= rule.max_duration)
         and _describes(rule.description, notice.description)
         and (rule.min_lead is None or (lead is not None and lead >= rule.min_lead))
         and (rule.max_lead is None or (lead or 0) <= rule.max_lead)
         and (rule.min_resources is None or len(notice.resources) >= rule.min_resources)
         and (rule.max_resources is None or len(notice.resources) <= rule.max_resources)
     )
-
-
-def _is_long_enough(least: int | None, seconds: int) -> bool:
-    # An interruption of unknown length counts as longer than any (clause 8.4).
-    return least is None or seconds < 0 or seconds >= least
-
-
-def _is_short_enough(most: int | None, seconds: int) -> bool:
-    return most is None or 0 <= seconds <= most
 
 
 def _describes(glob: str, description: str) -> bool:

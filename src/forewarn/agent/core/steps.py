@@ -6,9 +6,9 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Union
 
 from forewarn.agent.core.model import (
-    Finished,
     Memory,
     Phase,
     Run,
@@ -18,6 +18,9 @@ from forewarn.agent.core.model import (
 )
 from forewarn.agent.core.policy import Handler
 from forewarn.instants import Micros
+
+Owner = Union[Task, Memory]
+"""The task of a run. Recoveries after a lost journal belong to the memory."""
 
 _SAFE = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 
@@ -32,13 +35,18 @@ def name_runs(event_id: str, journal: str, number: int) -> str:
     same event. Directories of those runs may still exist, so the prefix has the task's
     number in its journal.
     """
-    tag = f"{journal}-{number}" if journal else f"{number}"
-    return f"{_safe(event_id)}.{tag}"
+    return f"{_safe(event_id)}.{f'{journal}-' if journal else ''}{number}"
 
 
-def run_id(task: Task, step: Step) -> str:
-    """Return the name of a run, which is unique and safe as a file name."""
-    runs = task.runs or _safe(task.event_id)
+def run_id(owner: Owner, step: Step) -> str:
+    """Return the name of a run, which is safe as a file name.
+
+    It is unique in all journals of this VM.
+    """
+    if isinstance(owner, Memory):
+        journal = f"{owner.journal}." if owner.journal else ""
+        return f"restore.{journal}{step.began}.{step.attempt}.{step.handler}"
+    runs = owner.runs or _safe(owner.event_id)
     return f"{runs}.{step.round}.{step.phase.value}.{step.attempt}.{step.handler}"
 
 
@@ -82,49 +90,30 @@ def begun(
     return task, command_of(task, step)
 
 
-def command_of(task: Task, step: Step) -> Run:
+def command_of(owner: Owner, step: Step) -> Run:
     """Return the command that starts or resumes a run."""
     return Run(
-        run_id=run_id(task, step),
+        run_id=run_id(owner, step),
         handler=step.handler,
         phase=step.phase,
         attempt=step.attempt,
-        task=task,
+        task=owner if isinstance(owner, Task) else None,
         stop_at=step.stop_at,
         kill_at=step.kill_at,
     )
 
 
-def find(task: Task, name: str) -> Step | None:
-    """Return the running step with this name, or None."""
-    for step in task.steps:
-        if step.state is StepState.RUNNING and run_id(task, step) == name:
-            return step
-    return None
-
-
-def ended(task: Task, step: Step, finished: Finished, now: Micros) -> Task:
-    """Return the task after one of its runs ended."""
-    new = replace(step, state=finished.state, detail=finished.detail, ended=now)
-    steps = tuple(new if each is step else each for each in task.steps)
-    return replace(task, steps=steps)
-
-
-def running(memory: Memory) -> Iterator[tuple[Task, Step]]:
+def running(memory: Memory) -> Iterator[tuple[Owner, Step]]:
     """Yield every run in progress."""
-    for task in memory.tasks:
-        for step in task.steps:
+    for owner in (*memory.tasks, memory):
+        for step in owner.steps if isinstance(owner, Task) else owner.restored:
             if step.state is StepState.RUNNING:
-                yield task, step
+                yield owner, step
 
 
 def busy(memory: Memory) -> set[str]:
     """Return the handlers that are running. A handler never runs twice at once."""
-    names = {step.handler for _, step in running(memory)}
-    names.update(
-        step.handler for step in memory.restored if step.state is StepState.RUNNING
-    )
-    return names
+    return {step.handler for _, step in running(memory)}
 
 
 def unrecovered(task: Task) -> list[str]:

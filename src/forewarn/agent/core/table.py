@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Stage, Task
+from forewarn.agent.core.permits import LockState
 
 S = TypeVar("S", bound=enum.Enum)
 G = TypeVar("G", bound=enum.Enum)
@@ -136,8 +136,9 @@ def follow(table: Mapping[tuple[S, G], S], state: S, given: G, sentence: str) ->
 
 def step(task: Task, given: Given) -> Task:
     """Return the task in its next stage."""
-    stage = follow(TABLE, task.stage, given, "a task that is {} cannot {}")
-    return replace(task, stage=stage)
+    return replace(
+        task, stage=follow(TABLE, task.stage, given, "a task that is {} cannot {}")
+    )
 
 
 def lock_step(state: LockState, given: LockGiven) -> LockState:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Consent, Memory, Stage, StepState, Task
-
-
-def is_idle(memory: Memory) -> bool:
-    """Tell whether the memory can be discarded without losing any work."""
-    return not what(memory)
+from forewarn.agent.core.permits import LockState
 
 
 def what(memory: Memory) -> str:

@@ -20,11 +20,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 def allows(policy: Policy, now: Micros) -> bool:
     """Tell whether an approval may be given at this instant."""
-    if any(_is_within(window, now) for window in policy.blackouts):
-        return False
-    if not policy.windows:
-        return True
-    return any(_is_within(window, now) for window in policy.windows)
+    is_open = not policy.windows or any(
+        _is_within(window, now) for window in policy.windows
+    )
+    return is_open and not any(_is_within(window, now) for window in policy.blackouts)
 
 
 def next_allowed(policy: Policy, now: Micros) -> Micros | None:
@@ -75,8 +74,7 @@ def _instants(day: date, minutes: int, zone: tzinfo) -> Iterator[Micros]:
     first, second = (
         (at.replace(fold=fold) - _EPOCH) // timedelta(microseconds=1) for fold in (0, 1)
     )
-    yield first
-    yield second
+    yield from (first, second)
     # If the local time is skipped, the jump over it counts as that time.
     for instant in range(second + MINUTE, first, MINUTE):
         if _local(instant, zone).utcoffset() != _local(second, zone).utcoffset():

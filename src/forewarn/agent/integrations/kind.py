@@ -9,12 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from forewarn.agent.core.policy import HANDLER_TIMEOUT
 from forewarn.agent.handlers.port import Ground, Worker
-from forewarn.agent.settings_model import (
-    HANDLER_TIMEOUT,
-    HandlerSettings,
-    NotifySettings,
-)
+from forewarn.agent.settings_model import HandlerSettings, NotifySettings
 from forewarn.agent.sinks.port import Sink
 from forewarn.clock import Clock
 from forewarn.instants import Micros, format_duration

@@ -60,10 +60,13 @@ HINTS = {
     CORRUPT: "Restart the agent, which sets it aside and creates a new one.",
     BUSY: "Stop the other process that locks the file.",
 }
-_DAMAGED = frozenset({CORRUPT, NOTADB})
-"""Only `opening` can tell whether a file with such an error is a journal."""
-
-_REFUSED = frozenset({CANTOPEN, PERM})
+_KINDS = {
+    # Only `opening` can tell whether a file with such an error is a journal.
+    CORRUPT: JournalDamagedError,
+    NOTADB: JournalDamagedError,
+    CANTOPEN: JournalRefusedError,
+    PERM: JournalRefusedError,
+}
 
 _TEXTS = (
     ("disk is full", FULL),
@@ -81,12 +84,7 @@ _TEXTS = (
 def translate(error: Exception, path: str) -> JournalError:
     """Return the JournalError for an error of SQLite."""
     code = code_of(error)
-    kind = JournalError
-    if code in _DAMAGED:
-        kind = JournalDamagedError
-    elif code in _REFUSED:
-        kind = JournalRefusedError
-    return kind(
+    return _KINDS.get(code, JournalError)(
         f"the journal {path} failed: {error}",
         hint=HINTS.get(code, "This should not happen: please report it."),
     )
@@ -113,7 +111,9 @@ class File:
         may_make: bool = False,
         without_log: bool = False,
     ) -> None:
-        """Open the file, or create it if `may_make` is set; raises JournalError.
+        """Open the file; raises JournalError.
+
+        With `may_make`, the file and its schema are created or upgraded if needed.
 
         With `without_log`, the file is read as if it was never written: nothing is
         created next to it, and the content of a write-ahead log is not seen.
@@ -145,12 +145,18 @@ class File:
         except sqlite3.Error as error:
             raise translate(error, path) from error
         self._opened = _identity(path)
+        if may_make:
+            try:
+                self._set_up()
+            except BaseException:
+                self.close()
+                raise
 
     def is_in_place(self) -> bool:
         """Tell whether the path still leads to the open file."""
         return _identity(self._path) == self._opened
 
-    def set_up(self) -> None:
+    def _set_up(self) -> None:
         """Create or upgrade the schema, and make commits durable."""
         # This comes first, since another program's file must not change, and switching
         # on a write-ahead log is a permanent change.
@@ -236,6 +242,16 @@ def _uri(path: str) -> str:
     if os.name != "posix":  # pragma: no cover
         whole = b"/" + whole.replace(b"\\", b"/")
     return f"file://{forms.percent_quoted(whole, keep=b'/:')}"
+
+
+def has_content(path: Place) -> bool:
+    """Tell whether a file exists and is not empty, or cannot be looked at."""
+    try:
+        return os.path.getsize(path) > 0
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
 
 
 def _identity(path: Place) -> tuple[int, int] | None:

@@ -11,19 +11,20 @@ another program's file unchanged.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import stat
 
-from forewarn.agent.journal.file import File
+from forewarn.agent.journal.file import File, has_content
 from forewarn.agent.journal.lock import AgentLock, had_journal
-from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.port import (
     Journal,
     JournalDamagedError,
     JournalError,
     JournalRefusedError,
     Limits,
+    MemoryJournal,
     Place,
     Teller,
     tell_nobody,
@@ -93,7 +94,7 @@ def open_journal(
         _make_folder(os.path.dirname(whole))
         refuse_others(whole)
         lock = AgentLock(whole)
-        if lock.had_journal and not _has_content(whole):
+        if lock.had_journal and not has_content(whole):
             told = "the journal %s is empty or missing, so its content is lost"
             logger.error(told, whole)
         try:
@@ -108,8 +109,8 @@ def open_journal(
     except JournalError as error:
         told = f"{error}; the agent continues without a journal ({error.hint})"
         logger.error(told)  # noqa: TRY400 - whose fault it is needs no traceback
-        kept = MemoryJournal(teller=teller, limits=limits)
-        return Opened(journal=kept, lock=lock, fault=error.message)
+        journal = MemoryJournal(teller=teller, limits=limits)
+        return Opened(journal=journal, lock=lock, fault=error.message)
     lock.note_journal()
     before = journal.boot_before
     return Opened(
@@ -153,15 +154,6 @@ def _make_room(path: str, error: JournalDamagedError, *, had_journal: bool) -> N
     aside = set_aside(path)
     told = f"{error}; it was set aside as {os.path.basename(aside)}"
     logger.error(told)
-
-
-def _has_content(path: str) -> bool:
-    try:
-        return os.path.getsize(path) > 0
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
 
 
 def _make_folder(folder: str) -> None:
@@ -256,15 +248,7 @@ def _look_into(path: str) -> None:
     """Read the version of a database; raises JournalError."""
     # Rows may exist only in the write-ahead log. Reading it leaves at most its index
     # file, which SQLite recreates.
-    file = File(path, read_only=True, without_log=not _has_log(path))
-    try:
+    has_log = has_content(f"{path}-wal")
+    file = File(path, read_only=True, without_log=not has_log)
+    with contextlib.closing(file):
         file.version()
-    finally:
-        file.close()
-
-
-def _has_log(path: str) -> bool:
-    try:
-        return os.path.getsize(f"{path}-wal") > 0
-    except OSError:
-        return False

@@ -3,6 +3,8 @@
 A crash during `save` leaves all of it or nothing, which SQLite ensures when it opens
 the file again. A damaged file is set aside under another name, and the memory is
 written to a new file. The history is then lost, but the work continues.
+
+Other processes read the file, and write only approval requests.
 """
 
 from __future__ import annotations
@@ -15,15 +17,21 @@ import threading
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 
-from forewarn.agent.core.gate import NO_GATE
 from forewarn.agent.core.model import Memory, Note, Task
+from forewarn.agent.core.permits import NO_GATE
 from forewarn.agent.journal import codec, schema
-from forewarn.agent.journal.file import BUSY_SECONDS, BUSY_SECONDS_AGAIN, File
+from forewarn.agent.journal.file import (
+    BUSY_SECONDS,
+    BUSY_SECONDS_AGAIN,
+    File,
+    has_content,
+)
 from forewarn.agent.journal.port import (
     PAGE_ROWS,
     PURGE_ROWS,
     JournalDamagedError,
     JournalError,
+    JournalRefusedError,
     Limits,
     Outgoing,
     Place,
@@ -83,15 +91,10 @@ class SqliteJournal:
         self._dropped = 0
         self.boot_before = ""
         """The boot of the VM in which the file was last written; empty: unknown."""
-        try:
-            self._file.set_up()
-        except BaseException:
-            self._file.close()
-            raise
 
     def load(self) -> Memory:
         """Return the memory as last saved; raises JournalError."""
-        self._facts, self._durable, found = read_memory(self._file)
+        self._facts, self._durable, found = _memory_in(self._file)
         self.boot_before = self._facts.get(BOOT, "")
         self._dropped = int(self._facts.get(DROPPED, "0"))
         if found is None:
@@ -134,7 +137,7 @@ class SqliteJournal:
     def history(self, *, limit: int = PAGE_ROWS, event_id: str = "") -> Sequence[Note]:
         """Return the history, the latest entry first; raises JournalError."""
         with self._beside() as side:
-            return read_history(side, limit=limit, event_id=event_id)
+            return _history_in(side, limit=limit, event_id=event_id)
 
     def queued(self, sink: str, *, limit: int) -> Sequence[Queued]:
         """Return the notifications that wait for a receiver, the oldest first."""
@@ -293,13 +296,7 @@ class SqliteJournal:
             logger.error("%s; it was set aside as %s", error, os.path.basename(aside))
         else:
             logger.error("%s; a new one is created", error)
-        file = File(self._path, may_make=True)
-        try:
-            file.set_up()
-        except BaseException:
-            file.close()
-            raise
-        self._file, self._is_patient = file, True
+        self._file, self._is_patient = File(self._path, may_make=True), True
         self._durable, self._facts = {}, {}
         self._changes, self._last_order, self._last_done = -1, 0, 0
 
@@ -319,7 +316,7 @@ class SqliteJournal:
             yield self._side
 
 
-def read_memory(
+def _memory_in(
     file: File,
 ) -> tuple[dict[str, str], dict[str, tuple[int, Task]], Memory | None]:
     """Return the facts, the tasks with their places, and the memory, if any."""
@@ -331,11 +328,10 @@ def read_memory(
     if MEMORY not in facts:
         return facts, durable, None
     memory = codec.load(Memory, facts[MEMORY])
-    tasks = tuple(task for _, task in durable.values())
-    return facts, durable, replace(memory, tasks=tasks)
+    return facts, durable, replace(memory, tasks=tuple(t for _, t in durable.values()))
 
 
-def read_history(file: File, *, limit: int, event_id: str) -> list[Note]:
+def _history_in(file: File, *, limit: int, event_id: str) -> list[Note]:
     """Return the history, the latest entry first."""
     if event_id:
         rows = file.rows(schema.LATEST_OF_EVENT, (json.dumps(event_id), limit))
@@ -359,3 +355,49 @@ def set_aside(path: Place) -> str:
             hint="Move it away, and start the agent again.",
         ) from error
     return aside
+
+
+# Access for other processes: the agent may be running or not
+
+
+def order_approval(path: Place, event_id: str, *, now: Micros) -> None:
+    """Request the agent to approve an event, regardless of its rules.
+
+    When this returns, the request is durable. A running agent sees it within a second,
+    and a stopped one when it starts. Raises JournalError.
+    """
+    with _opened(path, read_only=False) as file:
+        file.run("PRAGMA synchronous = FULL")
+        with file.transaction():
+            file.run(schema.ADD_ORDER, (now, json.dumps(event_id)))
+
+
+def read_memory(path: Place) -> Memory:
+    """Return the last memory that the agent stored; raises JournalError."""
+    with _opened(path, read_only=True) as file:
+        _, _, memory = _memory_in(file)
+        return memory or Memory(lost_journal=True)
+
+
+def read_notes(
+    path: Place, *, limit: int = PAGE_ROWS, event_id: str = ""
+) -> Sequence[Note]:
+    """Return the history, the latest entry first; raises JournalError."""
+    with _opened(path, read_only=True) as file:
+        return _history_in(file, limit=limit, event_id=event_id)
+
+
+@contextlib.contextmanager
+def _opened(path: Place, *, read_only: bool) -> Generator[File]:
+    if not has_content(path):
+        raise JournalRefusedError(
+            f"there is no journal {path}",
+            hint="Check `state`: no agent has run with it yet.",
+        )
+    with contextlib.closing(File(path, read_only=read_only)) as file:
+        if file.version() < len(schema.STEPS):
+            raise JournalRefusedError(
+                f"the journal {path} was written by an older version of forewarn",
+                hint="Start this version of the agent once to upgrade it.",
+            )
+        yield file

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, Union
 
 from forewarn.agent.asker import Asker
-from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
+from forewarn.agent.core.permits import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.handlers.run_context import RunContext, context_for
 from forewarn.agent.settings_model import LockSettings
 from forewarn.clock import Clock

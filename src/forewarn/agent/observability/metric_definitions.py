@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
-from forewarn.agent.core.gate import GateAnswer
-from forewarn.agent.core.lock import LockAnswer, LockState
 from forewarn.agent.core.model import NoteKind, Phase, Stage, StepState
-from forewarn.agent.wire.endpoint import Result
+from forewarn.agent.core.permits import GateAnswer, LockAnswer, LockState
+from forewarn.agent.wire.endpoint import OUTCOMES
 from forewarn.protocol.events import EventStatus, EventType
 from forewarn.protocol.frozen import frozen_dataclass
 
@@ -79,7 +78,7 @@ METERS = (
         "forewarn_agent_polls_total",
         "counter",
         "Polls of the endpoint, by result.",
-        result=(each.value for each in Result),
+        result=(each.value for each in OUTCOMES),
     ),
     _meter(
         "forewarn_agent_good_poll_age_seconds",

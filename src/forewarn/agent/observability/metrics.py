@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from forewarn.agent.core.gate import GateAnswer
-from forewarn.agent.core.lock import LockState
+from forewarn.agent.core import steps
 from forewarn.agent.core.model import (
     Consent,
     Memory,
@@ -25,6 +24,7 @@ from forewarn.agent.core.model import (
     StepState,
     Task,
 )
+from forewarn.agent.core.permits import GateAnswer, LockState
 from forewarn.agent.observability.metric_definitions import (
     HANDLER_SECONDS,
     METERS,
@@ -83,14 +83,13 @@ class Metrics:
                 if known is not task:
                     self._look_at(known, task)
             self._look_at_steps(self._memory.restored, memory.restored)
-            lock = memory.lock
-            is_new = lock.answered not in {0, self._memory.lock.answered}
-            if lock.last is not None and is_new:
-                self._count("forewarn_agent_lock_requests_total", lock.last.value)
-            gate = memory.gate
-            is_new = gate.answered not in {0, self._memory.gate.answered}
-            if gate.last is not None and is_new:
-                self._count("forewarn_agent_gate_requests_total", gate.last.value)
+            for name, old, new in (
+                ("lock", self._memory.lock, memory.lock),
+                ("gate", self._memory.gate, memory.gate),
+            ):
+                if new.last is not None and new.answered not in {0, old.answered}:
+                    series = f"forewarn_agent_{name}_requests_total"
+                    self._count(series, new.last.value)
             self._memory = memory
 
     def _look_at(self, before: Task | None, task: Task) -> None:
@@ -146,7 +145,6 @@ class Metrics:
 def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
     """Return the gauges that are read from a memory."""
     lock, gate = memory.lock, memory.gate
-    steps = [step for task in memory.tasks for step in task.steps]
     stages = Counter(task.stage for task in memory.tasks)
     notices = [task.notice for task in memory.tasks if task.mine and task.is_live]
     events = Counter(
@@ -171,9 +169,7 @@ def now_of(memory: Memory) -> dict[tuple[str, ...], float]:
             gate.alerts if last is GateAnswer.ALERTS else 0
         ),
         ("forewarn_agent_gate_fault",): last is GateAnswer.TROUBLE,
-        ("forewarn_agent_handlers_running",): sum(
-            step.state is StepState.RUNNING for step in (*steps, *memory.restored)
-        ),
+        ("forewarn_agent_handlers_running",): sum(1 for _ in steps.running(memory)),
         ("forewarn_agent_recoveries_pending",): stages[Stage.RECOVERING],
         ("forewarn_agent_withheld",): stages[Stage.WITHHELD],
     }

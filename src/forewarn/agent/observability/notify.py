@@ -179,7 +179,8 @@ class Notifier:
                 error = self._offer(name, each)
                 if error is not None and error.may_pass:
                     behind = queued[index + 1 : index + 2]
-                    if self._is_held(name, each) and self._takes(name, behind):
+                    is_held = self._is_held(name, each)
+                    if is_held and behind and self._offer(name, behind[0]) is None:
                         done.append(behind[0].number)
                         error = self._given_up(name, each)
                 if error is not None:
@@ -210,9 +211,6 @@ class Notifier:
             return DeliveryError(f"a bug: {type(error).__name__}", may_pass=False)
         return None
 
-    def _takes(self, name: str, queued: Sequence[Queued]) -> bool:
-        return bool(queued) and self._offer(name, queued[0]) is None
-
     def _is_held(self, name: str, queued: Queued) -> bool:
         """Tell whether this notification was refused so often that it may be at
         fault."""
@@ -227,8 +225,10 @@ class Notifier:
         error = self._offer(name, queued)
         if error is None:
             return None
-        text = f"{error.message} ({HELD_TRIES} times, while the next one was taken)"
-        return DeliveryError(text, may_pass=False)
+        return DeliveryError(
+            f"{error.message} ({HELD_TRIES} times, while the next one was taken)",
+            may_pass=False,
+        )
 
     def _complain(self, name: str, error: DeliveryError) -> None:
         why = told(error.message)

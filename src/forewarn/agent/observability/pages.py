@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from forewarn import __version__
@@ -35,10 +35,12 @@ READY_AGE: Micros = 30 * SECOND
 
 _PEERS = "/v1/events/"
 
+_NOT_FOUND = Reply(status=404, body="page not found\n")
+
 
 @frozen_dataclass
-class Sources:
-    """The sources of the pages; any thread may call them."""
+class Pages:
+    """Answers requests at `listen`, from sources that any thread may call."""
 
     agent: Callable[[], AgentStatus]
     watched: Callable[[], Watched]
@@ -61,28 +63,20 @@ class Sources:
     notifications_dropped: Callable[[], int] = int
     lines_dropped: Callable[[], int] = int
 
-
-class Pages:
-    """Answers requests at `listen`."""
-
-    def __init__(self, sources: Sources) -> None:
-        """Store the sources."""
-        self._sources = sources
-
     def answer(self, request: Request) -> Reply:
         """Return the answer to a request."""
-        if request.path == "/healthz":
-            return self._verdict(self.why_not_alive())
-        if request.path == "/readyz":
-            return self._verdict(self.why_not_ready())
-        if request.path == "/metrics":
-            return Reply(body=self._metrics(), content_type=metrics.CONTENT_TYPE)
-        if request.path == "/status":
-            text = json_text(self.document())
-            return Reply(body=f"{text}\n", content_type=JSON)
-        if request.path == "/":
-            return Reply(body="/healthz\n/metrics\n/readyz\n/status\n")
-        return Reply(status=404, body="page not found\n")
+        pages: Mapping[str, Callable[[], Reply]] = {
+            "/": lambda: Reply(body="/healthz\n/metrics\n/readyz\n/status\n"),
+            "/healthz": lambda: _verdict(self.why_not_alive()),
+            "/readyz": lambda: _verdict(self.why_not_ready()),
+            "/metrics": lambda: Reply(
+                body=self._metrics(), content_type=metrics.CONTENT_TYPE
+            ),
+            "/status": lambda: Reply(
+                body=f"{json_text(self.document())}\n", content_type=JSON
+            ),
+        }
+        return pages.get(request.path, lambda: _NOT_FOUND)()
 
     def is_alive(self) -> bool:
         """Tell whether the agent works, for systemd's watchdog."""
@@ -90,27 +84,26 @@ class Pages:
 
     def why_not_alive(self) -> str:
         """Return which part has stopped; empty: none."""
-        sources = self._sources
-        turned = sources.agent().turned
-        quiet = sources.clock.monotonic() - turned
+        turned = self.agent().turned
+        quiet = self.clock.monotonic() - turned
         # Before its first iteration, the main loop is still reading the journal.
         if turned and quiet > TURN_SECONDS + LOOP_GRACE_SECONDS:
             return f"no decision was made for {quiet:.0f} s"
-        if not sources.is_watching():
-            return "polling of the endpoint has stopped"
-        return ""
+        return "" if self.is_watching() else "polling of the endpoint has stopped"
 
     def why_not_ready(self) -> str:
         """Return why the agent could not act on an event now; empty: it could."""
-        agent, watched = self._sources.agent(), self._sources.watched()
+        agent, watched = self.agent(), self.watched()
         if stopped := self.why_not_alive():
             return stopped
-        age = self._sources.age()
+        age = self.age()
         if age is None:
             return f"the endpoint has not answered yet{_because(watched)}"
         if age > READY_AGE:
-            since = describe_duration(age)
-            return f"the endpoint has not answered for {since}{_because(watched)}"
+            return (
+                f"the endpoint has not answered for {describe_duration(age)}"
+                f"{_because(watched)}"
+            )
         if not (agent.memory.name or watched.name):
             return "this VM's name is not known yet"
         if agent.journal_fault:
@@ -119,7 +112,7 @@ class Pages:
 
     def summary(self) -> str:
         """Return one line for systemd's status."""
-        memory = self._sources.agent().memory
+        memory = self.agent().memory
         live = sum(task.is_live and task.mine for task in memory.tasks)
         pending = sum(task.stage is Stage.RECOVERING for task in memory.tasks)
         events = f"{live} events" if live != 1 else "1 event"
@@ -132,26 +125,24 @@ class Pages:
 
     def document(self) -> dict[str, Any]:
         """Return the document for `/status`."""
-        sources = self._sources
-        agent, watched = sources.agent(), sources.watched()
-        age = sources.age()
-        problems = list(sources.problems())
-        if reason := self.why_not_ready():
-            problems.insert(0, reason)
+        agent, watched = self.agent(), self.watched()
+        age = self.age()
+        reason = self.why_not_ready()
+        problems = [*filter(None, (reason,)), *self.problems()]
         try:
-            history = sources.history()
+            history = self.history()
         except ForewarnError as error:
             history = ()
             problems.append(error.message)
-        about = {
+        about: dict[str, Any] = {
             "version": __version__,
-            "mode": sources.mode,
+            "mode": self.mode,
             "process": os.getpid(),
-            "state": sources.state,
-            "began": format_instant(sources.began),
-            "now": format_instant(sources.clock.now()),
+            "state": self.state,
+            "began": format_instant(self.began),
+            "now": format_instant(self.clock.now()),
             "alive": self.is_alive(),
-            "ready": not self.why_not_ready(),
+            "ready": not reason,
             "problems": problems,
             "poll": {
                 "url": watched.url,
@@ -174,19 +165,13 @@ class Pages:
             about=about,
         )
 
-    def _verdict(self, reason: str) -> Reply:
-        if reason:
-            return Reply(status=503, body=f"{reason}\n")
-        return Reply(body="ok\n")
-
     def _metrics(self) -> str:
-        sources = self._sources
-        agent, watched = sources.agent(), sources.watched()
-        age = sources.age()
+        agent, watched = self.agent(), self.watched()
+        age = self.age()
         if age is None:
-            age = sources.clock.now() - sources.began
+            age = self.clock.now() - self.began
         looked_at: dict[tuple[str, ...], float] = {
-            ("forewarn_agent_build_info", __version__, sources.mode): 1,
+            ("forewarn_agent_build_info", __version__, self.mode): 1,
             ("forewarn_agent_alive",): self.is_alive(),
             ("forewarn_agent_ready",): not self.why_not_ready(),
             **{
@@ -201,15 +186,15 @@ class Pages:
             ("forewarn_agent_document_events",): watched.events,
             **metrics.now_of(agent.memory),
             ("forewarn_agent_journal_fault",): bool(agent.journal_fault),
-            ("forewarn_agent_settings_fault",): sources.has_old_settings(),
+            ("forewarn_agent_settings_fault",): self.has_old_settings(),
             (
                 "forewarn_agent_notifications_dropped_total",
-            ): sources.notifications_dropped(),
-            ("forewarn_agent_log_lines_dropped_total",): sources.lines_dropped(),
-            ("process_start_time_seconds",): sources.began / SECOND,
+            ): self.notifications_dropped(),
+            ("forewarn_agent_log_lines_dropped_total",): self.lines_dropped(),
+            ("process_start_time_seconds",): self.began / SECOND,
             **metrics.of_process(),
         }
-        return sources.metrics.text(looked_at)
+        return self.metrics.text(looked_at)
 
 
 class PeerPages:
@@ -237,7 +222,7 @@ class PeerPages:
         event_id = forms.percent_read(asked)
         # An ID may contain a slash, which is quoted in the path.
         if not request.path.startswith(_PEERS) or not event_id or "/" in asked:
-            return Reply(status=404, body="page not found\n")
+            return _NOT_FOUND
         memory = self._agent().memory
         task = memory.find(event_id.upper())
         body = {
@@ -252,3 +237,7 @@ class PeerPages:
 
 def _because(watched: Watched) -> str:
     return f": {watched.detail}" if watched.detail else ""
+
+
+def _verdict(reason: str) -> Reply:
+    return Reply(status=503, body=f"{reason}\n") if reason else Reply(body="ok\n")

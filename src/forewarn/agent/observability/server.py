@@ -98,29 +98,16 @@ class _Peer:
     """None: the request is incomplete."""
 
 
-class Listeners:
+class Listeners(dict[str, socket.socket]):
     """Listening sockets that one server passes to the next, by HOST:PORT.
 
     Connections that arrive in between wait for the next server, and are not refused.
     """
 
-    def __init__(self) -> None:
-        """Start empty."""
-        self._left: dict[str, socket.socket] = {}
-
-    def take(self, address: str) -> socket.socket | None:
-        """Return the socket at an address, which the caller now owns, or None."""
-        return self._left.pop(address, None)
-
-    def leave(self, address: str, listener: socket.socket) -> None:
-        """Keep a socket for the next server at this address."""
-        self._left[address] = listener
-
     def close(self) -> None:
         """Close the sockets that no server has taken."""
-        for each in self._left.values():
-            each.close()
-        self._left.clear()
+        while self:
+            self.popitem()[1].close()
 
 
 class Server:
@@ -152,7 +139,7 @@ class Server:
 
         Raises ListenError.
         """
-        left = self._others.take(address) if self._others is not None else None
+        left = self._others.pop(address, None) if self._others is not None else None
         try:
             listener = left or bound(address)
             listener.listen(BACKLOG)
@@ -224,7 +211,7 @@ class Server:
             if self._others is None:
                 listener.close()
             else:
-                self._others.leave(address, listener)
+                self._others[address] = listener
         for descriptor in self._wake or ():
             os.close(descriptor)
         self._wake = None

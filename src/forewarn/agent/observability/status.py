@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from forewarn.agent.core.gate import Gate
-from forewarn.agent.core.lock import Lock
 from forewarn.agent.core.model import Consent, Memory, Note, Stage, Step, Task
+from forewarn.agent.core.permits import Gate, Lock
 from forewarn.instants import (
     Micros,
     describe_duration,
@@ -43,7 +42,6 @@ def document_of(
     reasons, doubted = dict(waits), dict(doubts)
     live = [task for task in memory.tasks if task.stage.value != "finished"]
     over = [task for task in memory.tasks if task.stage.value == "finished"]
-    shown = [*live, *over[-OVER_SHOWN_MAX:]]
     return {
         "vm": memory.name,
         **(about or {}),
@@ -53,7 +51,7 @@ def document_of(
                 waits=reasons.get(task.event_id, ""),
                 doubt=doubted.get(task.event_id, ""),
             )
-            for task in shown
+            for task in (*live, *over[-OVER_SHOWN_MAX:])
         ],
         "restored": [_step(step) for step in memory.restored],
         "lock": lock_of(memory.lock) if memory.lock.label else None,
@@ -210,10 +208,11 @@ def _head(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"agent     {document.get('version', '')}, {acts.get(mode, 'acts')}"
     poll = document.get("poll", {})
     age = poll.get("age_seconds")
-    if age is None:
-        told = "has not answered yet"
-    else:
-        told = f"answered {describe_duration(round(age * 1e6))} ago"
+    told = (
+        "has not answered yet"
+        if age is None
+        else f"answered {describe_duration(round(age * 1e6))} ago"
+    )
     trouble = f"; {poll['detail']}" if poll.get("detail") else ""
     yield f"endpoint  {poll.get('url', '')} {told}{trouble}"
     for problem in document.get("problems", ()):

@@ -84,10 +84,7 @@ class Answer:
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header, by its name in lower case."""
-        for each, value in self.headers:
-            if each == name:
-                return value
-        return None
+        return next((value for each, value in self.headers if each == name), None)
 
 
 def _malformed(sentence: str) -> HttpError:

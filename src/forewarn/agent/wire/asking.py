@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 from forewarn.agent.wire import dhcp
 from forewarn.agent.wire.connection import TIMEOUTS
-from forewarn.agent.wire.leases import Heard
+from forewarn.agent.wire.dhcp import Heard
 from forewarn.clock import Clock
 from forewarn.protocol.frozen import frozen_dataclass
 

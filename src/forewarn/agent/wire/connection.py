@@ -201,18 +201,21 @@ class Connection:
         reason = error.strerror or str(error)
         if self._is_stopped:
             return self._fault(Trouble.STOPPED, "the agent itself ended the exchange")
-        if isinstance(error, TIMEOUTS):
-            trouble, text = Trouble.TIMEOUT, f"no time left while {doing}"
-        elif isinstance(error, ConnectionRefusedError):
-            trouble, text = Trouble.REFUSED, "connection refused"
-        elif isinstance(error, ConnectionError) or error.errno == errno.ENOTCONN:
-            trouble, text = Trouble.RESET, f"the connection ended while {doing}"
-        elif is_tls(error):
-            trouble, text = Trouble.TLS, f"no trusted connection: {reason}"
-        elif error.errno in _UNREACHABLE:
-            trouble, text = Trouble.UNREACHABLE, reason
-        else:
-            trouble, text = Trouble.RESET, f"{reason} while {doing}"
+        is_refused = isinstance(error, ConnectionRefusedError)
+        is_ended = isinstance(error, ConnectionError) or error.errno == errno.ENOTCONN
+        troubles = (
+            (
+                isinstance(error, TIMEOUTS),
+                Trouble.TIMEOUT,
+                f"no time left while {doing}",
+            ),
+            (is_refused, Trouble.REFUSED, "connection refused"),
+            (is_ended, Trouble.RESET, f"the connection ended while {doing}"),
+            (is_tls(error), Trouble.TLS, f"no trusted connection: {reason}"),
+            (error.errno in _UNREACHABLE, Trouble.UNREACHABLE, reason),
+            (True, Trouble.RESET, f"{reason} while {doing}"),
+        )
+        trouble, text = next((each, text) for is_so, each, text in troubles if is_so)
         return self._fault(trouble, f"{self.where}: {text}")
 
 
@@ -269,8 +272,9 @@ class Lookup:
 def look_up(host: str, port: int, flags: int) -> list[Any]:
     """Return the result of `socket.getaddrinfo` for an ASCII host; raises OSError."""
     # Bytes, since for text Python loads a codec of 0.2 MiB.
-    name = host.encode("ascii")
-    return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)
+    return socket.getaddrinfo(
+        host.encode("ascii"), port, type=socket.SOCK_STREAM, flags=flags
+    )
 
 
 def _tune(wire: socket.socket) -> None:

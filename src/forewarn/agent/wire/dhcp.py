@@ -91,6 +91,15 @@ class Reply:
         return _dotted(found) if len(found) == _ADDRESS_BYTES else ""
 
 
+@frozen_dataclass
+class Heard:
+    """The result of a search, on this machine or at DHCP servers."""
+
+    addresses: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    """The result of each step, one sentence each."""
+
+
 def discover(*, xid: bytes, mac: bytes) -> bytes:
     """Return a DISCOVER packet; no offer is ever accepted."""
     assert len(xid) == XID_BYTES

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Union
 
 from forewarn.agent.core.model import Answered, Consent
 from forewarn.agent.core.polling import NAME_TIMEOUT, TAG_LASTS
@@ -51,7 +52,7 @@ _UNDERSCORED = frozenset(each.name for each in versions.VERSIONS if each.undersc
 
 
 class Result(enum.Enum):
-    """The result of a poll; the value is a metric label."""
+    """The result of a poll with an answer; the value is a metric label."""
 
     OK = "ok"
     """A complete document."""
@@ -68,25 +69,21 @@ class Result(enum.Enum):
     SERVER_ERROR = "http_5xx"
     STRANGE = "http_other"
     """Any other success status, or an unexpected 304."""
-    TIMEOUT = "timeout"
-    REFUSED = "refused"
-    RESET = "reset"
-    UNREACHABLE = "unreachable"
-    MALFORMED = "malformed"
-    TOO_LARGE = "too_large"
-    TLS = "tls"
-    REQUEST = "request"
-    STOPPED = "stopped"
-    """The agent itself ended the poll, such as when it stops."""
     FAULT = "fault"
     """A bug in the agent; see its log."""
+
+
+Outcome = Union[Result, Trouble]
+"""The result of a poll, or why there is no answer at all."""
+
+OUTCOMES: tuple[Outcome, ...] = (*Result, *Trouble)
 
 
 @frozen_dataclass
 class Asked:
     """The result of one poll, with its document."""
 
-    result: Result
+    result: Outcome
     reading: Reading | None = None
     """The current document, if it is known."""
     is_changed: bool = False
@@ -114,15 +111,19 @@ class Endpoint:
         self._find = find
         self._clock = clock
         self._ca_file = ca_file
-        self._places: tuple[str, ...] = ()
-        self._at = 0
-        self._place = ""
+        self._urls: Iterator[str] = iter(())
+        """The URLs that are left to try."""
+        self.url = ""
+        """The URL that is polled now."""
         self._answered: float | None = None
         """When the endpoint last returned a document, in seconds of the monotonic
         clock."""
         self._is_stopped = False
         self._client = self._connect_next()
-        self._version = versions.NEWEST.name
+        self.version = versions.NEWEST.name
+        """The api-version in use."""
+        self.longest_wait: Micros = 0
+        """The longest wait for a change that the endpoint offers; 0: none."""
         self._tag: str | None = None
         self._trusts_tags = True
         self._tagged: tuple[str, bytes] | None = None
@@ -130,23 +131,7 @@ class Endpoint:
         self._reading: Reading | None = None
         self._spelled: dict[str, str] = {}
         self._knows_push = False
-        self._longest_wait: Micros = 0
         self._instance_version = INSTANCE_VERSION
-
-    @property
-    def url(self) -> str:
-        """Return the URL that is polled now."""
-        return self._place
-
-    @property
-    def version(self) -> str:
-        """Return the api-version in use."""
-        return self._version
-
-    @property
-    def longest_wait(self) -> Micros:
-        """Return the longest wait for a change that the endpoint offers; 0: none."""
-        return self._longest_wait if self._tag is not None else 0
 
     def ask(self, *, timeout: Micros, wait: Micros = 0, full: bool = False) -> Asked:
         """Get the document once.
@@ -155,18 +140,19 @@ class Endpoint:
         document is returned even if it has not changed. If the endpoint does not know
         the version, it is asked again at once with a common version.
         """
-        if self._answered is not None and self._silence() > TAG_LASTS:
+        now, answered = self._clock.monotonic(), self._answered
+        if answered is not None and (now - answered) * SECOND > TAG_LASTS:
             # After this time, another endpoint may answer.
             self._restart(versions.NEWEST.name)
             self._answered = None
         try:
             answer = self._get(timeout=timeout, wait=wait, full=full)
-            other = refusals.version_for(answer, refused=self._version, known=_KNOWN)
+            other = refusals.version_for(answer, refused=self.version, known=_KNOWN)
             if other is not None:
                 self._restart(other)
                 answer = self._get(timeout=timeout, wait=0, full=True)
         except HttpError as error:
-            return self._failed(Result[error.trouble.name], error.message)
+            return self._failed(error.trouble, error.message)
         asked = self._take(answer)
         if asked.reading is None:
             return self._failed(asked.result, asked.detail, asked.retry_after)
@@ -185,13 +171,18 @@ class Endpoint:
         ).encode("ascii")
         url = parse_url(self.url)
         client = Client(url, clock=self._clock, ca_file=self._ca_file)
-        version = self._version
+        version = self.version
         ends = self._clock.monotonic() + timeout / SECOND
 
         def post(version: str, timeout: Micros) -> Answer:
             headers = (_METADATA, ("Content-Type", "application/json"))
-            target = _target(url, EVENTS_PATH, version)
-            return client.send("POST", target, body, headers=headers, timeout=timeout)
+            return client.send(
+                "POST",
+                _target(url, EVENTS_PATH, version),
+                body,
+                headers=headers,
+                timeout=timeout,
+            )
 
         try:
             answer = post(version, timeout)
@@ -237,12 +228,15 @@ class Endpoint:
         headers: list[tuple[str, str]] = [_METADATA]
         if self._tag is not None and not full:
             headers.append(("If-None-Match", self._tag))
-        target = _target(self._client.url, EVENTS_PATH, self._version)
-        return self._client.get(target + query, headers=headers, timeout=timeout)
+        target = _target(self._client.url, EVENTS_PATH, self.version) + query
+        return self._client.get(target, headers=headers, timeout=timeout)
 
     def _get_instance(self, timeout: Micros) -> Answer:
-        target = _target(self._client.url, INSTANCE_PATH, self._instance_version)
-        return self._client.get(target, headers=(_METADATA,), timeout=timeout)
+        return self._client.get(
+            _target(self._client.url, INSTANCE_PATH, self._instance_version),
+            headers=(_METADATA,),
+            timeout=timeout,
+        )
 
     def _take(self, answer: Answer) -> Asked:
         """Return the result of an answer, and keep its document, if any."""
@@ -260,7 +254,7 @@ class Endpoint:
         is_changed = answer.body != self._body
         if is_changed:
             try:
-                reading = decode(answer.body, underscored=self._version in _UNDERSCORED)
+                reading = decode(answer.body, underscored=self.version in _UNDERSCORED)
             except UnreadableError as error:
                 return Asked(result=Result.UNREADABLE, detail=error.message)
             self._body, self._reading = answer.body, reading
@@ -274,7 +268,7 @@ class Endpoint:
         poll."""
         was_empty = self._reading is not None and self._reading.is_empty
         self._tag = self._tagged = self._body = None
-        self._longest_wait = 0
+        self.longest_wait = 0
         self._reading = _EMPTY
         return Asked(result=Result.EMPTY, reading=_EMPTY, is_changed=not was_empty)
 
@@ -295,41 +289,37 @@ class Endpoint:
     def _hear_offer(self, answer: Answer) -> None:
         self._knows_push = answer.header("server") == _SERVER
         offered = answer.header("forewarn-wait")
-        seconds = refusals.seconds_in(offered) if self._knows_push else 0
-        self._longest_wait = seconds * SECOND
+        is_offered = self._knows_push and self._tag is not None
+        self.longest_wait = refusals.seconds_in(offered) * SECOND if is_offered else 0
 
     # State
 
-    def _failed(self, result: Result, detail: str, retry_after: Micros = 0) -> Asked:
+    def _failed(self, result: Outcome, detail: str, retry_after: Micros = 0) -> Asked:
         """Reset the state that depends on the last answer, and try the next address."""
         # The next document is needed in full, even if it has not changed.
         self._tag = None
-        self._longest_wait = 0
-        if self._answered is None and result is not Result.STOPPED:
+        self.longest_wait = 0
+        if self._answered is None and result is not Trouble.STOPPED:
             self._client.close()
             self._client = self._connect_next()
         return Asked(result=result, detail=detail, retry_after=retry_after)
 
     def _restart(self, version: str) -> None:
         """Reset the state after a change of the version or a long silence."""
-        self._version = version
+        self.version = version
         self._tag = self._tagged = self._body = None
         self._trusts_tags = True
-        self._longest_wait = 0
-
-    def _silence(self) -> Micros:
-        assert self._answered is not None, "it has answered"
-        return round((self._clock.monotonic() - self._answered) * SECOND)
+        self.longest_wait = 0
 
     def _connect_next(self) -> Client:
         """Return a client for the next address, or for the first one of a new
         search."""
-        self._at += 1
-        if self._at >= len(self._places):
-            self._places = tuple(self._find())
-            self._at = 0
+        url = next(self._urls, None)
+        if url is None:
+            self._urls = iter(self._find())
+            url = next(self._urls)
         # Set at once, since other threads read it for approvals.
-        self._place = self._places[self._at]
+        self.url = url
         client = Client(parse_url(self.url), clock=self._clock, ca_file=self._ca_file)
         if self._is_stopped:
             client.interrupt()
@@ -343,12 +333,9 @@ def _target(url: Url, path: str, version: str) -> str:
 
 
 def _result_of(status: int) -> Result:
-    if status == _TOO_MANY:
-        return Result.TOO_MANY
-    if status == _NOT_MODIFIED:
-        return Result.STRANGE
+    exact = {_TOO_MANY: Result.TOO_MANY, _NOT_MODIFIED: Result.STRANGE}
     by_class = {3: Result.REDIRECT, 4: Result.CLIENT_ERROR, 5: Result.SERVER_ERROR}
-    return by_class.get(status // 100, Result.STRANGE)
+    return exact.get(status) or by_class.get(status // 100, Result.STRANGE)
 
 
 def _name_in(answer: Answer) -> str | None:
@@ -361,6 +348,3 @@ def _name_in(answer: Answer) -> str | None:
         return None
     name = name.strip()
     return name if 0 < len(name) <= NAME_MAX and name.isprintable() else None
-
-
-assert {trouble.name for trouble in Trouble} <= set(Result.__members__)

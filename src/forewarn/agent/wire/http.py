@@ -121,7 +121,8 @@ class Client(Connection):
             self._wire.recv(1)
         except OSError as error:
             # There must be nothing to read, which TLS reports with another error.
-            if isinstance(error, BlockingIOError) or _is_want_read(error):
+            is_tls_wait = type(error).__name__ == "SSLWantReadError"
+            if isinstance(error, BlockingIOError) or is_tls_wait:
                 return True
         # The connection has ended, or the server sent bytes without a request.
         self.close()
@@ -186,7 +187,3 @@ def _written(
     lines += [f"{name}: {value}" for name, value in headers]
     head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
     return head + (body or b"")
-
-
-def _is_want_read(error: OSError) -> bool:
-    return type(error).__name__ == "SSLWantReadError"

@@ -38,8 +38,11 @@ def judge(event_id: str, answer: Answer) -> Answered:
     """Return the result of an approval from its answer (clauses 3.2 and 3.3)."""
     if answer.status in _SUCCESS and _is_page(answer):
         # A captive portal or similar has not passed the approval on.
-        detail = "an HTML page, which no endpoint returns"
-        return Answered(event_id=event_id, consent=Consent.WANTED, detail=detail)
+        return Answered(
+            event_id=event_id,
+            consent=Consent.WANTED,
+            detail="an HTML page, which no endpoint returns",
+        )
     if answer.status in _SUCCESS:
         # Clients must ignore any other body (clause 1.12).
         return Answered(event_id=event_id, consent=Consent.GIVEN)

@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.agent.alerts.reading import AlertsError
 from forewarn.agent.alerts.server import AlertServer, Found, Gatekeeper, Server
-from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
+from forewarn.agent.core.permits import AskGate, GateAnswer, GateSaid
 from forewarn.agent.outbound import look_at_alerts
 from forewarn.agent.settings_model import GateSettings, Settings
 from forewarn.clock import SystemClock

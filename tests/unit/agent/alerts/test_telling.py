@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from forewarn.agent.__main__ import main
-from forewarn.agent.core.gate import Gate, GateAnswer
 from forewarn.agent.core.model import Memory
+from forewarn.agent.core.permits import Gate, GateAnswer
 from forewarn.agent.core.policy import Approve, GateTerms, Policy, Rule
 from forewarn.agent.observability import metrics, status
 from forewarn.agent.observability.metrics import Metrics

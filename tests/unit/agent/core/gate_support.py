@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from forewarn.agent.core.gate import GateAnswer
 from forewarn.agent.core.model import NoteKind
+from forewarn.agent.core.permits import GateAnswer
 from forewarn.agent.core.policy import GateTerms, Policy
 from tests.unit.agent.core.lock_support import FREE, at_once
 from tests.unit.agent.core.support import Life, notice

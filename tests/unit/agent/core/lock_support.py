@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from forewarn.agent.core.lock import (
+from forewarn.agent.core.model import Memory, NoteKind
+from forewarn.agent.core.permits import (
     Lock,
     LockAnswer,
     LockState,
     ReleaseLock,
     TakeLock,
 )
-from forewarn.agent.core.model import Memory, NoteKind
 from forewarn.agent.core.policy import Approve, LockTerms, Policy, Rule
 from forewarn.instants import MINUTE, SECOND, Micros
 from tests.unit.agent.core.support import START, Life

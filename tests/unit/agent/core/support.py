@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from forewarn.agent.core import decide, steps
-from forewarn.agent.core.gate import AskGate, GateAnswer, GateSaid
-from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
@@ -30,6 +28,15 @@ from forewarn.agent.core.model import (
     Stop,
     Task,
     Tighten,
+)
+from forewarn.agent.core.permits import (
+    AskGate,
+    GateAnswer,
+    GateSaid,
+    LockAnswer,
+    LockSaid,
+    ReleaseLock,
+    TakeLock,
 )
 from forewarn.agent.core.policy import GoneAfter, Handler, Policy, Rule
 from forewarn.instants import MINUTE, SECOND, Micros

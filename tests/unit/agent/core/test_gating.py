@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from forewarn.agent.core import gating
-from forewarn.agent.core.gate import NO_GATE, Gate, GateAnswer, GateSaid
 from forewarn.agent.core.gating import TABLE, GateState, state_of
 from forewarn.agent.core.model import Stage
+from forewarn.agent.core.permits import NO_GATE, Gate, GateAnswer, GateSaid
 from forewarn.agent.core.policy import (
     Approve,
     GateTerms,

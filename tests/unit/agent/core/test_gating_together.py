@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from forewarn.agent.core.lock import LockState, ReleaseLock
+from forewarn.agent.core.permits import LockState, ReleaseLock
 from forewarn.agent.core.policy import Approver, Standby
 from forewarn.instants import MINUTE, SECOND
 from tests.unit.agent.core.gate_support import ALERTS, CLEAR, FIRES, GATE, gated, told
@@ -176,7 +176,7 @@ def test_other_that_is_no_longer_prepared_holds_back_too() -> None:
 
 
 def test_who_stands_by_for_another_passes_the_gate_too() -> None:
-    standby = Standby(names=frozenset({"vm2"}), after=SECOND)
+    standby = Standby(names=("vm2",), after=SECOND)
     life = Life(gated(standby=standby, has_peers=True))
     life.poll(notice(resources=("vm2",), source="User"))
     life.sleep(10 * SECOND)

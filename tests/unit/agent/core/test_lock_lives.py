@@ -16,13 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.agent.core import decide
-from forewarn.agent.core.lock import (
-    LockAnswer,
-    LockSaid,
-    LockState,
-    ReleaseLock,
-    TakeLock,
-)
 from forewarn.agent.core.locking import LATE_FOR
 from forewarn.agent.core.model import (
     Answered,
@@ -36,6 +29,13 @@ from forewarn.agent.core.model import (
     Send,
     Stage,
     StepState,
+)
+from forewarn.agent.core.permits import (
+    LockAnswer,
+    LockSaid,
+    LockState,
+    ReleaseLock,
+    TakeLock,
 )
 from forewarn.agent.core.policy import Handler, LockTerms, Policy, Rule
 from forewarn.instants import MINUTE, SECOND, Micros

@@ -8,7 +8,7 @@ import pytest
 
 from deploy import agent_states
 from forewarn.agent.core import table
-from forewarn.agent.core.lock import LockState
+from forewarn.agent.core.permits import LockState
 from forewarn.agent.core.table import IllegalStepError, LockGiven
 
 ARROWS = {

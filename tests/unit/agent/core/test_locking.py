@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from forewarn.agent.core.approving import REFUSALS_MAX
-from forewarn.agent.core.lock import (
+from forewarn.agent.core.model import Consent, Memory, Stage
+from forewarn.agent.core.permits import (
     NO_LOCK,
     LockState,
     ReleaseLock,
     TakeLock,
 )
-from forewarn.agent.core.model import Consent, Memory, Stage
 from forewarn.agent.core.policy import (
     Approve,
     Approver,
@@ -244,7 +244,7 @@ def test_order_of_an_operator_waits_for_no_lock_and_takes_it_all_the_same() -> N
 
 
 def test_approval_on_behalf_of_another_vm_takes_the_lock() -> None:
-    standby = Standby(names=frozenset({"vm2"}), sources=frozenset({"Platform"}))
+    standby = Standby(names=("vm2",), source=("Platform",))
     agent = life(at_once(standby=standby))
     agent.poll(notice(resources=("vm2",)))
     agent.sleep(HOUR // 60)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from forewarn.agent.core.lock import (
+from forewarn.agent.core.model import Memory, StepState
+from forewarn.agent.core.permits import (
     LockSaid,
     LockState,
     ReleaseLock,
 )
-from forewarn.agent.core.model import Memory, StepState
 from forewarn.agent.core.policy import (
     LockTerms,
 )

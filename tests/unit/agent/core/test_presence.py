@@ -202,7 +202,7 @@ def test_it_is_gone_when_answers_have_said_so_for_long_enough(
         )
 
     doubted = after(task(), 10)
-    assert presence.is_absent(doubted.presence)
+    assert doubted.presence in presence.ABSENT
     assert (doubted.absent_at, doubted.absent_from) == (START, 10)
     assert after(doubted, 10 + long - 1) == doubted
     believed = after(doubted, 10 + long)
@@ -223,7 +223,7 @@ def test_one_answer_alone_is_never_believed() -> None:
     none = GoneAfter(scheduled=0, started=0, empty=0, reset=0)
     for answer in (Answer.MISSING, Answer.EMPTY, Answer.RESET):
         first = presence.judged(task(), answer, none, heard=10, now=START)
-        assert presence.is_absent(first.presence)
+        assert first.presence in presence.ABSENT
         second = presence.judged(first, answer, none, heard=10, now=START)
         assert second.presence is Presence.GONE
 

@@ -13,7 +13,7 @@ from tests.unit.agent.core.support import DRAIN, Life, notice, policy
 
 LUNCH = Window(days=frozenset(range(7)), begins=12 * 60, ends=13 * 60)
 OTHER = notice(resources=("vm2",), source="User")
-STANDBY = Standby(names=frozenset({"vm2"}))
+STANDBY = Standby(names=("vm2",))
 
 
 def stands_by(**values: Any) -> Policy:
@@ -63,7 +63,7 @@ def test_a_secondary_approves_nothing_else(values: dict[str, Any]) -> None:
 
 
 def test_a_secondary_may_be_told_to_approve_more() -> None:
-    standby = Standby(names=frozenset({"vm2"}), sources=frozenset())
+    standby = Standby(names=("vm2",), source=())
     life = Life(policy(DRAIN, standby=standby))
     life.poll(notice(resources=("vm2",)))
     life.sleep(60 * SECOND)
@@ -99,7 +99,7 @@ def test_a_secondary_asks_every_two_seconds_as_long_as_it_waits() -> None:
 
 
 def test_a_secondary_may_stand_by_for_several() -> None:
-    standby = Standby(names=frozenset({"vm2", "vm3"}))
+    standby = Standby(names=("vm2", "vm3"))
     life = Life(policy(DRAIN, standby=standby, has_peers=True))
     life.poll(OTHER)
     assert life.asked[0].names == ("vm2",)

@@ -8,8 +8,8 @@ import pytest
 
 from deploy import agent_states
 from forewarn.agent.core import table
-from forewarn.agent.core.lock import LockState
 from forewarn.agent.core.model import Presence, Stage, Task
+from forewarn.agent.core.permits import LockState
 from forewarn.agent.core.presence import Answer
 from forewarn.agent.core.table import Given, IllegalStepError
 from tests.support.pages import EXPLANATION, check_block

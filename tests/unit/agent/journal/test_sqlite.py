@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.core.model import Memory
-from forewarn.agent.journal import client, schema
+from forewarn.agent.journal import schema, sqlite
 from forewarn.agent.journal.file import BUSY_SECONDS, BUSY_SECONDS_AGAIN
 from forewarn.agent.journal.lock import AgentLock
-from forewarn.agent.journal.memory import MemoryJournal
 from forewarn.agent.journal.opening import boot_id, open_journal
 from forewarn.agent.journal.port import (
     JournalError,
     JournalRefusedError,
     Limits,
+    MemoryJournal,
 )
 from forewarn.agent.journal.sqlite import SqliteJournal, set_aside
 from tests.support.agent_journals import START, is_new, note_of, task_of
@@ -87,7 +87,7 @@ def test_the_boot_is_named_where_the_system_tells(tmp_path: Path) -> None:
 
 def test_orders_survive_a_crash_until_they_are_decided(path: Path) -> None:
     saved(path)
-    client.order_approval(path, "E1", now=START)
+    sqlite.order_approval(path, "E1", now=START)
     for _ in range(2):
         journal = SqliteJournal(path)
         journal.load()
@@ -97,7 +97,7 @@ def test_orders_survive_a_crash_until_they_are_decided(path: Path) -> None:
     journal = SqliteJournal(path)
     memory = journal.load()
     assert list(journal.take_orders()) == ["E1"]
-    client.order_approval(path, "E2", now=START)
+    sqlite.order_approval(path, "E2", now=START)
     journal.save(memory)
     # What was ordered meanwhile stays.
     assert list(journal.take_orders()) == ["E2"]
@@ -370,13 +370,13 @@ def test_a_disk_that_does_not_work_leaves_an_agent_without_memory(
 class TestGateway:
     def test_it_reads_what_the_agent_remembers(self, path: Path) -> None:
         journal = SqliteJournal(path)
-        assert client.read_memory(path) == Memory(lost_journal=True)
+        assert sqlite.read_memory(path) == Memory(lost_journal=True)
         journal.save(MEMORY, [note_of("E1"), note_of("E2")])
-        assert client.read_memory(path) == MEMORY
-        assert list(client.read_notes(path)) == [note_of("E2"), note_of("E1")]
-        assert list(client.read_notes(path, event_id="E1")) == [note_of("E1")]
+        assert sqlite.read_memory(path) == MEMORY
+        assert list(sqlite.read_notes(path)) == [note_of("E2"), note_of("E1")]
+        assert list(sqlite.read_notes(path, event_id="E1")) == [note_of("E1")]
         journal.close()
-        assert client.read_memory(path) == MEMORY
+        assert sqlite.read_memory(path) == MEMORY
 
     @pytest.mark.parametrize("content", [None, b""])
     def test_where_no_agent_ever_ran_there_is_nothing(
@@ -385,9 +385,9 @@ class TestGateway:
         if content is not None:
             path.write_bytes(content)
         with pytest.raises(JournalRefusedError, match="there is no journal"):
-            client.order_approval(path, "E1", now=START)
+            sqlite.order_approval(path, "E1", now=START)
         with pytest.raises(JournalRefusedError, match="there is no journal"):
-            client.read_memory(path)
+            sqlite.read_memory(path)
         assert path.exists() is (content is not None)
 
 

@@ -9,11 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.agent.core.lock import LockState, TakeLock
 from forewarn.agent.core.model import Consent, Stage
+from forewarn.agent.core.permits import LockState, TakeLock
 from forewarn.agent.core.policy import Handler, LockTerms, Policy, Rule
-from forewarn.agent.journal.memory import MemoryJournal
-from forewarn.agent.journal.port import Journal
+from forewarn.agent.journal.port import Journal, MemoryJournal
 from forewarn.instants import SECOND, Micros
 from tests.support.agent_journals import CrashError, CrashingJournal
 from tests.support.agent_worlds import (

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from forewarn.agent.core.lock import LockAnswer, LockSaid, ReleaseLock, TakeLock
+from forewarn.agent.core.permits import LockAnswer, LockSaid, ReleaseLock, TakeLock
 from forewarn.agent.handlers.run_context import RunContext
 from forewarn.agent.locks.port import Grant, Locker, LockError
 from forewarn.clock import SystemClock

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from forewarn.agent.__main__ import main
-from forewarn.agent.assembly import is_idle
 from forewarn.agent.checking import Finding, findings
 from forewarn.agent.core import locking
-from forewarn.agent.core.lock import (
+from forewarn.agent.core.model import Input, Memory
+from forewarn.agent.core.permits import (
     Lock,
     LockAnswer,
     LockSaid,
@@ -20,8 +20,8 @@ from forewarn.agent.core.lock import (
     ReleaseLock,
     TakeLock,
 )
-from forewarn.agent.core.model import Input, Memory
 from forewarn.agent.core.policy import Approve, LockTerms, Policy, Rule
+from forewarn.agent.core.underway import what
 from forewarn.agent.dry import DryRun
 from forewarn.agent.handlers.run_context import context_for
 from forewarn.agent.journal import codec
@@ -108,10 +108,10 @@ def test_problems_name_a_lock_that_the_settings_have_no_longer() -> None:
 
 def test_agent_that_holds_the_lock_is_not_idle() -> None:
     memory = Memory(lock=Lock(state=LockState.FREE))
-    assert is_idle(memory)
+    assert not what(memory)
     for state in LockState:
         idle = state in {LockState.UNKNOWN, LockState.FREE}
-        assert is_idle(replace(memory, lock=Lock(state=state))) is idle
+        assert bool(what(replace(memory, lock=Lock(state=state)))) is not idle
 
 
 def test_journal_keeps_the_lock() -> None:

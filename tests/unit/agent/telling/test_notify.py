@@ -7,8 +7,7 @@ import pytest
 
 from forewarn.agent.core.model import Memory
 from forewarn.agent.handlers.run_context import DeliveryError
-from forewarn.agent.journal.memory import MemoryJournal
-from forewarn.agent.journal.port import JournalError, Outgoing
+from forewarn.agent.journal.port import JournalError, MemoryJournal, Outgoing
 from forewarn.agent.observability import notify
 from forewarn.agent.observability.notify import HELD_TRIES, Notifier
 from forewarn.agent.sinks.port import Told

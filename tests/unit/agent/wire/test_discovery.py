@@ -9,9 +9,9 @@ import pytest
 from forewarn.agent import assembly
 from forewarn.agent.settings import load_settings
 from forewarn.agent.settings_model import Settings
-from forewarn.agent.wire import asking, discovery, leases
+from forewarn.agent.wire import asking, discovery
+from forewarn.agent.wire.dhcp import Heard
 from forewarn.agent.wire.discovery import DEFAULT, Discovery
-from forewarn.agent.wire.leases import Heard
 from forewarn.clock import Clock, VirtualClock
 from forewarn.instants import MINUTE
 from tests.support.agent_journals import START
@@ -118,7 +118,7 @@ def test_no_server_is_asked_where_the_settings_forbid_it(
         return Heard()
 
     monkeypatch.setattr(asking, "ask", ask)
-    monkeypatch.setattr(leases, "networkmanager", lambda: asked.append("here") or "")
+    monkeypatch.setattr(discovery, "networkmanager", lambda: asked.append("here") or "")
     monkeypatch.setattr(assembly, "places", lambda _: (DEFAULT,))
     found: list[list[str]] = []
     for text in ("true", "false"):
@@ -232,9 +232,9 @@ def test_networkmanager_is_asked_before_the_network(
         return heard
 
     monkeypatch.setattr(asking, "ask", ask)
-    monkeypatch.setattr(leases, "networkmanager", str)
+    monkeypatch.setattr(discovery, "networkmanager", str)
     assert discovery.seek(clock) is heard
-    monkeypatch.setattr(leases, "networkmanager", lambda: "10.0.0.1")
+    monkeypatch.setattr(discovery, "networkmanager", lambda: "10.0.0.1")
     found = discovery.seek(clock)
     assert found.told == ("NetworkManager says that DHCP option 245 names 10.0.0.1",)
     assert discovery.urls_of(found) == TOLD

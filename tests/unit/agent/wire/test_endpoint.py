@@ -1,15 +1,16 @@
 """The conversation with an endpoint: versions, tags, approvals, names, places."""
 
 import json
+import queue
 from collections.abc import Callable
 
 import pytest
 
 from forewarn.agent import assembly
-from forewarn.agent.core.model import Answered, Consent
+from forewarn.agent.core.model import Answered, Consent, Send
+from forewarn.agent.outbound import Sender
 from forewarn.agent.settings import load_settings
 from forewarn.agent.wire.endpoint import Asked, Endpoint, Result
-from forewarn.agent.wire.sender import Sender
 from forewarn.clock import VirtualClock
 from forewarn.instants import MINUTE, SECOND, Micros, parse_instant
 from tests.support.scripted import Reply, Scripted, plain, scripted
@@ -268,15 +269,12 @@ class TestApprovals:
         assert "api-version=2019-08-01" in line_of(request)
 
     def test_are_sent_beside_everything_else(self) -> None:
-        told: list[Answered] = []
+        def broken(_: str) -> Answered:
+            raise ValueError("a bug")
 
-        class Broken:
-            def approve(self, event_id: str, *, timeout: Micros) -> Answered:
-                raise ValueError("a bug")
-
-        sender = Sender(Broken(), tell=told.append)
-        sender._send(ID)
-        assert told[0].consent is Consent.WANTED
+        told: queue.SimpleQueue[Answered] = queue.SimpleQueue()
+        Sender(lambda: broken, told.put).ask(Send(event_id=ID, attempt=1))
+        assert told.get(timeout=120).consent is Consent.WANTED
 
 
 @pytest.mark.parametrize(

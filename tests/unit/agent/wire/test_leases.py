@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.wire import leases
+from forewarn.agent.wire import discovery
 from forewarn.instants import DAY, HOUR, SECOND
 from tests.support.agent_journals import START
 from tests.support.dhcp_servers import ACK, END, named, offer, reply
@@ -47,13 +47,13 @@ lease {{
     ],
 )
 def test_a_lease_tells_where_it_is(lease: str, address: str) -> None:
-    assert leases.address_in(lease.encode(), now=START) == address
+    assert discovery.address_in(lease.encode(), now=START) == address
 
 
 def test_dhcpcd_keeps_the_packet_itself() -> None:
-    assert leases.address_in(reply(ACK, named(), END), now=START) == "10.1.2.3"
-    assert leases.address_in(reply(ACK, END), now=START) == ""
-    assert leases.address_in(offer()[:-1], now=START) == ""
+    assert discovery.address_in(reply(ACK, named(), END), now=START) == "10.1.2.3"
+    assert discovery.address_in(reply(ACK, END), now=START) == ""
+    assert discovery.address_in(offer()[:-1], now=START) == ""
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_dhcpcd_keeps_the_packet_itself() -> None:
 def test_a_lease_that_is_over_tells_nothing(expire: str, lasts: bool) -> None:
     """It may be of the network in which the image was made."""
     lease = DHCLIENT.format("a8:3f:81:10").replace("\n}", f"\n{expire}\n}}")
-    found = leases.address_in(lease.encode(), now=START)
+    found = discovery.address_in(lease.encode(), now=START)
     assert found == ("168.63.129.16" if lasts else "")
 
 
@@ -86,16 +86,16 @@ def test_only_what_is_over_is_passed_over() -> None:
     # A text may have what ends a lease, but no end of a line before it.
     good = DHCLIENT.format(r'"d}AB"').replace("\n}", "\n  expire never;\n}")
     for file in (over + good, good + over):
-        assert leases.address_in(file.encode(), now=START) == "100.125.65.66"
+        assert discovery.address_in(file.encode(), now=START) == "100.125.65.66"
 
 
 def test_dhcpcd_counts_from_when_it_wrote() -> None:
     hour = reply(ACK, named(), bytes((51, 4)) + (3600).to_bytes(4, "big"), END)
-    assert leases.address_in(hour, now=START, age=HOUR - 1) == "10.1.2.3"
-    assert leases.address_in(hour, now=START, age=HOUR) == ""
+    assert discovery.address_in(hour, now=START, age=HOUR - 1) == "10.1.2.3"
+    assert discovery.address_in(hour, now=START, age=HOUR) == ""
     for lasts in (bytes((51, 4, 255, 255, 255, 255)), bytes((51, 1, 1))):
         ever = reply(ACK, named(), lasts, END)
-        assert leases.address_in(ever, now=START, age=9_999 * DAY) == "10.1.2.3"
+        assert discovery.address_in(ever, now=START, age=9_999 * DAY) == "10.1.2.3"
 
 
 def test_dhcpcd_s_old_file_tells_nothing(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_dhcpcd_s_old_file_tells_nothing(tmp_path: Path) -> None:
     (tmp_path / "eth0.lease").write_bytes(hour)
     os.utime(tmp_path / "eth0.lease", (START // SECOND, START // SECOND))
     known = [(str(tmp_path), "*.lease")]
-    assert leases.addresses(START, known) == ["10.1.2.3"]
-    assert leases.addresses(START + HOUR, known) == []
+    assert discovery.addresses(START, known) == ["10.1.2.3"]
+    assert discovery.addresses(START + HOUR, known) == []
 
 
 def test_the_newest_lease_comes_first(tmp_path: Path) -> None:
@@ -114,15 +114,15 @@ def test_the_newest_lease_comes_first(tmp_path: Path) -> None:
         os.utime(file, (1_000 - age, 1_000 - age))
     (tmp_path / "broken.lease").symlink_to("nowhere")
     known = [(str(tmp_path), "*.lease")]
-    assert leases.addresses(START, known) == ["10.0.0.0", "10.0.0.1"]
-    assert leases.addresses(START, [(str(tmp_path / "none"), "*")]) == []
+    assert discovery.addresses(START, known) == ["10.0.0.0", "10.0.0.1"]
+    assert discovery.addresses(START, [(str(tmp_path / "none"), "*")]) == []
 
 
 def test_folders_of_folders_are_looked_at_where_that_is_said(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "x.lease").write_text("OPTION_245=0a000001\n")
-    assert leases.addresses(START, [(str(tmp_path), "*lease*")]) == []
-    assert leases.addresses(START, [(str(tmp_path), "**/*lease*")]) == ["10.0.0.1"]
+    assert discovery.addresses(START, [(str(tmp_path), "*lease*")]) == []
+    assert discovery.addresses(START, [(str(tmp_path), "**/*lease*")]) == ["10.0.0.1"]
 
 
 def nmcli(folder: Path, script: str) -> str:
@@ -141,23 +141,23 @@ def test_networkmanager_is_asked_where_it_runs(
         tmp_path, f"printf '{lines}a8:3f:81:10\\n'; echo \"$*\" >'{tmp_path}/did'"
     )
     monkeypatch.setenv("PATH", path)
-    assert leases.networkmanager(str(tmp_path)) == "168.63.129.16"
+    assert discovery.networkmanager(str(tmp_path)) == "168.63.129.16"
     words = "--terse --escape no --fields DHCP4 device show"
     assert (tmp_path / "did").read_text().strip() == words
-    assert leases.networkmanager(str(tmp_path / "none")) == ""
+    assert discovery.networkmanager(str(tmp_path / "none")) == ""
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo nothing", "exec sleep 9"])
 def test_networkmanager_may_know_nothing(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "NMCLI_SECONDS", 0.3)
+    monkeypatch.setattr(discovery, "NMCLI_SECONDS", 0.3)
     monkeypatch.setenv("PATH", nmcli(tmp_path, script))
-    assert leases.networkmanager(str(tmp_path)) == ""
+    assert discovery.networkmanager(str(tmp_path)) == ""
 
 
 def test_networkmanager_may_have_no_such_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert leases.networkmanager(str(tmp_path)) == ""
+    assert discovery.networkmanager(str(tmp_path)) == ""

@@ -33,9 +33,8 @@ from forewarn.agent.integrations.haproxy.runtime import (
     is_address,
 )
 from forewarn.agent.integrations.kind import Entry, Faults, HandlerKind
-from forewarn.agent.naming import host_name
 from forewarn.agent.options import Forms
-from forewarn.agent.settings_model import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings, host_name
 from forewarn.instants import DAY, SECOND, Micros, describe_duration
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option

@@ -28,9 +28,8 @@ from forewarn.agent.integrations.slurm.client import (
     counted,
     undo_of,
 )
-from forewarn.agent.naming import host_name
 from forewarn.agent.options import Forms
-from forewarn.agent.settings_model import HandlerSettings
+from forewarn.agent.settings_model import HandlerSettings, host_name
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.settings.forms import Option

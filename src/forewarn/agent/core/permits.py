@@ -1,7 +1,10 @@
-"""The lock that limits how many VMs are approved at once, as values.
+"""The permits for an approval, as values: the lock and the gate.
 
-A server that several agents share keeps the lock. This agent has one slot in it, for
-any number of events. This module makes no decisions. Pure.
+The lock limits how many VMs are approved at once. A server that several agents share
+keeps it. This agent has one slot in it, for any number of events. While alerts fire,
+the gate lets no event be approved early. One request to the alert server serves all
+events of this VM. The journal does not store the gate: a new agent asks again. `locking`
+and `gating` decide with these values. Pure.
 """
 
 from __future__ import annotations
@@ -43,26 +46,35 @@ class LockAnswer(enum.Enum):
 
 
 @frozen_dataclass
-class Lock:
-    """This agent's knowledge of the lock that limits approvals."""
+class Asked:
+    """The requests to the server of a permit."""
 
-    state: LockState = LockState.UNKNOWN
-    since: Micros = 0
-    """When the lock entered its state."""
     label: str = ""
-    """Identifies the lock, for a person: a different text is a different lock."""
-    holder: str = ""
-    """The ID under which the lock was requested; empty: it was not requested."""
+    """Identifies the server, for a person: a different text is a different server."""
     number: int = 0
     """The number of the last request, which its answer repeats."""
     asked: Micros = 0
     """When the last request was made."""
     is_asking: bool = False
-    """The last request has no answer yet."""
+    """Whether the last request has no answer yet."""
+    answered: Micros = 0
+    """When the last request was answered or timed out; 0: never."""
+
+
+@frozen_dataclass
+class Lock(Asked):
+    """This agent's knowledge of the lock that limits approvals.
+
+    `answered` is 0 if no answer came since the agent started.
+    """
+
+    state: LockState = LockState.UNKNOWN
+    since: Micros = 0
+    """When the lock entered its state."""
+    holder: str = ""
+    """The ID under which the lock was requested; empty: it was not requested."""
     is_release: bool = False
     """Whether the last request was to release the lock."""
-    answered: Micros = 0
-    """When the last answer came; 0: none since the agent started."""
     rest_until: Micros = 0
     """No request is sent before this time; 0: there is no such time."""
     tries: int = 0
@@ -119,3 +131,58 @@ class LockSaid:
     """When the lock expires, after TAKEN; 0: never."""
     detail: str = ""
     """The holders or the problem, for a person."""
+
+
+class GateAnswer(enum.Enum):
+    """The answer to one request to the alert server; the value is a metric label."""
+
+    CLEAR = "clear"
+    """No alert that counts fires."""
+    ALERTS = "alerts"
+    TROUBLE = "trouble"
+    """There was no usable answer."""
+
+
+@frozen_dataclass
+class Gate(Asked):
+    """This agent's knowledge of the gate."""
+
+    last: GateAnswer | None = None
+    """The last answer."""
+    since: Micros = 0
+    """When the answers changed to the kind of the last one."""
+    alerts: int = 0
+    """The number of firing alerts that count."""
+    detail: str = ""
+    """The names of the alerts, or why there is no usable answer; for a person."""
+    failures: int = 0
+    """Requests in a row without a usable answer."""
+    shut: Micros = 0
+    """When the answer was last not CLEAR; 0: never."""
+    is_wanted: bool = False
+    """Whether an event is ready to be approved, apart from the lock."""
+    events: tuple[str, ...] = ()
+    """The events whose approval the gate holds back."""
+
+
+NO_GATE = Gate()
+"""The gate of an agent that has not asked."""
+
+
+@frozen_dataclass
+class AskGate:
+    """Ask the alert server which alerts fire; see `GateSaid`."""
+
+    number: int
+
+
+@frozen_dataclass
+class GateSaid:
+    """The answer of the alert server."""
+
+    number: int
+    """The number of the request. An answer to an older request is ignored."""
+    answer: GateAnswer
+    alerts: int = 0
+    detail: str = ""
+    """The firing alerts or the problem, for a person; the length is bounded."""

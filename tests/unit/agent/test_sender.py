@@ -6,9 +6,7 @@ import threading
 import pytest
 
 from forewarn.agent.core.model import Answered, Consent, Send
-from forewarn.agent.wire import sender
-from forewarn.agent.wire.sender import Sender
-from forewarn.instants import Micros
+from forewarn.agent.outbound import APPROVALS_MAX, Sender
 
 PATIENCE_SECONDS = 120
 
@@ -20,9 +18,8 @@ class Held:
         self.come: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.gate = threading.Event()
 
-    def approve(self, event_id: str, *, timeout: Micros) -> Answered:
+    def approve(self, event_id: str) -> Answered:
         """Take it, at last."""
-        del timeout
         self.come.put(event_id)
         assert self.gate.wait(PATIENCE_SECONDS)
         return Answered(event_id=event_id, consent=Consent.GIVEN)
@@ -31,14 +28,14 @@ class Held:
 def test_an_endpoint_that_hangs_holds_few_threads_and_each_is_sent_once() -> None:
     told: queue.SimpleQueue[Answered] = queue.SimpleQueue()
     held = Held()
-    sending = Sender(held, tell=told.put)
+    sending = Sender(lambda: held.approve, told.put)
     ids = [f"E{number}" for number in range(100)]
     for event_id in ids:
-        sending.approve(Send(event_id=event_id, attempt=1))
-    for _ in range(sender.THREADS_MAX):
+        sending.ask(Send(event_id=event_id, attempt=1))
+    for _ in range(APPROVALS_MAX):
         held.come.get(timeout=PATIENCE_SECONDS)
     assert held.come.empty()
-    sending.approve(Send(event_id="E99", attempt=1))
+    sending.ask(Send(event_id="E99", attempt=1))
     held.gate.set()
     answered = [told.get(timeout=PATIENCE_SECONDS).event_id for _ in ids]
     assert sorted(answered) == sorted(ids)
@@ -53,8 +50,8 @@ def test_without_a_thread_nobody_knows_of_the_approval(
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     told: list[Answered] = []
-    sending = Sender(Held(), tell=told.append)
-    sending.approve(Send(event_id="E1", attempt=1))
-    sending.approve(Send(event_id="E1", attempt=1))
+    sending = Sender(lambda: Held().approve, told.append)
+    sending.ask(Send(event_id="E1", attempt=1))
+    sending.ask(Send(event_id="E1", attempt=1))
     assert [each.consent for each in told] == [Consent.WANTED] * 2
     assert "can't start new thread" in told[0].detail
