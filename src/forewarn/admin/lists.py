@@ -84,8 +84,10 @@ class Filters(Selectors):
 
     def wanted(self, reader: Reader, *, ended: bool = False) -> Wanted:
         """Return the selection; with `ended`, ended objects too."""
-        rollout = tenant_reader.real_id(reader, self.rollout)
-        return replace(super().wanted(reader, ended=ended), rollout=rollout)
+        return replace(
+            super().wanted(reader, ended=ended),
+            rollout=tenant_reader.real_id(reader, self.rollout),
+        )
 
 
 class _All(Paged):

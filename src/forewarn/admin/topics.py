@@ -173,9 +173,8 @@ def problems(found: Sequence[Problem], lookups: Lookups) -> dict[str, Change]:
     for problem in found:
         body = attention.report(problem)
         looks = {**body, "text": ""} if problem.kind in _TEXT_WITH_TIME else body
-        about = lookups.about_problem(problem)
         changes[body["problem"]] = Change(
-            "problems", body["problem"], body, about, looks
+            "problems", body["problem"], body, lookups.about_problem(problem), looks
         )
     return changes
 
@@ -189,8 +188,14 @@ def over(problem: Change, *, now: Micros) -> Change:
 def _changed_history(look: Look) -> Iterator[Change]:
     for entry in look.entries:
         body = reports.audit_report(entry)
-        about = look.lookups.about_entry(entry)
-        yield Change("history", entry.entry_id, body, about, body, is_over=True)
+        yield Change(
+            "history",
+            entry.entry_id,
+            body,
+            look.lookups.about_entry(entry),
+            body,
+            is_over=True,
+        )
 
 
 def _nothing(_reader: Reader, _wanted: Wanted, _after: str, _now: Micros) -> Page:

@@ -34,16 +34,22 @@ def problems(call: Call) -> int:
     told = Client.of(call).whole("problems", {**asked, **kind}, "problems")
     found = [each for each in told["problems"] if concerns(each, names)]
     told["problems"] = found
-    rows = map(_problem_row, found)
-    output.listed(call, told, PROBLEMS.empty, PROBLEMS.columns, rows)
+    output.listed(
+        call, told, PROBLEMS.empty, PROBLEMS.columns, map(_problem_row, found)
+    )
     return Exit.FAILED if found else Exit.DONE
 
 
 def waits(call: Call) -> int:
     """List the tenants whose approval is missing."""
     told = Client.of(call).whole("waits", selectors(call), "waits")
-    rows = map(_wait_row, told["waits"])
-    output.listed(call, told, "no approval is missing", _WAIT_COLUMNS, rows)
+    output.listed(
+        call,
+        told,
+        "no approval is missing",
+        _WAIT_COLUMNS,
+        map(_wait_row, told["waits"]),
+    )
     return _warn_of_limit(call, told)
 
 
@@ -142,8 +148,9 @@ def _next_row(need: Json) -> tuple[str, ...]:
 
 def explain(call: Call) -> int:
     """Explain an operation, rollout, event, host or VM."""
-    path = f"explain/{part(call.text('id'))}"
-    told = Client.of(call).get(path, selectors(call, "kind"))
+    told = Client.of(call).get(
+        f"explain/{part(call.text('id'))}", selectors(call, "kind")
+    )
     return output.said(call, told, *_explanation(told))
 
 

@@ -32,8 +32,9 @@ def read_text(name: str) -> tuple[str, str]:
             Exit.USAGE, f"{name} cannot be read: {error.strerror}"
         ) from error
     except UnicodeDecodeError as error:
-        message = f"{name}:{line_of(error)}: is not UTF-8"
-        raise CommandError(Exit.USAGE, message) from error
+        raise CommandError(
+            Exit.USAGE, f"{name}:{line_of(error)}: is not UTF-8"
+        ) from error
 
 
 def need_writable(name: str) -> None:

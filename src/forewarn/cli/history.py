@@ -64,8 +64,9 @@ def history(call: Call) -> int:
     if call.flag("summary"):
         return _summary(call)
     names = names_of_file(call)
-    asked = _asked(call, (*_TRAIL_KEYS, *_PERIOD_KEYS))
-    every = Client.of(call).every("history", "entries", asked)
+    every = Client.of(call).every(
+        "history", "entries", _asked(call, (*_TRAIL_KEYS, *_PERIOD_KEYS))
+    )
     found = [each for each in every if concerns(each, names)]
     rows = (
         (
@@ -119,8 +120,11 @@ def _summary(call: Call) -> int:
                 hint="Use --vm, --operation, --rollout or a selector such as --host with --summary.",
             )
     names = names_of_file(call)
-    asked = _asked(call, (*_SUMMARY_KEYS, *_PERIOD_KEYS))
-    every = Client.of(call).every("history/operations", "operations", asked)
+    every = Client.of(call).every(
+        "history/operations",
+        "operations",
+        _asked(call, (*_SUMMARY_KEYS, *_PERIOD_KEYS)),
+    )
     found = [each for each in every if concerns(each, names)]
     found.sort(key=lambda each: (each["created"], each["operation"]))
     if call.flag("json"):
@@ -134,8 +138,9 @@ def _summary(call: Call) -> int:
         vms = sum(len(each["vms"]) for each in found)
         states = [each["state"] for each in found]
         rows = map(_operation_row, found)
-        summary = total("operation", vms, states)
-        output.table("no operations", _SUMMARY_COLUMNS, rows, summary)
+        output.table(
+            "no operations", _SUMMARY_COLUMNS, rows, total("operation", vms, states)
+        )
     return Exit.DONE
 
 

@@ -41,8 +41,9 @@ def rollout(call: Call) -> int:
     name = call.text("rollout")
     client = Client.of(call)
     told = client.get(f"rollouts/{part(name)}")
-    asked = {"rollout": name, "all": "true"}
-    found = OPERATIONS.sorted(client.every("operations", "operations", asked))
+    found = OPERATIONS.sorted(
+        client.every("operations", "operations", {"rollout": name, "all": "true"})
+    )
     if call.flag("json"):
         output.document({**told, "operations": found})
         return Exit.DONE
@@ -56,9 +57,13 @@ def rollout(call: Call) -> int:
 
 def show(call: Call, listing: Listing, found: Sequence[Json]) -> Exit:
     """Print objects of a list."""
-    rows = map(listing.row, found)
     return output.listed(
-        call, found, listing.empty, listing.columns, rows, listing.summary(found)
+        call,
+        found,
+        listing.empty,
+        listing.columns,
+        map(listing.row, found),
+        listing.summary(found),
     )
 
 

@@ -101,8 +101,11 @@ def _print_made(call: Call, request: Json) -> None:
     show(call, OPERATIONS, found)
     if call.flag("all"):
         output.line()
-        rows = [row for each in found for row in _vm_rows(each)]
-        output.table("it has no VMs", _VM_COLUMNS, rows)
+        output.table(
+            "it has no VMs",
+            _VM_COLUMNS,
+            [row for each in found for row in _vm_rows(each)],
+        )
     silent = [
         each for each in found if each["state"] != "Planned" and not each["events"]
     ]

@@ -131,8 +131,9 @@ def rendered(
     parts: list[RenderableType] = [_head(now, playing), Text()]
     parts += _table(_VM_COLUMNS, map(_vm_cells, now.vms), now.more_vms, width)
     if now.events:
-        rows = map(_event_cells, now.events)
-        parts += _table(_EVENT_COLUMNS, rows, now.more_events, width)
+        parts += _table(
+            _EVENT_COLUMNS, map(_event_cells, now.events), now.more_events, width
+        )
     parts += [Text(f"fault: {each}", style="yellow") for each in now.faults]
     parts += [news_line(each) for each in news]
     return Group(*parts)

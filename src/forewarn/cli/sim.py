@@ -41,8 +41,9 @@ def event(call: Call) -> int:
 
 def move(call: Call) -> int:
     """Advance an operation to a state now."""
-    path = f"sim/operations/{part(call.text('operation'))}/move"
-    moved = Client.of(call).post(path, {"to": call.text("to")})
+    moved = Client.of(call).post(
+        f"sim/operations/{part(call.text('operation'))}/move", {"to": call.text("to")}
+    )
     return output.said(call, moved, _operation_line(moved))
 
 
@@ -134,8 +135,9 @@ def fault(call: Call) -> int:
             )
         told = client.post("sim/faults", {"vms": vms, "faults": line})
     found = told["faults"]
-    rows = map(_fault_row, found)
-    return output.listed(call, found, "no faults are set", _FAULT_COLUMNS, rows)
+    return output.listed(
+        call, found, "no faults are set", _FAULT_COLUMNS, map(_fault_row, found)
+    )
 
 
 def _fault_row(each: Json) -> tuple[str, ...]:

@@ -54,8 +54,9 @@ def list_tokens(call: Call) -> int:
 
 def revoke(call: Call) -> int:
     """Revoke a token."""
-    body = {"id": call.text("token_id"), "reason": call.text("reason")}
-    gone = Client.of(call).post("tokens/revoke", body)
+    gone = Client.of(call).post(
+        "tokens/revoke", {"id": call.text("token_id"), "reason": call.text("reason")}
+    )
     return output.said(call, gone, f"token {gone['id']} ({gone['name']}) is revoked")
 
 

@@ -209,8 +209,9 @@ def _values(fleet: Fleet) -> Iterator[Problem]:
 def _tenants_of_scopes(fleet: Fleet) -> Iterator[Problem]:
     for scope in fleet.scopes.records:
         if scope.tenant not in fleet.tenants.named:
-            message = fleet.tenants.unknown(scope.tenant)
-            yield fleet.problem(Kind.SCOPE, scope, "tenant", message)
+            yield fleet.problem(
+                Kind.SCOPE, scope, "tenant", fleet.tenants.unknown(scope.tenant)
+            )
 
 
 def _references_of_vms(fleet: Fleet) -> Iterator[Problem]:

@@ -22,8 +22,7 @@ def export_fleet(
     vms: Iterable[Vm],
 ) -> str:
     """Return a fleet file with these objects, sorted by kind and name."""
-    ordered = sorted(vms, key=_BY_NAME)
-    return "".join(export_tables(tenants, scopes, hosts, ordered))
+    return "".join(export_tables(tenants, scopes, hosts, sorted(vms, key=_BY_NAME)))
 
 
 def export_tables(

@@ -218,8 +218,9 @@ class FleetText:
 
     def read(self) -> "WantedFleet":
         """Return the desired fleet; raises FleetFileError."""
-        wanted = read_fleet(self.text, name=self.name)
-        return replace(wanted, may_be_empty=self.may_be_empty)
+        return replace(
+            read_fleet(self.text, name=self.name), may_be_empty=self.may_be_empty
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,8 +274,10 @@ def read_fleet(
     if not tenants and any(scope.tenant == DEFAULT_TENANT for scope in scopes):
         tenants = list(_records(Kind.TENANT, Tenant, [{"name": DEFAULT_TENANT}]))
     vms = list(_vms(drafts[Kind.VM], scopes=_named(scopes), hosts=_named(hosts)))
-    problems = checks.find_problems(tenants, scopes, hosts, vms, reader.places)
-    _refuse(reader.problems, problems)
+    _refuse(
+        reader.problems,
+        checks.find_problems(tenants, scopes, hosts, vms, reader.places),
+    )
     return WantedFleet(
         tenants=_named(tenants),
         scopes=_named(scopes),

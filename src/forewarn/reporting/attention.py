@@ -168,8 +168,9 @@ class _Search:
             yield from islice(every(self._reader, kinds.OPEN_OPERATIONS), ROWS_MAX)
             return
         for state in (OperationState.IMPACTING, OperationState.READY):
-            in_state = every(self._reader, kinds.OPERATIONS_IN_STATE, state.value)
-            yield from islice(in_state, ROWS_MAX)
+            yield from islice(
+                every(self._reader, kinds.OPERATIONS_IN_STATE, state.value), ROWS_MAX
+            )
         until = self._now + LATE
         for each in self._reader.due(kinds.OPERATIONS_DUE, until, limit=ROWS_MAX):
             if each.state is OperationState.ANNOUNCED:

@@ -99,8 +99,9 @@ def _waiting(
     if operation.state is OperationState.ANNOUNCED and now < max(
         operation.not_before, operation.due_at
     ):
-        counting = obstacles.counting_events(reader, operation)
-        yield from _approvals(vm, view, event, counting)
+        yield from _approvals(
+            vm, view, event, obstacles.counting_events(reader, operation)
+        )
     told: set[str] = set()
     for reason in reasons:
         waiting = _of_reason(vm, operation, reason)
@@ -129,10 +130,9 @@ def _approvals(
     others = [each for each in missing if each.event_id != event.event_id]
     seen = [each for each in others if views.sees(view, each)]
     if seen:
-        names = tuple(resource.name for each in seen for resource in each.resources)
         yield Waiting(
             what=Wait.OTHER_VM,
-            vms=names,
+            vms=tuple(resource.name for each in seen for resource in each.resources),
         )
     unseen = [each for each in others if not views.sees(view, each)]
     if any(each.tenant == vm.tenant for each in unseen):

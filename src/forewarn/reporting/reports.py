@@ -35,8 +35,9 @@ Json: TypeAlias = dict[str, Any]
 
 def operation_report(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     """Return an operation with its events and every reason why it waits."""
-    blockers = tenant_reader.blockers(reader, operation, now=now)
-    return operation_body(reader, operation, blockers)
+    return operation_body(
+        reader, operation, tenant_reader.blockers(reader, operation, now=now)
+    )
 
 
 def operation_body(
@@ -114,8 +115,10 @@ def request_report(reader: Reader, request: Request, *, now: Micros) -> Json:
 
 def rollout_report(reader: Reader, request: Request) -> Json:
     """Return a rollout with the number of its operations in each state."""
-    found = list(every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id))
-    states = Counter(each.state for each in found)
+    states = Counter(
+        each.state
+        for each in every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id)
+    )
     states[OperationState.PLANNED] += len(request.unplanned)
     return {
         "rollout": request.request_id,

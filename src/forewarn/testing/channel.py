@@ -232,8 +232,9 @@ def _maintain(world: ScheduledEvents, message: Message) -> Json:
         return _event(world.vm(message.needed("vm")).maintain(**said))
     if "notice" in said:
         raise MessageError("'notice' needs 'vm': hosts get the notice of the rules")
-    more = message.given("at_once")
-    return _events(world.maintain(message.value("hosts") or (), **said, **more))
+    return _events(
+        world.maintain(message.value("hosts") or (), **said, **message.given("at_once"))
+    )
 
 
 def _order(world: ScheduledEvents, message: Message) -> Json:
@@ -392,8 +393,11 @@ def answer(worlds: Worlds, line: str) -> dict[str, Any]:
     except Exception as error:
         # The last resort: the other worlds of the channel must stay open.
         logger.exception("could not answer a line because of a bug in forewarn")
-        told = f"this is a bug in forewarn: {error!r}"
-        found = {"ok": False, "kind": "bug", "error": told}
+        found = {
+            "ok": False,
+            "kind": "bug",
+            "error": f"this is a bug in forewarn: {error!r}",
+        }
     if number is not None:
         found["id"] = number
     return found

@@ -90,8 +90,10 @@ def _whole_bodies(seen: Transcript) -> Iterator[Witness]:
         if exchange.broken and exchange.broken is not How.MALFORMED:
             yield against(f"{what}: {exchange.failure}", exchange)
         elif exchange.payload:
-            saw = f"{what}: {len(exchange.payload)} bytes, as announced"
-            yield Witness(saw=saw, exchanges=(exchange,))
+            yield Witness(
+                saw=f"{what}: {len(exchange.payload)} bytes, as announced",
+                exchanges=(exchange,),
+            )
 
 
 def _well_formed(seen: Transcript) -> Iterator[Witness]:
@@ -137,8 +139,10 @@ def _own_resources(seen: Transcript) -> Iterator[Witness]:
             for name in texts(event.get("Resources")) or []:
                 named.setdefault(name, shown.document.exchange)
     if seen.name in named:
-        saw = f"compute.name and Resources both have {seen.name}"
-        yield Witness(saw=saw, exchanges=(asked[0], named[seen.name]))
+        yield Witness(
+            saw=f"compute.name and Resources both have {seen.name}",
+            exchanges=(asked[0], named[seen.name]),
+        )
         return
     for name, exchange in named.items():
         if _letters(name) == _letters(seen.name.partition(".")[0]):

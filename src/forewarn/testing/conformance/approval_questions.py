@@ -60,8 +60,11 @@ CONTENT_TYPES = ("application/x-www-form-urlencoded", "text/plain", "x")
 def _malformed(inquiry: Inquiry) -> Iterator[Witness]:
     for body in MALFORMED:
         for version in (OLDEST, NEWEST):
-            exchange = inquiry.post(body, version=version)
-            yield has_status(exchange, 400, f"POST {body!r} at {version.name}")
+            yield has_status(
+                inquiry.post(body, version=version),
+                400,
+                f"POST {body!r} at {version.name}",
+            )
 
 
 def _unknown(inquiry: Inquiry) -> Iterator[Witness]:
@@ -172,8 +175,9 @@ def _first(
 def _several(inquiry: Inquiry) -> Iterator[Witness]:
     ids = [event["EventId"] for event in inquiry.events() if event_id(event)]
     if len(ids) > 1:
-        exchange = inquiry.post(start_requests(*ids))
-        yield has_status(exchange, 200, f"an approval of {len(ids)} events")
+        yield has_status(
+            inquiry.post(start_requests(*ids)), 200, f"an approval of {len(ids)} events"
+        )
 
 
 def _forms(inquiry: Inquiry) -> Iterator[Witness]:
@@ -187,8 +191,9 @@ def _forms(inquiry: Inquiry) -> Iterator[Witness]:
 
 def _lower_case(inquiry: Inquiry) -> Iterator[Witness]:
     found = _any_id(inquiry).lower()
-    exchange = inquiry.post(start_requests(found))
-    yield has_status(exchange, 200, f"an approval of {found}")
+    yield has_status(
+        inquiry.post(start_requests(found)), 200, f"an approval of {found}"
+    )
 
 
 def _repeats(inquiry: Inquiry) -> Iterator[Witness]:
@@ -219,8 +224,11 @@ def _content_types(inquiry: Inquiry) -> Iterator[Witness]:
 def _chunked(inquiry: Inquiry) -> Iterator[Witness]:
     found = _approved_id(inquiry)
     headers, body = (*METADATA, CHUNKED), start_requests(found)
-    exchange = inquiry.ask("POST", target(), headers=headers, body=body)
-    yield has_status(exchange, 200, f"an approval of {found} in chunks")
+    yield has_status(
+        inquiry.ask("POST", target(), headers=headers, body=body),
+        200,
+        f"an approval of {found} in chunks",
+    )
 
 
 def _for_others(inquiry: Inquiry) -> Iterator[Witness]:

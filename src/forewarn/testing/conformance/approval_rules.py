@@ -224,8 +224,10 @@ def _postpones_nothing(seen: Transcript) -> Iterator[Witness]:
                     f"approved; now it is {format_http_date(later)}",
                     *(each.post, shown.last),
                 )
-            saw = f"{each.key} is {event.get('EventStatus')} after its approval"
-            yield Witness(saw=saw, exchanges=(each.post, shown.last))
+            yield Witness(
+                saw=f"{each.key} is {event.get('EventStatus')} after its approval",
+                exchanges=(each.post, shown.last),
+            )
 
 
 def _refusals_approve_nothing(seen: Transcript) -> Iterator[Witness]:

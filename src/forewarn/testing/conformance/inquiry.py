@@ -282,8 +282,9 @@ class Inquiry:
             ]
             if self.read() is before:
                 again = self.seen.newest[-1].last
-                moment = Moment(newest=before, again=again, others=tuple(others))
-                self.seen.moments.append(moment)
+                self.seen.moments.append(
+                    Moment(newest=before, again=again, others=tuple(others))
+                )
                 return
 
     def watch_once(self) -> bool:

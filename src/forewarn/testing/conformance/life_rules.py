@@ -167,8 +167,10 @@ def _forward(seen: Transcript) -> Iterator[Witness]:
         for old, new in step.pairs():
             statuses = _statuses(old, new)
             if statuses == ("Started", "Scheduled"):
-                wrong = f"{event_id(old)} was Started and is Scheduled again"
-                yield against(wrong, *step.exchanges)
+                yield against(
+                    f"{event_id(old)} was Started and is Scheduled again",
+                    *step.exchanges,
+                )
             elif statuses == ("Scheduled", "Started"):
                 yield _of_step(step, f"{event_id(old)}: Scheduled, then Started")
         after = step.after.document.by_id
@@ -226,8 +228,11 @@ def _kept_times(seen: Transcript) -> Iterator[Witness]:
             if one is None or other is None:
                 continue
             saw = f"NotBefore of {event_id(old)} is {format_http_date(other)}"
-            wrong = f"{saw}, and was {format_http_date(one)}" if other < one else ""
-            yield _of_step(step, saw, wrong)
+            yield _of_step(
+                step,
+                saw,
+                (f"{saw}, and was {format_http_date(one)}" if other < one else ""),
+            )
 
 
 def _timely_starts(seen: Transcript) -> Iterator[Witness]:
@@ -287,8 +292,10 @@ def _deletions(seen: Transcript) -> Iterator[Witness]:
             notice = _deletion_notice(each.document, event)
             if notice is not None and notice > most + _slack(each.document):
                 saw = _how_far(event, notice)
-                wrong = f"{saw}: expected {describe_duration(most)} at most"
-                yield against(wrong, each.document.exchange)
+                yield against(
+                    f"{saw}: expected {describe_duration(most)} at most",
+                    each.document.exchange,
+                )
     for step, event in _new_events(seen):
         notice = _deletion_notice(step.after.document, event)
         if notice is not None:

@@ -80,14 +80,22 @@ def _address(inquiry: Inquiry) -> Iterator[Witness]:
 
 def _paths(inquiry: Inquiry) -> Iterator[Witness]:
     for path in ("/metadata/scheduledEvents", "/METADATA/SCHEDULEDEVENTS"):
-        sent = Sent(target=f"{path}?api-version={NEWEST.name}")
-        yield _gets(inquiry, 200, f"GET {path}", sent)
+        yield _gets(
+            inquiry,
+            200,
+            f"GET {path}",
+            Sent(target=f"{path}?api-version={NEWEST.name}"),
+        )
 
 
 def _unknown_paths(inquiry: Inquiry) -> Iterator[Witness]:
     for path in ("/", "/metadata", "/metadata/nothing", f"{EVENTS_PATH}/x"):
-        sent = Sent(target=f"{path}?api-version={NEWEST.name}")
-        yield _gets(inquiry, 404, f"GET {path}", sent)
+        yield _gets(
+            inquiry,
+            404,
+            f"GET {path}",
+            Sent(target=f"{path}?api-version={NEWEST.name}"),
+        )
 
 
 def _verbs(inquiry: Inquiry) -> Iterator[Witness]:
@@ -98,8 +106,12 @@ def _verbs(inquiry: Inquiry) -> Iterator[Witness]:
 def _other_versions(inquiry: Inquiry) -> Iterator[Witness]:
     for query in OTHER_VERSIONS:
         for method in ("GET", "POST"):
-            sent = Sent(method=method, target=EVENTS_PATH + query)
-            yield _gets(inquiry, 400, f"{method} with the query {query!r}", sent)
+            yield _gets(
+                inquiry,
+                400,
+                f"{method} with the query {query!r}",
+                Sent(method=method, target=EVENTS_PATH + query),
+            )
 
 
 def _other_parameters(inquiry: Inquiry) -> Iterator[Witness]:
@@ -107,8 +119,12 @@ def _other_parameters(inquiry: Inquiry) -> Iterator[Witness]:
         f"format=json&api-version={NEWEST.name}",
         f"api-version={NEWEST.name}&x=1&x=2&y",
     ):
-        sent = Sent(target=f"{EVENTS_PATH}?{query}")
-        yield _gets(inquiry, 200, f"GET with the query {query!r}", sent)
+        yield _gets(
+            inquiry,
+            200,
+            f"GET with the query {query!r}",
+            Sent(target=f"{EVENTS_PATH}?{query}"),
+        )
 
 
 def _header_wanted(inquiry: Inquiry) -> Iterator[Witness]:
@@ -126,14 +142,19 @@ def _header_wanted(inquiry: Inquiry) -> Iterator[Witness]:
 def _header_in_any_case(inquiry: Inquiry) -> Iterator[Witness]:
     for value in ("true", "True", "TRUE"):
         for name in ("Metadata", "metadata", "METADATA"):
-            sent = Sent(target=target(), headers=((name, value),))
-            yield _gets(inquiry, 200, f"GET with {name}: {value}", sent)
+            yield _gets(
+                inquiry,
+                200,
+                f"GET with {name}: {value}",
+                Sent(target=target(), headers=((name, value),)),
+            )
 
 
 def _preview_without_header(inquiry: Inquiry) -> Iterator[Witness]:
     where = target(VERSIONS[0].name)
-    bare = Sent(target=where, headers=())
-    yield _gets(inquiry, 200, f"GET at {VERSIONS[0].name}", bare)
+    yield _gets(
+        inquiry, 200, f"GET at {VERSIONS[0].name}", Sent(target=where, headers=())
+    )
     exchange = inquiry.ask("POST", where, headers=(), body=MALFORMED)
     what = f"a malformed POST at {VERSIONS[0].name}"
     yield has_status(exchange, 400, what)
@@ -176,8 +197,9 @@ def _order_of_checks(inquiry: Inquiry) -> Iterator[Witness]:
         ("forwarding before the verb", "PUT", target(), (*METADATA, FORWARDED), 400),
     )
     for what, method, where, headers, status in cases:
-        sent = Sent(method=method, target=where, headers=headers)
-        yield _gets(inquiry, status, what, sent)
+        yield _gets(
+            inquiry, status, what, Sent(method=method, target=where, headers=headers)
+        )
     bare = inquiry.ask("GET", target(), headers=())
     yield from is_first(
         inquiry.ask("GET", target(), headers=(FORWARDED,)),
