@@ -295,7 +295,11 @@ def call_end(end: CallEnd) -> str:
         text = f"{end.done} of {end.of} VMs are done; " if end.of else ""
         text += JOINT.join(
             f"vm {each.vm}: "
-            + (_refuted(each.wrong) or each.said or _LEFT[each.is_unknown])
+            + (
+                _refuted(each.wrong)
+                or each.said
+                or ("unknown" if each.is_unknown else "failed")
+            )
             for each in end.vms
         )
         text += f"; and {end.more} more" if end.more else ""
@@ -320,9 +324,6 @@ def _trouble(end: CallEnd, trouble: Trouble) -> str:
                 f"the call was given to the {end.given_to} driver, and the service "
                 f"was started with the {end.driver} one"
             )
-
-
-_LEFT = {True: "unknown", False: "failed"}
 
 
 def _refuted(wrong: Iterable[Contradiction]) -> str:
