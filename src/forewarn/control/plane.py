@@ -31,13 +31,11 @@ from forewarn.control.requests import (
     outcome,
     rollouts,
 )
-from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.followups import LEFT_OVER, FollowUps
 from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions import publishing
 from forewarn.control.transactions.inquiries import Inquirer
-from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import (
     CLOCK,
     DRIVER,
@@ -85,7 +83,7 @@ _UNDER_WAY = frozenset({CallState.ISSUED, CallState.PROBING})
 class Listener(Protocol):
     """Receives committed changes. It must not call the plane."""
 
-    def publish(self, publication: Publication) -> None:
+    def publish(self, publication: publishing.Publication) -> None:
         """Serve these changes from now on."""
         ...
 
@@ -185,7 +183,7 @@ class Plane:
         return self._follow_ups.unplanned
 
     def approve(
-        self, posts: Sequence[Approval], *, now: Micros
+        self, posts: Sequence[approvals.Approval], *, now: Micros
     ) -> tuple[str | None, ...]:
         """Apply the POSTs of VMs in one transaction; None means 200 (3.2, 3.3)."""
         return self.order(

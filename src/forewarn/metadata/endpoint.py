@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from forewarn.control.transactions.publishing import Publication
 from forewarn.fleet import instance
-from forewarn.fleet.instance import InstanceFacts
 from forewarn.instants import Micros
 from forewarn.metadata import answers, routes
 from forewarn.metadata.cached_response import CachedResponse, Edition
@@ -22,7 +21,6 @@ from forewarn.metadata.identity import Caller, Directory, Source
 from forewarn.metadata.limits import ALWAYS_READ_BYTES_MAX, BODY_BYTES_OF_REQUEST
 from forewarn.metadata.prepared import Preparer, ServedView
 from forewarn.metadata.ratelimit import Bucket, RateLimit
-from forewarn.metadata.routes import OwnRead
 from forewarn.metadata.waiting import Wait, Waits
 from forewarn.protocol import approvals
 from forewarn.protocol.errors import BadRequestError
@@ -77,7 +75,7 @@ class Describe:
     route: routes.InstanceRead
 
 
-Question: TypeAlias = Enable | Hold | Approve | Describe | OwnRead
+Question: TypeAlias = Enable | Hold | Approve | Describe | routes.OwnRead
 Answer: TypeAlias = Response | Question | Wait
 
 WAIT_HEADER = "Forewarn-Wait"
@@ -401,7 +399,9 @@ class Endpoint:
             self._seen[caller.guest.view_id] = now
         return answers.APPROVED
 
-    def described(self, question: Describe, facts: InstanceFacts | None) -> Response:
+    def described(
+        self, question: Describe, facts: instance.InstanceFacts | None
+    ) -> Response:
         """Return the requested part of the caller's facts (1.11)."""
         if facts is None:
             return answers.NOT_FOUND

@@ -15,14 +15,13 @@ from forewarn.metadata import answers
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.limits import WAIT_DIGITS_MAX
 from forewarn.protocol import own_events, versions
-from forewarn.protocol.versions import ApiVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     """GET of the document."""
 
-    version: ApiVersion
+    version: versions.ApiVersion
     tags: frozenset[str] = frozenset()
     """The tags of `If-None-Match`, without quotes."""
     wait: int | None = None
@@ -33,7 +32,7 @@ class Read:
 class Approval:
     """POST of an approval; its body is parsed later."""
 
-    version: ApiVersion
+    version: versions.ApiVersion
 
 
 @dataclass(frozen=True, slots=True)

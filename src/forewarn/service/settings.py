@@ -15,7 +15,6 @@ from forewarn.fleet.validators import is_loopback, split_listener
 from forewarn.problems import Problem
 from forewarn.service import array_tables, options
 from forewarn.service.option_table import OPTIONS, SECTIONS
-from forewarn.service.options import socket_path
 from forewarn.service.settings_model import Settings, impacts, policy
 from forewarn.settings.files import read_file
 from forewarn.settings.forms import shown
@@ -129,7 +128,7 @@ def _check_together(settings: Settings) -> None:
         if getattr(admin, f"tls_{named}") and not getattr(admin, f"tls_{other}"):
             message = f"needs admin.tls_{other} too"
             raise problem(settings, f"admin.tls_{named}", message)
-    if socket_path(admin.listen):
+    if options.socket_path(admin.listen):
         if admin.tls_certificate:
             raise problem(
                 settings, "admin.tls_certificate", "cannot be used with a Unix socket"

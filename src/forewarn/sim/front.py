@@ -14,7 +14,6 @@ from forewarn.metadata.http import Request, Response
 from forewarn.metadata.identity import Source
 from forewarn.metadata.interceptor import Again, InterceptedRequest, Plan
 from forewarn.sim import deviations
-from forewarn.sim.deviations import TOO_OFTEN, Deviation, Inspector
 from forewarn.sim.faults import syntax
 from forewarn.sim.faults.fault import Fault
 from forewarn.sim.faults.player import FaultPlan, Player
@@ -63,7 +62,7 @@ class Front:
         *,
         faults: Player,
         journal: Journal,
-        inspector: Inspector,
+        inspector: deviations.Inspector,
         now: Callable[[], Micros],
     ) -> None:
         """Apply `faults`, and write requests with the findings of `inspector` to `journal`."""
@@ -166,7 +165,7 @@ class Front:
                     seen._replace(
                         number=journal.last + 1,
                         at=self._now(),
-                        deviations=(*found, TOO_OFTEN) if hurries else found,
+                        deviations=(*found, deviations.TOO_OFTEN) if hurries else found,
                     )
                 )
             else:
@@ -210,7 +209,7 @@ class Front:
         vm, request = visit.vm, visit.request
         if plan is not None and plan.cut_after is not None:
             given = None
-        found: tuple[Deviation, ...] = ()
+        found: tuple[deviations.Deviation, ...] = ()
         if vm:
             found = self._inspector.judge(
                 vm, request, genuine=genuine, given=given, io_time=visit.io_time
@@ -240,7 +239,7 @@ class Front:
         *,
         status: int = 0,
         fault: Fault | None = None,
-        found: tuple[Deviation, ...] = (),
+        found: tuple[deviations.Deviation, ...] = (),
     ) -> None:
         self._journal.add(
             Seen(

@@ -34,8 +34,6 @@ from forewarn.sim.engine import (
 from forewarn.sim.faults.player import Player
 from forewarn.sim.front import Front
 from forewarn.sim.journal import Journal
-from forewarn.sim.redating import ENDS_MAX
-from forewarn.sim.staged import Staged, Stop
 from forewarn.store import kinds
 
 T = TypeVar("T")
@@ -272,7 +270,9 @@ class SimServer:
     def _notice_ends(self, until: Micros) -> list[Micros]:
         """Return the ends of notices whose NotBefore is at or before `until`."""
         due = self.engine.read(
-            lambda reader: reader.due(kinds.OPERATIONS_DUE, until, limit=ENDS_MAX)
+            lambda reader: reader.due(
+                kinds.OPERATIONS_DUE, until, limit=redating.ENDS_MAX
+            )
         )
         return [
             self.engine.notice_ends.of(operation)
@@ -300,11 +300,11 @@ class SimServer:
 
     # Events
 
-    def inject(self, wanted: Staged) -> Request:
+    def inject(self, wanted: staged.Staged) -> Request:
         """Publish an event; see `staged.inject`."""
         return self._order(lambda work: staged.inject(work, wanted))
 
-    def move(self, operation_id: str, stop: Stop) -> Operation:
+    def move(self, operation_id: str, stop: staged.Stop) -> Operation:
         """Advance an operation to `stop` now; see `staged.move`.
 
         If the guard holds the operation, it advances as far as allowed. The returned
@@ -312,7 +312,7 @@ class SimServer:
         """
         engine = self.engine
         moved = self._order(lambda work: staged.move(work, operation_id, stop))
-        for _ in Stop:
+        for _ in staged.Stop:
             if staged.is_at(moved, stop):
                 break
             self.driver.bring_nearer(

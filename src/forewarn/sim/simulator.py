@@ -25,7 +25,6 @@ from forewarn.service.admin import AdminServer
 from forewarn.sim import fleets, profiles, vms
 from forewarn.sim.faults.fault import Playbook
 from forewarn.sim.positions import PORTS_TRIED, Addresses, Positions, not_there
-from forewarn.sim.profiles import Profile
 from forewarn.sim.routes import router
 from forewarn.sim.scenario.setup import Setup, running_stage
 from forewarn.sim.sim_server import SimServer
@@ -53,7 +52,7 @@ class Terms:
 
     setup: Setup = field(default_factory=usual_setup)
     """The settings of the scenario override those of the profile."""
-    profile: Profile = Profile.LENIENT
+    profile: profiles.Profile = profiles.Profile.LENIENT
     faults: tuple[Playbook, ...] = ()
     """Faults of answers from the start."""
     first: tuple[str, ...] = ()

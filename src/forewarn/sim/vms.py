@@ -17,7 +17,6 @@ from forewarn.fleet.model import Vm, VmState
 from forewarn.fleet.validators import name_fault
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
 from forewarn.sim import fleets
-from forewarn.sim.fleets import Tables
 from forewarn.sim.natural import counted
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -89,11 +88,11 @@ def remove(work: Work, name: str) -> None:
     _apply(work, tables)
 
 
-def _apply(work: Work, tables: Tables) -> None:
+def _apply(work: Work, tables: fleets.Tables) -> None:
     fleet_changes.apply(work, read_fleet(fleets.write(tables), name="the fleet"))
 
 
-def _with(tables: Tables, new: NewVm) -> Tables:
+def _with(tables: fleets.Tables, new: NewVm) -> fleets.Tables:
     scope = "" if new.standalone else new.scope or _usual_scope(tables)
     host = new.host or f"{new.name}-host"
     if not new.host:
@@ -110,7 +109,7 @@ def _with(tables: Tables, new: NewVm) -> Tables:
     return tables
 
 
-def _tables(reader: Reader) -> Tables:
+def _tables(reader: Reader) -> fleets.Tables:
     text = export.export_fleet(
         every(reader, kinds.ALL_TENANTS),
         every(reader, kinds.ALL_SCOPES),
@@ -120,12 +119,12 @@ def _tables(reader: Reader) -> Tables:
     return fleets.read(text)
 
 
-def _usual_scope(tables: Tables) -> str:
+def _usual_scope(tables: fleets.Tables) -> str:
     scopes = (str(entry.get("scope", "")) for entry in tables["vm"].values())
     return next(filter(None, scopes), "")
 
 
-def _emptiest(tables: Tables, scope: str) -> int:
+def _emptiest(tables: fleets.Tables, scope: str) -> int:
     counts: Counter[int] = Counter(
         int(entry.get("fault_domain", 0))
         for entry in tables["vm"].values()

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from forewarn.store import kinds
 from forewarn.store.codec import Codec
-from forewarn.store.kinds import AnyQuestion, Query, Question, Range
 
 _NAME = re.compile(r"^-- name: *(.*)$\n", re.MULTILINE)
 _ORDERED = re.compile(r"(.*?)(?:\s+ORDER BY ([^;]*))?;", re.DOTALL)
@@ -45,14 +44,14 @@ def load(codecs: Iterable[Codec[Any]]) -> Mapping[str, str]:
     codec_of = {codec.kind: codec for codec in codecs}
     found = {"audit_keys": written["audit_keys"]}
     for item in vars(kinds).values():
-        if isinstance(item, Question):
-            question = cast("AnyQuestion[Any]", item)
+        if isinstance(item, kinds.Question):
+            question = cast("kinds.AnyQuestion[Any]", item)
             found |= _complete(question, codec_of[question.kind], written)
     return found
 
 
 def _complete(
-    question: AnyQuestion[Any], codec: Codec[Any], written: Mapping[str, str]
+    question: kinds.AnyQuestion[Any], codec: Codec[Any], written: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the statements that answer one question, by name."""
     name, key = question.name, codec.key
@@ -63,9 +62,9 @@ def _complete(
     parts = _ORDERED.fullmatch(written[name])
     assert parts is not None, "a statement ends with a semicolon"
     sql, order = parts.groups("")
-    if isinstance(question, Query):
+    if isinstance(question, kinds.Query):
         return {name: _page(sql, f"links.{key}" if " AS links" in sql else key)}
-    if isinstance(question, Range):
+    if isinstance(question, kinds.Range):
         first = sql.replace("SELECT *", f"SELECT {order}", 1)
         until = f"{sql} AND {order} <= :until ORDER BY {order}, {key} LIMIT :limit"
         return {name: until, f"earliest_{name}": f"{first} ORDER BY {order} LIMIT 1"}

@@ -28,7 +28,6 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.views import View
 from forewarn.store import kinds
-from forewarn.store.kinds import Record
 from forewarn.store.port import Reader, every
 from forewarn.store.records import (
     LEADER_KEY,
@@ -39,9 +38,9 @@ from forewarn.store.records import (
     Leader,
 )
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=kinds.Record)
 
-_SHARED: Mapping[str, type[Record]] = {
+_SHARED: Mapping[str, type[kinds.Record]] = {
     "event": Event,
     "operation": Operation,
     "request": Request,
@@ -130,7 +129,7 @@ class TenantFilter:
                 shared = _SHARED.get(kind)
                 return shared is not None and self._has(shared, name)
 
-    def _has(self, kind: type[Record], key: str) -> bool:
+    def _has(self, kind: type[kinds.Record], key: str) -> bool:
         record = self._reader.get(kind, key)
         return record is not None and self.of(record) is not None
 

@@ -24,7 +24,6 @@ from forewarn.service import metric_definitions
 from forewarn.service.inbox import StoppedError
 from forewarn.service.webhooks import decisions, limits, payload
 from forewarn.service.webhooks.commits import Pending
-from forewarn.service.webhooks.decisions import Answer, Verdict
 from forewarn.service.webhooks.signing import signed_headers
 from forewarn.store.records import OutboxMessage
 
@@ -33,7 +32,7 @@ logger = logging.getLogger("forewarn.webhooks")
 
 WHO = Who(actor=service_part("webhooks"))
 
-Post: TypeAlias = Callable[[bytes, dict[str, str]], Awaitable[Answer]]
+Post: TypeAlias = Callable[[bytes, dict[str, str]], Awaitable[decisions.Answer]]
 """Posts a body with headers; failures are returned, not raised."""
 
 
@@ -143,14 +142,14 @@ class Receiver:
         if self._mailbox.waiting() > limits.PENDING_MAX:
             self._hurry.set()
 
-    async def test(self) -> Answer:
+    async def test(self) -> decisions.Answer:
         """Post a ping now, in parallel to messages; a success ends a pause."""
         public_id = self._ids.event()
         body = payload.ping(
             public_id, receiver=self.name, tenant=self.tenant, now=self._clock.now()
         )
         answer = await self._post(body, self._headers(public_id, body))
-        if answer.verdict is Verdict.DELIVERED:
+        if answer.verdict is decisions.Verdict.DELIVERED:
             self.status.is_gone = False
             self._is_back = True
             self._hurry.set()
@@ -204,12 +203,12 @@ class Receiver:
         await self._tell(page)
 
     async def _tell(self, page: Sequence[OutboxMessage]) -> None:
-        failure: Answer | None = None
+        failure: decisions.Answer | None = None
         for message in page:
             self.status.oldest_at = message.at
             body = payload.told(message, tenant=self.tenant)
             answer = await self._post(body, self._headers(message.public_id, body))
-            if answer.verdict is not Verdict.DELIVERED:
+            if answer.verdict is not decisions.Verdict.DELIVERED:
                 failure = answer
                 break
             self._delivered(message)
@@ -233,13 +232,13 @@ class Receiver:
         status.delivered_at = self._clock.now()
         self._told[message.message_id] = message
 
-    async def _failed(self, answer: Answer) -> None:
+    async def _failed(self, answer: decisions.Answer) -> None:
         status, now = self.status, self._clock.now()
         status.attempts["failed"] += 1
         status.failures += 1
         status.failed_at = now
         status.error = answer.sentence()
-        if answer.verdict is Verdict.GONE:
+        if answer.verdict is decisions.Verdict.GONE:
             status.is_gone = True
             logger.warning(
                 "webhook %s responded with 410: it gets no messages until `forewarn "

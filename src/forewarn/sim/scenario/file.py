@@ -21,7 +21,6 @@ from forewarn.settings.tables import FileError, Tables
 from forewarn.sim import fleets
 from forewarn.sim.scenario import steps, validators
 from forewarn.sim.scenario.model import OTHERS, Client, Demand, Fleet, Scenario
-from forewarn.sim.scenario.steps import STATUSES, Known
 from forewarn.sim.scenario.validators import Forms
 
 FLEET_BYTES_MAX = 16 * 1024 * 1024
@@ -140,7 +139,7 @@ _CLIENT: Mapping[str, Option] = {
     "vm": Option(form=Forms.NAME, is_needed=True),
     "optional": validators.SWITCH,
     Demand.APPROVES.value: validators.YES,
-    Demand.SEES.value: Option(form=Forms.WORD, words=STATUSES),
+    Demand.SEES.value: Option(form=Forms.WORD, words=steps.STATUSES),
     Demand.IGNORES_OTHERS.value: validators.YES,
     Demand.COMES_BACK.value: Option(form=Forms.YES_OR_DURATION),
 }
@@ -190,7 +189,7 @@ def read_scenario(text: str, *, file: str, folder: Path | None = None) -> Scenar
     root = tables.take("", found, _ROOT)
     told = [each for each in tables.problems if not each.key.startswith("fleet")]
     fleet = _read_fleet_of(tables, root.get("fleet", {}), text=text, folder=folder)
-    known = Known()
+    known = steps.Known()
     if len(tables.problems) == len(told):
         wanted = wanted_fleet(fleet)
         known.names = {"vm": wanted.vms.keys(), "host": wanted.hosts.keys()}
@@ -214,7 +213,7 @@ def read_scenario(text: str, *, file: str, folder: Path | None = None) -> Scenar
 
 
 def _clients(
-    tables: Tables, entries: Sequence[Mapping[str, Any]], known: Known
+    tables: Tables, entries: Sequence[Mapping[str, Any]], known: steps.Known
 ) -> tuple[Client, ...]:
     """Return the clients from the valid keys of each table, and report problems."""
     found: list[Client] = []

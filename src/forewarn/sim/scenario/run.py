@@ -17,7 +17,6 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.operations import ENDED_STATES, CallState
 from forewarn.sim.scenario import describe
 from forewarn.sim.scenario.client_log import ClientLog, Witness
-from forewarn.sim.scenario.describe import counted, telling
 from forewarn.sim.scenario.doing import StepExecutor
 from forewarn.sim.scenario.expect import Facts, judge
 from forewarn.sim.scenario.judging import (
@@ -307,7 +306,9 @@ class Runner:
         if not is_judged:
             verdict = skipped(f"not judged: {verdict.sentence}")
         run.found(
-            verdict.about(telling(step), line=step.line, is_of_client=of_clients),
+            verdict.about(
+                describe.telling(step), line=step.line, is_of_client=of_clients
+            ),
             took=time.now() - begin,
         )
 
@@ -407,16 +408,22 @@ class _Run:
 
     def do(self, step: Step) -> None:
         """Run a step; a refusal is a finding."""
-        self._tell(telling(step))
+        self._tell(describe.telling(step))
         try:
             self.executor.do(step.act, name=step.name)
         except ForewarnError as error:
             if step.may_be_refused:
                 self._tell(f"refused, which is allowed: {operators.refusal(error)}")
                 return
-            sentence = f"{telling(step)} was refused: {operators.refusal(error)}"
+            sentence = (
+                f"{describe.telling(step)} was refused: {operators.refusal(error)}"
+            )
             refused = untried(sentence)
-            self.found(refused.about(telling(step), line=step.line, is_of_client=False))
+            self.found(
+                refused.about(
+                    describe.telling(step), line=step.line, is_of_client=False
+                )
+            )
 
     def found(self, finding: Finding, *, took: Micros = 0) -> None:
         """Store and report a finding with the current time."""
@@ -461,12 +468,12 @@ def summary(result: Result) -> str:
     """Return the result as a sentence."""
     name, took = result.scenario.name, length(result.took)
     if result.failures:
-        return f"{name}: {counted(len(result.failures), 'failure')}, in {took}"
+        return f"{name}: {describe.counted(len(result.failures), 'failure')}, in {took}"
     if result.expected is Expected.NONE:
         return (
             f"{name}: NOT JUDGED, because nothing was expected of a client, in {took}"
         )
     met = sum(each.passed for each in result.findings)
     left = sum(each.outcome is Outcome.SKIPPED for each in result.findings)
-    told = f"{counted(met, 'expectation')} met" if met else "a client asked"
+    told = f"{describe.counted(met, 'expectation')} met" if met else "a client asked"
     return f"{name}: {told}{f', {left} not judged' if left else ''}, in {took}"

@@ -18,7 +18,6 @@ from forewarn.service.settings import load_settings
 from forewarn.service.settings_model import Settings, impacts, policy
 from forewarn.sim.engine import Engine, World
 from forewarn.sim.scenario import file
-from forewarn.sim.scenario.file import SETTINGS
 from forewarn.sim.scenario.model import Scenario
 from forewarn.sim.sim_server import CLIENTS, SimServer
 from forewarn.store.memory import MemoryStore
@@ -43,7 +42,7 @@ class Setup:
 
     def load(self) -> Settings:
         """Return the settings; raises SettingsError."""
-        variables = {name: environment_name(name) for name in SETTINGS.values()}
+        variables = {name: environment_name(name) for name in file.SETTINGS.values()}
         applicable = {
             variable: self.environ[variable]
             for variable in variables.values()

@@ -35,9 +35,7 @@ from forewarn.sim.scenario.model import (
     Wanted,
 )
 from forewarn.sim.scenario.validators import Forms
-from forewarn.sim.staged import Staged, Stop
 from forewarn.verbs import model as verbs
-from forewarn.verbs.model import TARGETS_MAX, Argument, Kind
 from forewarn.verbs.table import VERBS
 
 STATUSES = (EventStatus.SCHEDULED.value, EventStatus.STARTED.value)
@@ -57,10 +55,10 @@ _EVENT: Mapping[str, Option] = {
     "routine": validators.SWITCH,
 }
 
-_TARGETS: Mapping[Kind, Option] = {
-    Kind.HOST: validators.HOSTS,
-    Kind.VM: validators.VMS,
-    Kind.EITHER: Option(form=Forms.TARGETS, most=validators.NAMES_MAX),
+_TARGETS: Mapping[verbs.Kind, Option] = {
+    verbs.Kind.HOST: validators.HOSTS,
+    verbs.Kind.VM: validators.VMS,
+    verbs.Kind.EITHER: Option(form=Forms.TARGETS, most=validators.NAMES_MAX),
 }
 
 _FORMS: Mapping[verbs.Form, Form] = {
@@ -75,11 +73,11 @@ _FORMS: Mapping[verbs.Form, Form] = {
 """The forms of arguments in a step, except texts and counts."""
 
 
-def _argument(argument: Argument) -> Option:
+def _argument(argument: verbs.Argument) -> Option:
     if argument.form is verbs.Form.TEXT:
         return validators.ANY_TEXT
     if argument.form is verbs.Form.COUNT:
-        return Option(form=Forms.COUNT, least=1, most=TARGETS_MAX)
+        return Option(form=Forms.COUNT, least=1, most=verbs.TARGETS_MAX)
     return Option(
         form=_FORMS[argument.form],
         words=argument.words,
@@ -107,7 +105,9 @@ ACTS: Mapping[str, Mapping[str, Option]] = {
     "move": {
         "move": validators.EVENT,
         "to": Option(
-            form=Forms.WORD, words=tuple(stop.value for stop in Stop), is_needed=True
+            form=Forms.WORD,
+            words=tuple(stop.value for stop in staged.Stop),
+            is_needed=True,
         ),
     },
     "withhold": {"withhold": validators.VMS},
@@ -318,7 +318,7 @@ class _StepReader:
             case "approve":
                 return Approve(event=value, by=next(iter(vms), ""))
             case "move":
-                return MoveOn(event=value, stop=Stop(own["to"]))
+                return MoveOn(event=value, stop=staged.Stop(own["to"]))
             case "withhold" | "release" | "disable" | "clear-faults":
                 return ForVms(what=verb, vms=value)
             case "jump":
@@ -350,7 +350,7 @@ class _StepReader:
         if not event.keys() >= {"vms", "notice"}:
             return None
         return Publish(
-            wanted=Staged(
+            wanted=staged.Staged(
                 event_type=event_type,
                 vms=event["vms"],
                 source=source,

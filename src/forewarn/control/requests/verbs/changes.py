@@ -38,7 +38,6 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.store import kinds
-from forewarn.store.kinds import Query
 from forewarn.store.port import PAGE_ROWS, Record, every
 from forewarn.verbs.model import TARGETS_MAX, Given
 
@@ -387,7 +386,7 @@ def _free_hosts(work: Work, names: Sequence[str]) -> list[str]:
     return work.parts.each(names, free)
 
 
-def _all(work: Work, query: Query[R]) -> list[R] | None:
+def _all(work: Work, query: kinds.Query[R]) -> list[R] | None:
     """Return all records of a query; None: there are too many."""
     found = work.tx.select(query, limit=READ_ONCE_MAX + 1)
     return found if len(found) <= READ_ONCE_MAX else None
