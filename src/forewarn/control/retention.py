@@ -40,8 +40,9 @@ def _horizon(reader: Reader, policy: Policy, now: Micros) -> Micros:
     by_age = now - policy.retention
     if not policy.ended_max:
         return by_age
-    most = policy.ended_max + ROWS_PER_STEP
-    ended = reader.due(kinds.OPERATIONS_ENDED, now, limit=most)
+    ended = reader.due(
+        kinds.OPERATIONS_ENDED, now, limit=policy.ended_max + ROWS_PER_STEP
+    )
     surplus = len(ended) - policy.ended_max
     return by_age if surplus <= 0 else max(by_age, ended[surplus - 1].ended_at)
 

@@ -113,10 +113,11 @@ class Report:
         for result in self.results:
             if result.vm == vm:
                 return result
-        is_done = self.verdict is Verdict.DONE
         return VmResult(
             vm=vm,
-            verdict=VmVerdict.DONE if is_done else VmVerdict.FAILED,
+            verdict=VmVerdict.DONE
+            if (self.verdict is Verdict.DONE)
+            else VmVerdict.FAILED,
             note=self.reason,
             is_down=vm in self.down,
         )

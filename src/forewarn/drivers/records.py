@@ -358,8 +358,7 @@ def _progress_of(end: dict[str, Any]) -> Progress:
         reason = _ENDS[how].format(after=after)
     elif status is not None and status < 0:
         reason = f"the program was ended by signal {-status}{after}"
-    is_down = status == DOWN_STATUS
-    return Progress(state=RunState.FAILED, reason=reason, is_down=is_down)
+    return Progress(state=RunState.FAILED, reason=reason, is_down=status == DOWN_STATUS)
 
 
 def _paused_in(output: str) -> Micros | None:

@@ -151,8 +151,9 @@ class Connection(Flow):
                 self._follow(received, self._decide(received.request, None))
                 return
         if self._reader is UNREAD:
-            judge = functools.partial(self._hub.judge, self._source)
-            self._reader = RequestReader(judge)
+            self._reader = RequestReader(
+                functools.partial(self._hub.judge, self._source)
+            )
         reader = self._reader
         reader.take(data)
         reader.read_on()
@@ -309,8 +310,9 @@ class Connection(Flow):
             self._wait(received, answer)
         else:
             loop = asyncio.get_running_loop()
-            conversation = self._respond_later(received, answer, has_waited=has_waited)
-            self._task = loop.create_task(conversation)
+            self._task = loop.create_task(
+                self._respond_later(received, answer, has_waited=has_waited)
+            )
 
     def _wait(self, received: Received, wait: Wait) -> None:
         """Wait for a change, without a task, because there may be very many waits."""
@@ -432,8 +434,9 @@ class Connection(Flow):
         if self._interception is not None:
             self._interception.refuse(refused)
         hub = self._hub
-        monotonic = hub.clock.monotonic()
-        self._refuse(hub.endpoint.refuse(*refused, self._source, monotonic=monotonic))
+        self._refuse(
+            hub.endpoint.refuse(*refused, self._source, monotonic=hub.clock.monotonic())
+        )
 
     def _refuse(self, response: Response) -> None:
         """Send the last response to a client that may still be sending."""
@@ -475,5 +478,6 @@ class Connection(Flow):
                 # The service itself has paused reading, so this is not the client's.
                 self._watchdog.arm(phase)
             case _:
-                unfinished = self._reader.unfinished
-                self._refuse_request(Refused(answers.TIMED_OUT, unfinished))
+                self._refuse_request(
+                    Refused(answers.TIMED_OUT, self._reader.unfinished)
+                )

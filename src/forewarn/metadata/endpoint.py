@@ -406,8 +406,9 @@ class Endpoint:
         if facts is None:
             return answers.NOT_FOUND
         route = question.route
-        tree = instance.document(facts, version=route.version)
-        node = instance.find(tree, route.path)
+        node = instance.find(
+            instance.document(facts, version=route.version), route.path
+        )
         if node is None:
             return answers.NOT_FOUND
         if not route.text:

@@ -207,8 +207,9 @@ class Hub:
 
     def judge(self, source: Source, request: Request) -> Response | None:
         """Return the refusal of a request whose body must not be read; None: read it."""
-        monotonic = self.clock.monotonic()
-        return self.endpoint.judge_head(request, source, monotonic=monotonic)
+        return self.endpoint.judge_head(
+            request, source, monotonic=self.clock.monotonic()
+        )
 
     def cache_request(self, data: bytes, received: Received | Refused) -> None:
         """Cache a request by its bytes, if `repeat` may respond to it again."""

@@ -191,8 +191,9 @@ class Wakeups(_Timed):
         self, client: WaitingClient, received: Received, wait: Wait
     ) -> Waiter | None:
         """Register a waiting request; None: there are too many."""
-        monotonic = self._clock.monotonic()
-        waiter = self._waits.enter(client, received, wait, monotonic=monotonic)
+        waiter = self._waits.enter(
+            client, received, wait, monotonic=self._clock.monotonic()
+        )
         self._arm()
         return waiter
 

@@ -157,9 +157,9 @@ class ApiProcess(Api):
                 try:
                     self._spawn()
                 except OSError as error:
-                    why = error.strerror
                     logger.warning(
-                        "cannot start the process of the operator API: %s", why
+                        "cannot start the process of the operator API: %s",
+                        error.strerror,
                     )
                     await asyncio.sleep(pause)
 

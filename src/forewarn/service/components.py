@@ -105,8 +105,9 @@ def driver_looks(settings: Settings) -> Iterator[Callable[[], object]]:
 
 def _check_works(settings: Settings) -> None:
     if not any(getattr(settings.command, name) for name in WORKS):
-        message = "[driver.command] names no program for any action"
-        raise problem(settings, "driver.kind", message)
+        raise problem(
+            settings, "driver.kind", "[driver.command] names no program for any action"
+        )
 
 
 def _check_records(settings: Settings) -> None:
@@ -114,8 +115,9 @@ def _check_records(settings: Settings) -> None:
     # The default directory is next to the store, and the check of the store reports its
     # problems.
     if settings.command.records and not folder.is_dir():
-        message = f"the directory {folder} does not exist"
-        raise problem(settings, "driver.command.records", message)
+        raise problem(
+            settings, "driver.command.records", f"the directory {folder} does not exist"
+        )
 
 
 def journal_of(store: Path) -> Path:
@@ -171,5 +173,6 @@ def records_of(settings: Settings) -> Path:
 def waits_of(settings: Settings) -> Waits:
     """Return the registry of requests that wait for a change, if push is enabled."""
     metadata = settings.metadata
-    longest = metadata.push_longest_wait // SECOND if metadata.push else 0
-    return Waits(longest_seconds=longest)
+    return Waits(
+        longest_seconds=metadata.push_longest_wait // SECOND if metadata.push else 0
+    )

@@ -163,10 +163,9 @@ def _remove_stale(path: str) -> None:
 
 def peer_of(connection: socket.socket) -> UnixPeer:
     """Return the identity of the process at the other end, from the kernel."""
-    raw = connection.getsockopt(
-        socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+    pid, uid, gid = _CREDENTIALS.unpack(
+        connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )
-    pid, uid, gid = _CREDENTIALS.unpack(raw)
     groups = {gid, *_groups(connection)}
     return UnixPeer(
         name=f"{SOCKET_PREFIX}{_name(pwd.getpwuid, uid)}",

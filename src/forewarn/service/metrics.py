@@ -150,8 +150,9 @@ class Tally(Listener):
         self._timer(change, after.operation_id, now, looked_at)
         known = self._open.get(after.operation_id)
         moved = not isinstance(before, Operation) or before.state is not after.state
-        since = now if moved or known is None else known.since
-        self._open[after.operation_id] = counted(after, since)
+        self._open[after.operation_id] = counted(
+            after, now if moved or known is None else known.since
+        )
         if not isinstance(before, Operation):
             return
         if after.generation > before.generation:

@@ -36,8 +36,9 @@ class Readings:
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
         """Return the result of `ask` on a consistent view of the store."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._store.read, ask)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, self._store.read, ask
+        )
 
     async def read_for(self, tenant: str, ask: Callable[[Reader], T]) -> T:
         """Return the result of `read` when the tenant's earlier reads have ended."""

@@ -107,5 +107,6 @@ def _read(settings: Settings, key: str, file: str) -> bytes:
     try:
         return read_file(Path(file), most=SECRET_BYTES_MAX).strip()
     except OSError as error:
-        message = f"{file} cannot be read: {error.strerror}"
-        raise problem(settings, key, message) from error
+        raise problem(
+            settings, key, f"{file} cannot be read: {error.strerror}"
+        ) from error

@@ -191,8 +191,9 @@ class Service:
         api: Api,
     ) -> tuple[Runner, Webhooks]:
         """Create the plane, its thread and everything that uses it."""
-        changed = self.watchers.tell
-        outbound = components.Outbound(loop, publish=self._publish, changed=changed)
+        outbound = components.Outbound(
+            loop, publish=self._publish, changed=self.watchers.tell
+        )
         inquirer = components.inquirer_of(self.settings, driver)
         plane = Plane(
             store=store,
@@ -343,8 +344,9 @@ class Service:
 
     async def apply(self, fleet: FleetText) -> MergePlan:
         """Apply a fleet file, as the service does at its start."""
-        who = Who(actor=service_part("fleet file"))
-        return await self.gateway.merge_fleet(fleet, who=who)
+        return await self.gateway.merge_fleet(
+            fleet, who=Who(actor=service_part("fleet file"))
+        )
 
     async def _apply_at_start(self, fleet: StartFleet) -> None:
         if isinstance(fleet, FleetFileError):

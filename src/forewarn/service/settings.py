@@ -126,8 +126,9 @@ def _check_together(settings: Settings) -> None:
     admin = settings.admin
     for named, other in (("certificate", "key"), ("key", "certificate")):
         if getattr(admin, f"tls_{named}") and not getattr(admin, f"tls_{other}"):
-            message = f"needs admin.tls_{other} too"
-            raise problem(settings, f"admin.tls_{named}", message)
+            raise problem(
+                settings, f"admin.tls_{named}", f"needs admin.tls_{other} too"
+            )
     if options.socket_path(admin.listen):
         if admin.tls_certificate:
             raise problem(

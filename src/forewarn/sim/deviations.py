@@ -192,8 +192,9 @@ class Inspector:
             if genuine.status != _OK:
                 # One invalid ID refuses the whole request, and the refusal names it.
                 if event_id.encode("ascii") in genuine.payload:
-                    name = "unknown-event" if event is None else "foreign-event"
-                    yield _deviation(name, event_id)
+                    yield _deviation(
+                        "unknown-event" if event is None else "foreign-event", event_id
+                    )
                 continue
             if event is not None and all(each.vm != vm for each in event.resources):
                 names = ", ".join(each.name for each in event.resources)

@@ -65,9 +65,9 @@ KINDS = ("tenant", "scope", "host", "vm")
 
 def read(text: str) -> Tables:
     """Return the tables of a fleet file; raises ValueError if it is not TOML."""
-    document = toml.loads(text)
     return {
-        kind: {each["name"]: each for each in document.get(kind, [])} for kind in KINDS
+        kind: {each["name"]: each for each in toml.loads(text).get(kind, [])}
+        for kind in KINDS
     }
 
 

@@ -124,8 +124,9 @@ class Front:
             or monotonic >= poller.until
         ):
             again = self._noting(visit, status, now=now, monotonic=monotonic)
-            until = monotonic + POLLER_SECONDS
-            poller = _Poller(visit.request, address, status, until, again)
+            poller = _Poller(
+                visit.request, address, status, monotonic + POLLER_SECONDS, again
+            )
             self._pollers[visit.vm] = poller
         return poller.again
 

@@ -157,8 +157,9 @@ class Repeated:
 
     def at(self, number: int, monotonic: float) -> Seen:
         """Return the request that was received at an I/O time."""
-        passed = round((monotonic - self._monotonic) * SECOND)
-        return self.seen._replace(number=number, at=self._now + passed)
+        return self.seen._replace(
+            number=number, at=self._now + round((monotonic - self._monotonic) * SECOND)
+        )
 
 
 EVIDENCE_MAX = 10_000

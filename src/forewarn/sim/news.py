@@ -129,8 +129,9 @@ class Reporter:
 
     def say(self, what: What, text: str, **facts: Any) -> None:
         """Report news of the simulation itself."""
-        now = self._followed.engine.now
-        self._tell(News(at=now, what=what, text=text, facts=facts))
+        self._tell(
+            News(at=self._followed.engine.now, what=what, text=text, facts=facts)
+        )
 
     # Events
 

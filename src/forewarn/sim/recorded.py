@@ -116,8 +116,9 @@ class RecordedDocument(PreparedDocument):
             )
         if version is self._version:
             return self._recorded.response()
-        body = as_older(self._recorded.body, version)
-        return replace(self._recorded, body=body).response()
+        return replace(
+            self._recorded, body=as_older(self._recorded.body, version)
+        ).response()
 
 
 def as_older(body: bytes, version: ApiVersion) -> bytes:

@@ -365,8 +365,9 @@ class _Reader:
             if failure is None:
                 known = ", ".join(_FAILURES)
                 raise _LineError(f"failure: {quoted(written)} is not one of {known}")
-            detail = members.text("detail", default="")[:DETAIL_MAX]
-            return Failed(failure=failure, detail=detail)
+            return Failed(
+                failure=failure, detail=members.text("detail", default="")[:DETAIL_MAX]
+            )
         if "again" in members:
             number = members.whole("again")
             answer = self._answers.get(number)

@@ -129,8 +129,9 @@ class Replay:
         self._asked: set[str] = set()
         self._began_at: Micros = 0
         self.journal.on_seen.append(self._note)
-        known = self.endpoint.directory.by_vm.keys()
-        self.faults = RecordedFaults(now=self._clock.now, vms=known)
+        self.faults = RecordedFaults(
+            now=self._clock.now, vms=self.endpoint.directory.by_vm.keys()
+        )
         self.front = Front(
             faults=self.faults,
             journal=self.journal,
@@ -374,8 +375,9 @@ class Replay:
         if not self.has_begun:
             self.begin()
         while (next_at := self.next_at) is not None:
-            seconds = max((next_at - self.now) / SECOND, 0.0)
-            await self._sleep(min(seconds, SLEEP_SECONDS_MAX))
+            await self._sleep(
+                min(max((next_at - self.now) / SECOND, 0.0), SLEEP_SECONDS_MAX)
+            )
             self.settle()
 
     async def _sleep(self, seconds: float | None) -> None:

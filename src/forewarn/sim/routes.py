@@ -127,8 +127,9 @@ def _events(sim: APIRouter, simulator: Simulated) -> None:
         notice = await gateway.read(
             lambda reader: _terminate_notice(reader, body.vms[0])
         )
-        wanted = body.wanted(stage.engine.policy, terminate_notice=notice)
-        request = stage.inject(wanted)
+        request = stage.inject(
+            body.wanted(stage.engine.policy, terminate_notice=notice)
+        )
         report = await gateway.read(
             lambda reader: reports.request_report(
                 reader, need(reader, Request, request.request_id), now=gateway.now()

@@ -93,8 +93,9 @@ def _row(kinds: list[type]) -> Shape:
     writes = [_PLAIN[kind] for kind in kinds]
 
     def write(values: tuple[Any, ...]) -> str:
-        parts = zip(writes, values, strict=True)
-        texts = [write_item(value) for write_item, value in parts]
+        texts = [
+            write_item(value) for write_item, value in zip(writes, values, strict=True)
+        ]
         return f"[{','.join(texts)}]"
 
     def decode(values: object) -> tuple[Any, ...]:

@@ -77,8 +77,9 @@ class RowReader:
     ) -> list[R]:
         """Return a page of the records found under `value`."""
         assert limit > 0
-        page = {"value": value, "after": after, "limit": limit}
-        return self._records(query.name, query.kind, page)
+        return self._records(
+            query.name, query.kind, {"value": value, "after": after, "limit": limit}
+        )
 
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
         """Return records whose instant is not 0 and at or before `until`."""
@@ -92,8 +93,9 @@ class RowReader:
 
     def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
         """Return bounds of the keys of audit entries with an instant in [first, end)."""
-        period = {"first": first, "end": end}
-        [(least, greatest)] = self._rows("audit_keys", AuditEntry, period)
+        [(least, greatest)] = self._rows(
+            "audit_keys", AuditEntry, {"first": first, "end": end}
+        )
         return None if least is None else (before(least), greatest)
 
     def ranked(

@@ -151,8 +151,9 @@ def _issue(work: Work, operation: Operation, *, attempts: int) -> None:
             due_at=work.now + work.policy.driver_timeout,
         ),
     )
-    moves = current_moves(issued)
-    downtime.impact_begins(work, issued, tuple(move.vm for move in moves))
+    downtime.impact_begins(
+        work, issued, tuple(move.vm for move in current_moves(issued))
+    )
     work.call(call_of(issued))
 
 

@@ -63,8 +63,9 @@ def call_done(
     `paused` has the length of the pause of VMs, if the driver measured it. The caller
     holds the safety rows of the scopes of the operation.
     """
-    moves = calls.current_moves(operation)
-    operation = take_done(work, operation, moves, paused=paused)
+    operation = take_done(
+        work, operation, calls.current_moves(operation), paused=paused
+    )
     operation = work.save_operation(
         operation,
         changed(operation, call_state=CallState.NONE, attempts=0, note=None),

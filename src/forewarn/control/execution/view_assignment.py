@@ -92,11 +92,10 @@ def drop_empty_views(work: Work, scope: str) -> None:
 def _new_view(work: Work, wanted: View) -> View:
     """Store a view; enable it if the views of its enabling key are enabled (7.2)."""
     view = work.tx.add(wanted)
-    together = any(
+    if any(
         other.is_enabled
         for other in every(work.tx, kinds.VIEWS_OF_ENABLING, view.enabling)
-    )
-    if together:
+    ):
         return enable_view(work, view)
     work.tell_view(view)
     return view

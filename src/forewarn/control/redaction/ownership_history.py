@@ -43,8 +43,9 @@ class Past:
     @cached_property
     def scopes(self) -> frozenset[str]:
         """Return the scopes that the tenant once owned; it can own some of them again."""
-        by = f"{_OF_TENANT}{self._tenant}"
-        lines = every(self._reader, kinds.AUDIT_OF_SUBJECT, by)
+        lines = every(
+            self._reader, kinds.AUDIT_OF_SUBJECT, f"{_OF_TENANT}{self._tenant}"
+        )
         return frozenset(name for line in lines for name in _named(line, _OF_SCOPE))
 
     def had_scope_at(self, scope: str, at: Micros) -> bool:

@@ -156,12 +156,13 @@ class TenantReader:
             return ()
         vms, scopes = self._part_of_request(seen.request)
         own = {name for name in whole.scopes if self._share.is_own_scope(name)}
-        told = redact.for_tenant(
-            obstacles.why_waiting(self._reader, whole, now=now),
-            scopes=scopes | own,
-            vms=vms,
+        return self._share.blockers(
+            redact.for_tenant(
+                obstacles.why_waiting(self._reader, whole, now=now),
+                scopes=scopes | own,
+                vms=vms,
+            )
         )
-        return self._share.blockers(told)
 
     def _part_of_request(self, alias: str) -> tuple[frozenset[str], frozenset[str]]:
         """Return the VMs of the tenant in a request, and their scopes.

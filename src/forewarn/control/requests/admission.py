@@ -448,5 +448,6 @@ def ready_or_again(work: Work, operation_id: str) -> None:
         operation.state is OperationState.READY
         and announce_again(work, operation) is None
     ):
-        due_at = release.next_look(work, operation)
-        work.save_operation(operation, replace(operation, due_at=due_at))
+        work.save_operation(
+            operation, replace(operation, due_at=release.next_look(work, operation))
+        )

@@ -77,10 +77,11 @@ class NoticeClock:
 
 def noticed(reader: Reader) -> dict[str, Micros]:
     """Return the NotBefore of each operation whose notice is running."""
-    state = OperationState.ANNOUNCED.value
     return {
         operation.operation_id: operation.not_before
-        for operation in every(reader, kinds.OPERATIONS_IN_STATE, state)
+        for operation in every(
+            reader, kinds.OPERATIONS_IN_STATE, OperationState.ANNOUNCED.value
+        )
     }
 
 

@@ -64,8 +64,9 @@ def disable_if_silent(work: Work, enabling: str, *, silent_since: Micros) -> boo
     work.lock_scopes({view.scope for view in views})
     for view in views:
         if view.is_enabled:
-            silent = step_view(view, ViewInput.SILENT, now=work.now)
-            work.tell_view(work.tx.replace(view, silent))
+            work.tell_view(
+                work.tx.replace(view, step_view(view, ViewInput.SILENT, now=work.now))
+            )
     work.note(
         AuditKind.SCOPE_DISABLED,
         [f"scope:{view.scope}" for view in views],

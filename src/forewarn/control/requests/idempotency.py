@@ -50,8 +50,9 @@ class Once:
     def key_id(self) -> str:
         """Return the ID of the stored key."""
         # The length keeps ("ab", "c") and ("a", "bc") apart.
-        text = f"{len(self.caller)}:{self.caller}{self.key}"
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(
+            f"{len(self.caller)}:{self.caller}{self.key}".encode()
+        ).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,8 +130,9 @@ def _call_end(
     """Return why a call did not succeed as a whole."""
     if not is_partial and not report.results:
         if report.verdict is Verdict.DONE:
-            wrong = tuple(each for end in left.values() for each in end.wrong)
-            return CallEnd(wrong=wrong)
+            return CallEnd(
+                wrong=tuple(each for end in left.values() for each in end.wrong)
+            )
         return CallEnd(said=report.reason[:SAID_CHARACTERS_MAX])
     return CallEnd(
         vms=tuple(left.values())[:NAMED_MAX],

@@ -125,9 +125,8 @@ def waiting_host(reader: Reader, operation: Operation, vms: Sequence[Vm]) -> Wai
         domains[vm.scope] = domains.get(vm.scope, frozenset()) | {vm.fault_domain}
     obstacles = _at_the_host(reader, operation)
     if not obstacles and operation.action in MOVING_ACTIONS:
-        moves = tuple(Move(vm=vm.name) for vm in vms)
         obstacles = destinations.find_places(
-            reader, replace(operation, moves=moves)
+            reader, replace(operation, moves=tuple(Move(vm=vm.name) for vm in vms))
         ).blockers
     return Waiting(
         operation=operation.operation_id, domains=domains, obstacles=obstacles
@@ -159,8 +158,9 @@ def standing_of(reader: Reader, scope: str) -> RolloutState:
     for lowest in (True, False):
         for vm in reader.ranked(kinds.UNSTEADY_DOMAINS, scope, limit=1, lowest=lowest):
             domains[vm.fault_domain] = next(iter(vm.started), "")
-        told = reader.ranked(kinds.ANNOUNCED_DOMAINS, scope, limit=1, lowest=lowest)
-        for event in told:
+        for event in reader.ranked(
+            kinds.ANNOUNCED_DOMAINS, scope, limit=1, lowest=lowest
+        ):
             end = min if lowest else max
             domains.setdefault(end(event.excluding_domains), event.operation)
     first = reader.select(kinds.OPERATIONS_THAT_WAIT, waits.reserved(scope), limit=1)

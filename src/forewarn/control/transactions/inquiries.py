@@ -124,8 +124,9 @@ def answer_of(driver: Driver, question: Question, *, now: Micros) -> Answer:
     name = question.operation_id, question.generation
     if isinstance(question, StopQuestion):
         return StopAnswer(question=question, is_stopped=driver.abort(*name, now=now))
-    probe = driver.probe(*name, now=now, memory=question.memory)
-    return ProbeAnswer(question=question, probe=probe)
+    return ProbeAnswer(
+        question=question, probe=driver.probe(*name, now=now, memory=question.memory)
+    )
 
 
 def no_answer(question: Question, reason: str) -> Answer:
@@ -134,5 +135,6 @@ def no_answer(question: Question, reason: str) -> Answer:
         return LookAnswer(question=question, seen={})
     if isinstance(question, StopQuestion):
         return StopAnswer(question=question, is_stopped=False, reason=reason)
-    probe = Probe(state=ProbeState.UNKNOWN, reason=reason)
-    return ProbeAnswer(question=question, probe=probe)
+    return ProbeAnswer(
+        question=question, probe=Probe(state=ProbeState.UNKNOWN, reason=reason)
+    )

@@ -367,8 +367,7 @@ class Work:
         """Count a host of a rollout that was announced (1) or has ended (-1)."""
         request = self.request(request_id)
         if request.at_once:
-            count = request.in_flight + by
-            self.tx.replace(request, changed(request, in_flight=count))
+            self.tx.replace(request, changed(request, in_flight=request.in_flight + by))
             if by < 0:
                 self.take_turn(request_id)
 

@@ -31,8 +31,9 @@ def told(message: OutboxMessage, *, tenant: str) -> bytes:
     data = json.loads(message.body)
     if tenant and message.approver is not None:
         # The event belongs to the tenant, and so does each VM that sees the event.
-        approver = actor_for(message.approver, tenant, had_vm=lambda _vm: True)
-        data["approved_by"] = approver.as_approver
+        data["approved_by"] = actor_for(
+            message.approver, tenant, had_vm=lambda _vm: True
+        ).as_approver
     return _posted(
         {
             "id": message.public_id,

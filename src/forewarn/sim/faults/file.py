@@ -172,8 +172,9 @@ def _playbook(
         if way == "fault":
             playbook = syntax.parse_playbook(values["fault"], vms=vms)
         elif way == "playbook":
-            loops = values.get("loop", False)
-            playbook = syntax.playbook(values["playbook"], vms=vms, loops=loops)
+            playbook = syntax.playbook(
+                values["playbook"], vms=vms, loops=values.get("loop", False)
+            )
         else:
             own = {key: values.pop(key) for key in _REPLACE if key in values}
             fault = syntax.fault_of(values)

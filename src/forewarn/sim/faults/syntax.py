@@ -189,8 +189,9 @@ def fault_of(values: Mapping[str, Any], *, once: bool = False) -> Fault:
         raise FaultError(f"is missing: use {example}", key=argument.key)
     methods = METHODS[values["method"]] if "method" in values else frozenset[str]()
     if kind.reads_only and POST in methods:
-        sentence = f"{quoted(kind.name)} is for GET only: a POST has no document"
-        raise FaultError(sentence, key="method")
+        raise FaultError(
+            f"{quoted(kind.name)} is for GET only: a POST has no document", key="method"
+        )
     approval = Approval(values["approval"]) if "approval" in values else None
     if approval and approval not in kind.approvals:
         other = kind.approvals[0].value
@@ -279,8 +280,9 @@ def _short(option: Option, value: object) -> Micros:
 def _rate(option: Option, value: object) -> tuple[int, Micros]:
     found = _RATE.fullmatch(str(value))
     if found is None:
-        text = quoted(str(value))
-        raise ValueError(f"must be bytes per time, such as 10/s, not {text}")
+        raise ValueError(
+            f"must be bytes per time, such as 10/s, not {quoted(str(value))}"
+        )
     unit = found[2]
     # `10/s` means `10/1s`.
     is_whole = unit[:1].isdigit() or unit[:1] == "P"

@@ -93,8 +93,9 @@ def _names_in(act: Act) -> tuple[str, ...]:
 
 def names_in(scenario: Scenario) -> set[str]:
     """Return the names of VMs and hosts in a scenario."""
-    named = {each.vm for each in scenario.clients}
-    return named.union(*(_names_in(step.act) for step in scenario.steps))
+    return {each.vm for each in scenario.clients}.union(
+        *(_names_in(step.act) for step in scenario.steps)
+    )
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -136,8 +137,9 @@ def with_names(
     Further names are for other VMs. `vms` is the number of VMs in the default fleet.
     """
     text = file.usual_text(scenario.fleet, vms=vms)
-    first = [role.vm.name for role in roles_of(scenario)]
-    text, new = named_text(text, names, first=first)
+    text, new = named_text(
+        text, names, first=[role.vm.name for role in roles_of(scenario)]
+    )
     return replace(renamed(scenario, new), fleet=Fleet(text=text))
 
 

@@ -178,8 +178,9 @@ def _approves(facts: Facts) -> Verdict | None:
         timely = _in_time(facts, named.event)
         if timely is not None:
             at, by = timely
-            after = length(at - named.event.created)
-            approved.append(f"{by} approved {named} after {after}")
+            approved.append(
+                f"{by} approved {named} after {length(at - named.event.created)}"
+            )
         elif named.event.status is EventStatus.SCHEDULED and not facts.is_over:
             is_open = True
         else:
@@ -295,8 +296,9 @@ def _ignores_others(facts: Facts) -> Verdict | None:
 def _was_shown(facts: Facts, event: Event) -> bool:
     """Return whether the client was shown an event that does not name its VM."""
     is_in_view = facts.view is not None and sees(facts.view, event)
-    polled = _first_poll(facts.actions, event.created, event.removed_at)
-    return is_in_view and polled != 0
+    return (
+        is_in_view and _first_poll(facts.actions, event.created, event.removed_at) != 0
+    )
 
 
 # Polls
@@ -324,8 +326,9 @@ def _sees(facts: Facts) -> Verdict | None:
     if not facts.is_over:
         return None
     if not facts.own:
-        none = f"no event named {vm}; expected that it sees one {status.value}"
-        return _came_late(facts) or bad(none)
+        return _came_late(facts) or bad(
+            f"no event named {vm}; expected that it sees one {status.value}"
+        )
     last = format_to_the_millisecond(facts.actions.asked_last)
     shown = listed([each.exactly for each in facts.own])
     return bad(
@@ -340,8 +343,9 @@ def _comes_back(facts: Facts) -> Verdict | None:
         # Another event may follow, after which it has to ask again too.
         return None
     if not facts.own:
-        none = f"no event named {vm}; expected that it asks again after one"
-        return _came_late(facts) or bad(none)
+        return _came_late(facts) or bad(
+            f"no event named {vm}; expected that it asks again after one"
+        )
     live = [each for each in facts.own if each.event.is_live]
     if live:
         return bad(

@@ -72,8 +72,9 @@ class StepExecutor:
             case Order():
                 self._requests[name] = self._order(act)
             case Publish(wanted=wanted):
-                soon = replace(wanted, notice=self.notice(wanted.notice))
-                self._requests[name] = self._stage.inject(soon).request_id
+                self._requests[name] = self._stage.inject(
+                    replace(wanted, notice=self.notice(wanted.notice))
+                ).request_id
             case MoveOn():
                 self._move(act)
             case Cancel(event=event):
@@ -215,7 +216,8 @@ def deciding(
             if isinstance(ahead, int) and each.form in {Form.DURATION, Form.MOMENT}:
                 start = work.now if each.form is Form.MOMENT else 0
                 values[each.key] = start + notice_of(ahead)
-        given = Given(targets=order.targets, values=values)
-        return verbs.DECISIONS[entry.name](work, given)
+        return verbs.DECISIONS[entry.name](
+            work, Given(targets=order.targets, values=values)
+        )
 
     return decide

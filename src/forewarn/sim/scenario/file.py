@@ -81,8 +81,9 @@ def _beside(named: str, folder: Path | None) -> str:
     if folder is None:
         raise ValueError("this scenario has no directory with a fleet file")
     try:
-        data = read_file(folder / named, most=FLEET_BYTES_MAX, pipes=False)
-        return data.decode("utf-8-sig")
+        return read_file(folder / named, most=FLEET_BYTES_MAX, pipes=False).decode(
+            "utf-8-sig"
+        )
     except OSError as error:
         raise ValueError(f"{named} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:

@@ -144,8 +144,9 @@ class ClientJudge:
             ]
         if self.nobody_asked(events):
             return [self._nobody(self._named(events))]
-        named = _named(self._scenario)
-        absent = [each for each in named if not self._log.has_asked(each.vm)]
+        absent = [
+            each for each in _named(self._scenario) if not self._log.has_asked(each.vm)
+        ]
         self._open = [pair for pair in self._open if pair[0] not in absent]
         self._open += [
             (client, demand)
@@ -153,8 +154,9 @@ class ClientJudge:
             for demand in demands.demanded(client, self._expected)
             if demand is not Demand.ASKS and self._log.has_asked(client.vm)
         ]
-        found = [self._absent(client) for client in absent]
-        return found + self._decide(events, is_over=True)
+        return [self._absent(client) for client in absent] + self._decide(
+            events, is_over=True
+        )
 
     def nobody_asked(self, events: Sequence[Named]) -> bool:
         """Return whether no client of the scenario has asked, although one should."""
@@ -166,13 +168,15 @@ class ClientJudge:
         found: list[Finding] = []
         still_open: list[tuple[Client, Demand]] = []
         for client, demand in self._open:
-            facts = self._facts(client, events, is_over=is_over)
-            verdict = demands.judge(demand, facts)
+            verdict = demands.judge(
+                demand, self._facts(client, events, is_over=is_over)
+            )
             if verdict is None:
                 still_open.append((client, demand))
                 continue
-            what = demands.text_of(demand, client)
-            found.append(verdict.about(what, line=client.line))
+            found.append(
+                verdict.about(demands.text_of(demand, client), line=client.line)
+            )
         self._open = still_open
         return found
 

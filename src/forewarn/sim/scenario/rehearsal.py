@@ -103,8 +103,9 @@ async def why_not(scenario: Scenario) -> str:
         for client in scenario.clients:
             if client.vm != OTHERS:
                 VirtualClient(stage, client.vm).get()
-        runner = Runner(stage, VirtualTime(stage), expected=Expected.NONE)
-        result = await runner.run(scenario)
+        result = await Runner(stage, VirtualTime(stage), expected=Expected.NONE).run(
+            scenario
+        )
         if result.failures:
             return result.failures[0].sentence
         return stage.engine.read(

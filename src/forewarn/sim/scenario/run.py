@@ -284,9 +284,10 @@ class Runner:
         of_clients = wanted.wanted in OF_CLIENTS
         within = wanted.within
         if within and not of_clients:
-            made = executor.operations(wanted.event)
             within = self._platform_takes(
-                executor, within, operations=max(len(made), 1)
+                executor,
+                within,
+                operations=max(len(executor.operations(wanted.event)), 1),
             )
         since = self._stage.engine.now
         if step is run.scenario.steps[0] and not (step.after or step.at):
@@ -378,8 +379,9 @@ class _Run:
 
     async def pass_until(self, target: Micros, *, closely: bool = False) -> None:
         """Let time pass, then judge the actions of clients."""
-        events = self.executor.named_events()
-        closely = closely or self._judge.is_waited_for(events, now=self.executor.now)
+        closely = closely or self._judge.is_waited_for(
+            self.executor.named_events(), now=self.executor.now
+        )
         await self._time.pass_until(target, closely=closely)
         self.look()
 
@@ -415,10 +417,9 @@ class _Run:
             if step.may_be_refused:
                 self._tell(f"refused, which is allowed: {operators.refusal(error)}")
                 return
-            sentence = (
+            refused = untried(
                 f"{describe.telling(step)} was refused: {operators.refusal(error)}"
             )
-            refused = untried(sentence)
             self.found(
                 refused.about(
                     describe.telling(step), line=step.line, is_of_client=False
@@ -451,8 +452,9 @@ def _unjudged(finding: Finding) -> Finding:
     """Return a finding as not judged, because there was no client."""
     if not (finding.is_of_client and finding.failed):
         return finding
-    sentence = f"not judged: {finding.sentence}"
-    return replace(finding, outcome=Outcome.SKIPPED, sentence=sentence)
+    return replace(
+        finding, outcome=Outcome.SKIPPED, sentence=f"not judged: {finding.sentence}"
+    )
 
 
 def _goes_on(executor: StepExecutor) -> bool:

@@ -324,8 +324,9 @@ class _StepReader:
             case "jump":
                 return Jump(by=value)
             case "fault":
-                playbook = syntax.parse_playbook(value, vms=vms)
-                return SetFaults(words=value, playbook=playbook)
+                return SetFaults(
+                    words=value, playbook=syntax.parse_playbook(value, vms=vms)
+                )
             case "say":
                 return Say(text=value)
             case _:

@@ -56,8 +56,9 @@ Decide: TypeAlias = Callable[[Work, Given], Any]
 
 
 def _maintain(work: Work, given: Given) -> str:
-    action = Action(given.text("impact"))
-    return maintain(work, given.targets, action, wishes_of(given)).request_id
+    return maintain(
+        work, given.targets, Action(given.text("impact")), wishes_of(given)
+    ).request_id
 
 
 def _change_vms(verb: Verb, work: Work, given: Given) -> str:
@@ -193,9 +194,8 @@ def _approve(work: Work, given: Given) -> list[str]:
 
 def _resolve(work: Work, given: Given) -> str:
     [name] = given.targets
-    is_done = given.text("outcome") == "done"
     return outcome.resolve(
-        work, name, done=is_done, down=given.names("down")
+        work, name, done=given.text("outcome") == "done", down=given.names("down")
     ).operation_id
 
 

@@ -164,8 +164,9 @@ def change_vms(
     check_targets(vms, "vm")
     change = CHANGES[verb]
     members = work.parts.each(vms, lambda name: _member(work, name, verb))
-    notice = max(_notice(work, vm, verb) for vm in members)
-    not_before = not_before_of(work, wishes, notice, change.event_type)
+    not_before = not_before_of(
+        work, wishes, max(_notice(work, vm, verb) for vm in members), change.event_type
+    )
     request = admission.open_request(
         work, verb, together=verb is Verb.TERMINATE, is_rollout=change.routine
     )
@@ -292,8 +293,9 @@ def maintain(
     if wishes.emergency:
         usual = replace(usual, description=REPAIRING)
     change = adapted(usual, wishes)
-    notice = work.policy.notice_for(change.event_type)
-    not_before = not_before_of(work, wishes, notice, change.event_type)
+    not_before = not_before_of(
+        work, wishes, work.policy.notice_for(change.event_type), change.event_type
+    )
     at_once = either(wishes.at_once, work.policy.hosts_at_once)
     hosts = _free_hosts(work, hosts)
     request = admission.open_request(
