@@ -52,6 +52,9 @@ class CommandDriver:
     CLAIM_SECONDS.
     """
 
+    kind = "command"
+    """The driver's name in the settings."""
+
     def __init__(
         self,
         programs: Programs,
@@ -63,6 +66,8 @@ class CommandDriver:
         """Resume the calls in the directory `records`; raises DriverError."""
         self._programs = programs
         self._directories = CallDirectories(records)
+        self.memory = self._directories.identity
+        """The identity of the records, which is stored with them."""
         self._book = CallList()
         # Calls of earlier requests are reported first.
         for directory in sorted(
@@ -87,16 +92,6 @@ class CommandDriver:
         return len(self._book.open_cases())
 
     # The port
-
-    @property
-    def kind(self) -> str:
-        """Return the driver's name in the settings."""
-        return "command"
-
-    @property
-    def memory(self) -> str:
-        """Return the identity of the records, which is stored with them."""
-        return self._directories.identity
 
     def actions(self) -> frozenset[Action]:
         """Return the actions that have a program."""
@@ -137,7 +132,7 @@ class CommandDriver:
         del now
         case = self._book.latest(operation_id)
         if case is None or case.directory.generation < generation:
-            return not_started(asked=memory, own=self._directories.identity)
+            return not_started(asked=memory, own=self.memory)
         if case.directory.generation > generation:
             return self._state_of_earlier(operation_id, generation)
         self._want(case)

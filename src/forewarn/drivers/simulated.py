@@ -49,6 +49,9 @@ _IDENTITY = "memory"
 class SimulatedDriver:
     """The driver port over simulated time. One thread uses it."""
 
+    kind = "simulated"
+    """The driver's name in the settings."""
+
     def __init__(
         self,
         *,
@@ -74,15 +77,16 @@ class SimulatedDriver:
         self._seen: dict[str, Observation] = {}
         self._seen_after: dict[str, tuple[str, int]] = {}
         """The call that left each VM in its state: both are removed together."""
-        self._memory = ""
+        self.memory = ""
+        """The identity of the journal, which is kept in the journal."""
         for key, note in self._journal.notes().items():
             self._recall(key, note)
         for vm in self._seen.keys() - self._seen_after.keys():
             # Journals of 0.1.0 kept every VM forever.
             self._forget_vm(vm)
-        if not self._memory:
-            self._memory = RandomIds().short("memory")
-            self._journal.write(_IDENTITY, {"id": self._memory})
+        if not self.memory:
+            self.memory = RandomIds().short("memory")
+            self._journal.write(_IDENTITY, {"id": self.memory})
 
     # Faults
 
@@ -124,16 +128,6 @@ class SimulatedDriver:
 
     # The port
 
-    @property
-    def kind(self) -> str:
-        """Return the driver's name in the settings."""
-        return "simulated"
-
-    @property
-    def memory(self) -> str:
-        """Return the identity of the journal, which is kept in the journal."""
-        return self._memory
-
     def actions(self) -> frozenset[Action]:
         """Return every action that has a duration."""
         return frozenset(self._impacts)
@@ -162,7 +156,7 @@ class SimulatedDriver:
         """Return the state of a call, even if an earlier process made it."""
         task = self._tasks.get(operation_id)
         if task is None or task.call.generation < generation:
-            return not_started(asked=memory, own=self._memory)
+            return not_started(asked=memory, own=self.memory)
         task = self._earlier.get((operation_id, generation), task)
         if task.forgotten or task.call.generation > generation:
             return Probe(state=ProbeState.UNKNOWN)
@@ -333,7 +327,7 @@ class SimulatedDriver:
     def _recall(self, key: str, note: Note) -> None:
         kind, _, name = key.partition(":")
         if key == _IDENTITY:
-            self._memory = note["id"]
+            self.memory = note["id"]
             return
         if kind == "vm":
             self._seen[name] = Observation(running=note["running"], host=note["host"])

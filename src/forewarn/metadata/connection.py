@@ -55,15 +55,16 @@ class Connection(Flow):
         "_last_known",
         "_may_send",
         "_monotonic",
-        "_source",
         "_sweeps_left",
         "_was_active",
+        "source",
     )
 
     def __init__(self, hub: Hub, vm: str = "") -> None:
         """Belong to `hub`; `vm` is the VM whose listener accepted the connection."""
         super().__init__(hub)
-        self._source = Source("", vm) if vm else NOWHERE
+        self.source = Source("", vm) if vm else NOWHERE
+        """The address of the client, and the VM of the listener."""
         self._monotonic = hub.clock.monotonic
         self._by_status = hub.endpoint.counters.by_status
         self._last_known: CachedRequest | None = None
@@ -93,8 +94,8 @@ class Connection(Flow):
         self._write = self._transport.write
         peer = transport.get_extra_info("peername")
         address = normal_address(str(peer[0])) if peer else ""
-        self._source = Source(address, self._source.vm)
-        self._admitted = self._hub.admits(self._source)
+        self.source = Source(address, self.source.vm)
+        self._admitted = self._hub.admits(self.source)
         if not self._admitted:
             self._refuse(answers.CROWDED)
             return
@@ -107,7 +108,7 @@ class Connection(Flow):
         self._cached = None
         self._hub.connections.discard(self)
         if self._admitted:
-            self._hub.dismiss(self._source)
+            self._hub.dismiss(self.source)
         self._release()
         if self._held is not None:
             self._held.cancel()
@@ -152,7 +153,7 @@ class Connection(Flow):
                 return
         if self._reader is UNREAD:
             self._reader = RequestReader(
-                functools.partial(self._hub.judge, self._source)
+                functools.partial(self._hub.judge, self.source)
             )
         reader = self._reader
         reader.take(data)
@@ -178,7 +179,7 @@ class Connection(Flow):
         if self.is_free and not self._is_ending:
             now, monotonic = self._hub.clock.now(), self._monotonic()
             standing = self._hub.endpoint.cacheable(
-                known.route, self._source, answer, now=now, monotonic=monotonic
+                known.route, self.source, answer, now=now, monotonic=monotonic
             )
             if standing is None:
                 return
@@ -220,11 +221,6 @@ class Connection(Flow):
         if self._is_ending:
             return
         self._drain()
-
-    @property
-    def source(self) -> Source:
-        """The address of the client, and the VM of the listener."""
-        return self._source
 
     async def hold(self, until: Micros) -> None:
         """Return when the model time is `until`; cancelled if the client disconnects."""
@@ -289,11 +285,9 @@ class Connection(Flow):
         try:
             if route is None:
                 return hub.endpoint.handle(
-                    request, self._source, now=now, monotonic=monotonic, again=again
+                    request, self.source, now=now, monotonic=monotonic, again=again
                 )
-            return hub.endpoint.repeat(
-                route, self._source, now=now, monotonic=monotonic
-            )
+            return hub.endpoint.repeat(route, self.source, now=now, monotonic=monotonic)
         except Exception:
             # A bug in forewarn must not leave the client waiting.
             logger.exception("a request could not be handled")
@@ -408,7 +402,7 @@ class Connection(Flow):
             elif self._transport is not None:
                 self._transport.close()
         # The connection of a metadata proxy has the requests of many VMs.
-        elif not self._hub.endpoint.directory.is_proxy(self._source):
+        elif not self._hub.endpoint.directory.is_proxy(self.source):
             self._pause_reading(self._hub.bounds.throttle_seconds)
 
     def hold_back(self, answer: "asyncio.Future[Any]", *, forever: bool) -> None:
@@ -435,7 +429,7 @@ class Connection(Flow):
             self._interception.refuse(refused)
         hub = self._hub
         self._refuse(
-            hub.endpoint.refuse(*refused, self._source, monotonic=hub.clock.monotonic())
+            hub.endpoint.refuse(*refused, self.source, monotonic=hub.clock.monotonic())
         )
 
     def _refuse(self, response: Response) -> None:

@@ -1,12 +1,14 @@
 """The default fleet of a simulation, and fleet files as tables.
 
-The default fleet has a few VMs of one tenant. Each VM has its own host in the next fault domain, as in an availability set of a
-platform, and a spare host receives migrated VMs. Alternatively all VMs are on one host,
-so that its maintenance is one event that names all of them.
+The default fleet has a few VMs of one tenant. Each VM has its own host in the next fault
+domain, as in an availability set of a platform, and a spare host receives migrated VMs.
+Alternatively all VMs are on one host, so that its maintenance is one event that names all
+of them.
 
 Tables are not checked here: the reader of fleet files does that.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -87,3 +89,12 @@ def write_tables(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
 
 def _pairs(values: Mapping[str, Any]) -> Iterable[str]:
     return (f"{toml.key(key)} = {toml.value(each)}\n" for key, each in values.items())
+
+
+_NUMBER = re.compile(r"([0-9]{1,9})", re.ASCII)
+
+
+def counted(name: str) -> list[tuple[int, str]]:
+    """Return a sort key that compares the numbers in names as numbers."""
+    parts = _NUMBER.split(name)
+    return [(int(part), "") if at % 2 else (0, part) for at, part in enumerate(parts)]

@@ -17,7 +17,6 @@ from forewarn.fleet.model import Vm, VmState
 from forewarn.fleet.validators import name_fault
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
 from forewarn.sim import fleets
-from forewarn.sim.natural import counted
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -40,7 +39,7 @@ class NewVm:
 
 def in_order(reader: Reader) -> list[Vm]:
     """Return every VM, including deleted ones, in natural order: web_2 before web_10."""
-    return sorted(every(reader, kinds.ALL_VMS), key=lambda vm: counted(vm.name))
+    return sorted(every(reader, kinds.ALL_VMS), key=lambda vm: fleets.counted(vm.name))
 
 
 def fleet_now(reader: Reader) -> str:

@@ -70,8 +70,8 @@ class TenantFilter:
             View: self._view,
             Span: self._span,
             Event: self._event,
-            Operation: self._operation,
-            Request: self._request,
+            Operation: lambda each: self._once(each, self._cut),
+            Request: lambda each: self._once(each, self._cut_request),
             AuditEntry: self._line,
         }
         """The filter of each kind. Other kinds do not exist for a tenant."""
@@ -188,9 +188,6 @@ class TenantFilter:
             self._cuts[record.key] = cut(record)
         return self._cuts[record.key]
 
-    def _operation(self, operation: Operation) -> Operation | None:
-        return self._once(operation, self._cut)
-
     def _cut(self, operation: Operation) -> Operation | None:
         events = list(every(self._reader, kinds.EVENTS_OF_OPERATION, operation.key))
         own = [event for event in events if event.tenant == self.tenant]
@@ -257,16 +254,13 @@ class TenantFilter:
             return told == self.tenant
         return self.past.had_scope_at(scope, at)
 
-    def _request(self, request: Request) -> Request | None:
-        return self._once(request, self._cut_request)
-
     def _cut_request(self, request: Request) -> Request | None:
         if request.actor.is_of(self.tenant):
             return self._named(request, actor=self._actor(request.actor))
         operations = every(
             self._reader, kinds.OPERATIONS_OF_REQUEST, request.request_id
         )
-        own = [seen for each in operations if (seen := self._operation(each))]
+        own = [seen for each in operations if (seen := self.of(each))]
         if not own:
             return None
         # Only the part of the tenant counts; other operations can still be open.

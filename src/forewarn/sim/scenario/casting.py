@@ -13,7 +13,6 @@ from forewarn.fleet.model import Scope, Vm
 from forewarn.problems import did_you_mean, listed
 from forewarn.protocol.errors import RefusedError
 from forewarn.sim import fleets
-from forewarn.sim.natural import counted
 from forewarn.sim.scenario import file
 from forewarn.sim.scenario.model import (
     OTHERS,
@@ -116,7 +115,7 @@ def named_text(
     """
     tables = fleets.read(text)
     others = [name for name in tables["vm"] if name not in first]
-    before = [*first, *sorted(others, key=counted)]
+    before = [*first, *sorted(others, key=fleets.counted)]
     given = names[: len(before)]
     free = (name for name in before[: len(given)] if name not in given)
     kept = before[len(given) :]
@@ -218,7 +217,7 @@ def roles_of(scenario: Scenario) -> list[Role]:
             on_it = [vm for vm in own.vms.values() if vm.host == name]
             if not on_it or any(role.vm.host == name for role in found.values()):
                 continue
-            name = min((vm.name for vm in on_it), key=counted)  # noqa: PLW2901
+            name = min((vm.name for vm in on_it), key=fleets.counted)  # noqa: PLW2901
         vm = own.vms.get(name)
         if vm is None or name in found:
             continue
@@ -250,7 +249,7 @@ class _Search:
         last, order = len(self.order), self.order
         for vm in sorted(
             self.fleet.vms.values(),
-            key=lambda vm: (order.get(vm.name, last), counted(vm.name)),
+            key=lambda vm: (order.get(vm.name, last), fleets.counted(vm.name)),
         ):
             self.on_host.setdefault(vm.host, []).append(vm)
 
