@@ -41,7 +41,7 @@ from forewarn.service.api_process import ApiProcess
 from forewarn.service.observed import Change, Listener
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
-from forewarn.service.webhooks.deliveries import Webhooks
+from forewarn.service.webhooks.receiver import Webhooks
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Store, every
 from forewarn.store.records import AuditEntry, AuditKind

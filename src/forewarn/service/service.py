@@ -53,7 +53,7 @@ from forewarn.service.runner import Runner
 from forewarn.service.settings import Settings, policy
 from forewarn.service.tls import certificate_of
 from forewarn.service.webhooks.commits import Pending, Tenants
-from forewarn.service.webhooks.deliveries import Webhooks
+from forewarn.service.webhooks.receiver import Webhooks
 from forewarn.store import kinds
 from forewarn.store.open import path_of
 from forewarn.store.port import Reader, Store, every
