@@ -206,7 +206,7 @@ def leave_whole(_share: TenantFilter, *given: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "part", ["_vm", "_event", "_operation", "_cut_request", "_facts", "_actor"]
+    "part", ["_vm", "_event", "_cut", "_cut_request", "_facts", "_actor"]
 )
 def test_a_leak_would_be_found(
     lived: Shared, token: str, part: str, monkeypatch: pytest.MonkeyPatch
