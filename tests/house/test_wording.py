@@ -24,7 +24,7 @@ PATTERNS = frozenset({"findall", "fullmatch", "match", "search", "sub"})
 
 NO_PROSE = {
     "agent/integrations/kubernetes/yaml.py": "lines of YAML",
-    "agent/integrations/slurm/state.py": "a mark that the agent put into Slurm's reason",
+    "agent/integrations/slurm/client.py": "a mark that the agent put into Slurm's reason",
     "drivers/programs.py": "what an operator's program prints, as docs/reference/driver-programs.md has it",
 }
 """Modules whose texts of these names are written for programs."""
