@@ -311,7 +311,7 @@ def test_dry_run_really_asks_and_approves_nothing(
 ) -> None:
     alerts.alerts = (DISK,)
     agent = place.agent(settings=alerts.table + DRAIN, top="dry_run = true", pages=True)
-    agent.wait(lambda agent: "this VM is called web_0" in agent.log())
+    agent.wait(lambda agent: "this VM's name is web_0" in agent.log())
     event = place.event()
     agent.wait(lambda agent: agent.status()["events"])
     agent.wait(lambda agent: "DiskFull" in waits_for(agent))
