@@ -129,9 +129,8 @@ class Replay:
         self._asked: set[str] = set()
         self._began_at: Micros = 0
         self.journal.on_seen.append(self._note)
-        self.faults = RecordedFaults(
-            now=self._clock.now, vms=self.endpoint.directory.by_vm.keys()
-        )
+        known = self.endpoint.directory.by_vm.keys()
+        self.faults = RecordedFaults(now=self._clock.now, vms=known)
         self.front = Front(
             faults=self.faults,
             journal=self.journal,
