@@ -3,10 +3,9 @@
 A bucket stores the time at which it will be full again. Taking a token moves that
 time forward. A request costs two comparisons and an addition, and nothing is refilled.
 
-`admin.pace` and `admin.throttle` store their buckets in the same way. This module is
-separate because it is on the path of every GET. The bucket belongs to its VM instead of
-a name, a refusal changes nothing, and a request can cost several tokens and get them
-back.
+`admin.throttle` stores its buckets in the same way. This module is separate because it
+is on the path of every GET. The bucket belongs to its VM instead of a name, a refusal
+changes nothing, and a request can cost several tokens and get them back.
 """
 
 import math

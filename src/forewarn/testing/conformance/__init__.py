@@ -1,6 +1,6 @@
 """Checks whether an endpoint follows the protocol, with evidence and a report.
 
 `inquiry` sends requests and records the answers. `checks` lists every check, and
-`examination` runs them. `verdicts` defines the results: no clause passes or fails
+`examination` runs them. `check` defines the verdicts: no clause passes or fails
 without evidence.
 """
