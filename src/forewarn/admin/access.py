@@ -285,7 +285,7 @@ class AuthorizedGateway:
         return self._gateway.now()
 
     async def health(self) -> Health:
-        """Return whether the ticker and the store work."""
+        """Return whether the control thread and the store work."""
         return await self._gateway.health()
 
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:

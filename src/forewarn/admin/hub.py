@@ -102,8 +102,8 @@ class Hub:
         self._pages: dict[
             tuple[str, Wanted, str], tuple[float, int, asyncio.Task[Present]]
         ] = {}
-        """Pages of current objects, each with the time and the number of the latest
-        change when it was read."""
+        """Pages of current objects. Each has the time at which it was read, and the number
+        of the latest change at that time."""
         self._after = ""
         """The key of the latest history entry that was read."""
         self._hosts: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Check several settings against each other, and make the policy of them.
+"""Check several settings against each other, and create the policy from them.
 
 Each single value is valid: invalid values were already reported and are missing here. A
 fault is the full name of a setting, such as `rule.2.approve`, with a message.

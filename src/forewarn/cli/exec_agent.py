@@ -2,8 +2,8 @@
 
 The command line has loaded modules that an agent never uses, and Python does not free
 their memory. So the process executes another program, with the same process ID, before
-it loads more. Other arguments than a plain start are handled here, which also reports
-their errors. So are all arguments on systems without exec (Windows).
+it loads more. This happens only for a plain start. This process handles all other
+arguments, and reports their errors. On systems without exec (Windows), it handles all.
 """
 
 import os

@@ -170,7 +170,7 @@ def _operation_row(account: Json) -> tuple[str, ...]:
 
 
 def _vm_rows(account: Json, vm: str) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of each VM of an operation, or of one of them."""
+    """Yield a row for each VM of an operation; with `vm`, only the row of this VM."""
     whole = _operation_row(account)
     if not account["vms"] and not vm:
         yield (*whole[:3], "", "-", *whole[5:])

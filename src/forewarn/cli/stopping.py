@@ -44,7 +44,7 @@ def unread(
 ) -> Generator[None]:
     """Print, unless the reader of `stream` has closed it; then discard all output.
 
-    The default is standard output. `errors` are the errors that mean so.
+    The default is standard output. `errors` are the errors of a closed stream.
     """
     try:
         yield

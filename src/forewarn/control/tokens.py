@@ -2,8 +2,8 @@
 
 The text of a token is `fw_ID_SECRET`. The secret has 256 random bits and is shown once,
 to the caller that creates the token. The store has its SHA-256. A salt or a slow hash is
-not needed, because so many secrets cannot be tried. The ID finds the row, so a check is
-one read and one comparison in constant time.
+not needed, because an attacker cannot try 2^256 secrets. The ID finds the row, so a check
+is one read and one comparison in constant time.
 """
 
 import hashlib
@@ -35,8 +35,8 @@ USE_STEP = HOUR
 than the requests."""
 
 TOKENS_MAX = 1_000
-"""Maximum tokens of one tenant, or of all operators: more than there are people and
-programs, and few enough to compare their names."""
+"""Maximum tokens of one tenant, or of all operators: more than their people and programs
+need, and few enough to compare their names."""
 
 RESERVED = frozenset(
     {
@@ -62,7 +62,7 @@ _RESERVED_FIRST = re.compile(r"(?:vm|tenant)(?![a-z0-9])")
 _TEXT = re.compile(rf"{PREFIX}_([0-9a-z]{{1,32}})_([0-9a-f]{{64}})")
 
 _NOBODYS = hashlib.sha256(b"").hexdigest()
-"""Digest for the comparison if the token does not exist, so that it takes as long."""
+"""Digest to compare with if the token does not exist, so that a check takes as long."""
 
 
 def digest(secret: str) -> str:

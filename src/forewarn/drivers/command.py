@@ -202,7 +202,7 @@ class CommandDriver:
     def _state_of_earlier(self, operation_id: str, generation: int) -> Probe:
         """Return the result of a call that a later one followed, if it is known.
 
-        Control probes such a call only after a restored backup.
+        Control probes such a call only if a backup of the store was restored.
         """
         case = self._book.find(operation_id, generation)
         probe = None if case is None else case.state()
@@ -213,7 +213,8 @@ class CommandDriver:
     def _report_again(self, call: Call, known: TrackedCall) -> None:
         """Report the result of an ended call again, or raise OutcomeUnknownError.
 
-        After a restored backup, control begins calls whose result it no longer has.
+        If a backup of the store was restored, control begins calls again, because it no
+        longer has their results.
         """
         is_known_latest = known.directory.generation == call.generation
         case = self._book.find(call.operation_id, call.generation)

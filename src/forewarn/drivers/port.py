@@ -6,9 +6,9 @@ twice. A later generation replaces an earlier one, whose reports control ignores
 Work is asynchronous: `begin` returns at once, and `reports` has the result later. A
 driver knows no events, scopes or approvals, and decides nothing.
 
-After a restored backup of the store, control knows less than its driver and begins
+If a backup of the store was restored, control knows less than its driver and begins
 calls that ended long ago. The driver must report how they ended, or that the outcome
-is unknown. Otherwise control would wait for a report that a lost store has received.
+is unknown. Otherwise control would wait for a report that the lost store received.
 """
 
 import enum

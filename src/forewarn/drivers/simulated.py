@@ -39,8 +39,8 @@ IMPACTS: Mapping[Action, Micros] = {
 
 ENDED_KEPT = 1_000
 """Number of reported calls that are kept. Control probes a reported call only if it was
-killed before it stored the report, or after a restored backup. A call that was removed
-by then is simulated again."""
+killed before it stored the report, or if a backup of the store was restored. A call that
+was removed by then is simulated again."""
 
 _IDENTITY = "memory"
 """The key under which the journal stores its identity."""
@@ -237,7 +237,8 @@ class SimulatedDriver:
     def _report_again(self, call: Call, known: Task, *, now: Micros) -> None:
         """Report the result of an ended call again, or raise OutcomeUnknownError.
 
-        After a restored backup, control begins calls whose result it no longer has.
+        If a backup of the store was restored, control begins calls again, because it no
+        longer has their results.
         """
         key = call.operation_id, call.generation
         task = (

@@ -469,7 +469,7 @@ class Connection(Flow):
             case Phase.IDLE:
                 pass  # The request was in time.
             case phase if self._task is not None or not self._reads:
-                # The service itself has paused reading, so this is not the client's.
+                # The service has paused reading, so the client did not cause the delay.
                 self._watchdog.arm(phase)
             case _:
                 self._refuse_request(

@@ -73,7 +73,7 @@ class Directory:
     def put(self, guests: tuple[Guest, ...]) -> None:
         """Add new guests and update known ones."""
         self._edition.end()
-        # All release first, so that an address can move to another VM.
+        # Release all old addresses first, so that an address can move to another VM.
         for guest in guests:
             if (caller := self.by_vm.get(guest.vm)) is not None:
                 self._release(caller)

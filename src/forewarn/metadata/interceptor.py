@@ -104,7 +104,9 @@ class Interceptor(Protocol):
         now: Micros,
         monotonic: float,
     ) -> Again | None:
-        """Return the function to call, while `standing` is valid, if `visit` is repeated.
+        """Return the function to call for each repetition of `visit`.
+
+        It is used while `standing` is valid.
 
         Return None to handle each repetition as a new request. The arguments give the
         current instant as model time and as I/O time, for conversions.

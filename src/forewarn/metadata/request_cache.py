@@ -2,9 +2,9 @@
 
 A fleet's pollers send the same few requests all day, on kept and on new connections.
 The bytes are enough to find the route of such a request, without the parser. Caller,
-rate limit and response are decided for each request. The cache stores a request at its
-second arrival. Otherwise clients that put a unique ID into each request would displace
-the requests of all others.
+rate limit and response are decided for each request. The cache stores a request when it
+arrives for the second time. Otherwise clients that put a unique ID into each request
+would displace the requests of all others.
 """
 
 from typing import NamedTuple
@@ -36,7 +36,7 @@ class RequestCache:
         """Return the cached request with these bytes, or None."""
 
     def store(self, known: CachedRequest) -> None:
-        """Store a single request at its second arrival; remove the oldest if full."""
+        """Store a request that arrives for the second time; if full, remove the oldest."""
         if len(known.data) > limits.CACHED_REQUEST_BYTES_MAX:
             return
         seen = hash(known.data)

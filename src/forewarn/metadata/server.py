@@ -201,7 +201,7 @@ def bound(listener: asyncio.Server) -> Address:
 
 
 def _no_socket(host: str) -> OSError:
-    """Return the error of creating a socket, which the event loop ignores.
+    """Return why no socket could be created; the event loop ignores this error.
 
     Usually the process has no free file descriptors, or the machine has no IPv6.
     """

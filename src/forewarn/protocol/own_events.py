@@ -25,13 +25,13 @@ class Wait(enum.Enum):
     OTHER_VM = "OtherVm"
     """Another event of the same document, which starts with it, is not approved."""
     OTHER_SCOPE = "OtherScope"
-    """The same, for another scope of the same tenant."""
+    """An event of another scope of the same tenant is not approved."""
     OTHER_TENANT = "OtherTenant"
     NOT_BEFORE = "NotBefore"
     OWN_GUARD = "OwnGuard"
     """Another fault domain of the VM's scope is down, or the scope has a migration."""
     GUARD = "Guard"
-    """The same, for other affected scopes."""
+    """In another affected scope, another fault domain is down, or there is a migration."""
     ROOM = "Room"
     DRIVER_BUSY = "DriverBusy"
     """The driver must finish other work first."""
@@ -46,8 +46,8 @@ class Wait(enum.Enum):
 
 
 _TOLD_AS = {Wait.OWN_GUARD: Wait.GUARD, Wait.DRIVER_BUSY: Wait.DRIVER_AT_WORK}
-"""Members with another word for programs than their own. The two members differ only in
-their text for people."""
+"""The members that programs see as another member. The two differ only in their text for
+people."""
 
 
 @frozen_dataclass

@@ -113,7 +113,7 @@ def _is_of_operation(kind: AuditKind, fields: Fields) -> bool:
 
 
 def _tell_call(before: Operation, after: Operation) -> None:
-    """Log a driver call that is durable and comes next."""
+    """Log a driver call that is durable and is about to be made."""
     if after.generation > before.generation and logger.isEnabledFor(logging.INFO):
         names = [move.vm for move in after.moves if not move.done]
         _log(

@@ -1,6 +1,6 @@
 """The schema and its history: numbered steps, each run once in a transaction.
 
-A new file starts without any step, so that new and old files end with the same schema.
+A new file runs all steps too, so new and old files end with the same schema.
 A released step never changes; a change of the schema is a new step.
 """
 

@@ -184,7 +184,7 @@ class AuditEntry:
 
     @property
     def linked_subjects(self) -> tuple[str, ...]:
-        """Return the subjects that have separate rows for finding the entry.
+        """Return the subjects that need separate rows to find the entry.
 
         An entry about an operation needs rows only for the hosts of a VM's move: the
         operation's host may be neither of them.

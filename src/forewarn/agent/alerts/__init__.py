@@ -1,5 +1,5 @@
 """Read and count active alerts of Prometheus or Alertmanager.
 
 `reading` parses a response and decides which alerts count, and `server` sends the
-requests in a thread. None of them knows events or the purpose of the result.
+requests in a thread. Neither module knows events or the purpose of the result.
 """

@@ -47,13 +47,14 @@ suddenly prints a lot can write some tens of megabytes to a fast disk."""
 
 LOOK_SOON_SECONDS = 0.01
 """Seconds between two checks at the start, and after the output was cut. They double
-each time that it was short enough. So a verbose program is checked all the time."""
+after each check that finds a short output. So a verbose program is checked often."""
 
 POLL_SECONDS = 0.01
 """Seconds between two checks for the end, on systems without pidfd."""
 
 GIVE_UP_SECONDS = 5.0
-"""Maximum wait after a kill, in seconds; a longer one hangs in the kernel."""
+"""Maximum wait after a kill, in seconds. A process that takes longer hangs in the
+kernel."""
 
 CLAIM_SECONDS = 1.0
 """Seconds for a wrapper to write its claim; it needs microseconds."""

@@ -25,7 +25,7 @@ OUTPUT_BYTES_MAX = 256 * 1024
 
 HEAD_BYTES = 8 * 1024
 TAIL_BYTES = 24 * 1024
-"""Bytes that are kept of the beginning and the end of an output that is too long."""
+"""Bytes that are kept from the beginning and from the end of a longer output."""
 
 LINE_CHARACTERS = 300
 """Maximum length of the last line in a message, in characters."""
@@ -84,7 +84,7 @@ class Folder:
         return os.path.basename(self.path)
 
     def exists(self) -> bool:
-        """Return whether the run was started, or almost."""
+        """Return whether the run was started, or was about to be started."""
         return os.path.isdir(self.path)
 
     def claim(self) -> bool:

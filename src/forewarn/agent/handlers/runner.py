@@ -33,7 +33,7 @@ logger = logging.getLogger("forewarn.agent.handlers")
 
 
 class Runner:
-    """The handler runner of the main loop (`agent.Hands`)."""
+    """The handler runner: the main loop calls its methods through `agent.Dispatch`."""
 
     def __init__(
         self,

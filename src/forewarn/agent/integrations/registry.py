@@ -42,7 +42,7 @@ SHARED = {
     "slack": "chat",
     "teams": "chat",
 }
-"""The shared module of some kinds, which has `KINDS`."""
+"""The module of each kind that shares one. It has `KINDS` instead of `KIND`."""
 
 
 def handler_kind(word: str) -> HandlerKind | None:

@@ -2,7 +2,7 @@
 
 A span is stored in the transaction that changes the VM, so a crash leaves both or
 neither. Each VM of the fleet has one open existence. A VM has one open interruption while
-it is down or a call that stops it is running:
+it is down, and while a driver call stops it:
 
 * An impact counts from the driver call until its report. If the call failed and left the
   VM down, it counts until a later call, or the failure, ends.

@@ -29,7 +29,7 @@ from forewarn.store.records import AuditKind, Facts, VmMove
 def move_vm(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
     """Move a VM to another host; it leaves operations that are bound to the old host.
 
-    `besides` is the operation that moves it, which it does not leave.
+    `besides` is the operation that moves the VM; the VM does not leave that operation.
     """
     note_moves(work, [(vm, host.name)], besides=besides)
     return put_on(work, vm, host, besides=besides)

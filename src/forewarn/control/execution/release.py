@@ -1,4 +1,4 @@
-"""Release operations: from Announced over Ready to Impacting, as far as allowed.
+"""Release operations: from Announced to Ready and Impacting, as far as allowed.
 
 Called after each event that an operation can wait for: an approval, NotBefore, the end of
 other work in a scope. The caller holds the safety rows of the scopes of the operation.

@@ -38,7 +38,8 @@ def for_tenant(
 ) -> tuple[AnyBlocker, ...]:
     """Return the blockers, redacted for the owner of `scopes` and `vms`."""
     told = [_one(blocker, scopes, vms) for blocker in blockers]
-    # The tenant's own come first. Duplicates are removed, to hide the number of others.
+    # Blockers with the tenant's own names come first. Duplicates are removed, because
+    # they would show how many others there are.
     told.sort(key=_rank)
     return tuple(dict.fromkeys(told))
 

@@ -20,8 +20,8 @@ suit the first can suit the next; the others have a timer."""
 
 CALLS_MAX = 16
 """Maximum hosts of rollouts that are checked without success when something became
-free: the rollout of one can lack a slot while that of the next has one. The others have a
-timer."""
+free. The rollout of the first host can lack a slot while the next host's rollout has one.
+The others have a timer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from forewarn.instants import MINUTE, Micros
 
 ASK_AGAIN_AFTER: Micros = 10 * MINUTE
 """Time after which control asks again about a call that has timed out. An inquirer
-answers each probe within its deadline, so this is only for a lost answer. It is longer
-than a thousand hanging probes take with a bounded number at once."""
+answers each probe within its deadline, so this is only for a lost answer. A thousand
+hanging probes, with a limited number in parallel, take less time than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

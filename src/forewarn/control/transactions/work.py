@@ -455,7 +455,7 @@ def subjects_of(operation: Operation) -> tuple[str, ...]:
 
 
 def task_of(operation: Operation) -> Facts:
-    """Return the facts of an audit entry about a normal step: the task."""
+    """Return the facts of an audit entry about a normal step: the operation's task."""
     return Facts(
         task=Task(
             verb=operation.verb,

@@ -118,7 +118,7 @@ def summary(client: Client) -> str:
     parts = [_words(each, client) for each in demanded(client, Expected.SCENARIO)]
     who = "each other VM" if client.vm == OTHERS else client.vm
     return f"{who}{', if it asks,' if client.is_optional else ''} " + ", ".join(
-        # Omit that it asks if it does not have to.
+        # An optional client does not have to ask, so leave out "asks for its events".
         parts[1:] if client.is_optional and len(parts) > 1 else parts
     )
 

@@ -99,8 +99,8 @@ def not_before_of(
     earliest = work.now + notice
     if wishes.not_before is None:
         return earliest
-    # The second in which the minimum notice ends is valid even if the clock has passed
-    # its start: it becomes the first second with enough notice.
+    # The minimum notice usually ends between two whole seconds. The caller may give the
+    # earlier one. NotBefore is then the later one, which gives enough notice.
     if wishes.not_before < earliest - SECOND:
         raise RefusedError(
             f"{event_type.value} needs a notice of at least "
@@ -413,7 +413,7 @@ def _check_expects_none(work: Work, name: str) -> None:
 
 
 def check_can_be_emptied(work: Work, request: Request, hosts: Sequence[str]) -> None:
-    """Raise RefusedError if certainly none of the hosts can be emptied.
+    """Raise RefusedError if it is certain that none of the hosts can be emptied.
 
     The hosts are emptied one after the other, so capacity for the VMs of one host is
     sufficient. Refused: too little free capacity, or no destination that the rules for
@@ -426,8 +426,9 @@ def check_can_be_emptied(work: Work, request: Request, hosts: Sequence[str]) -> 
     ]
     if not rooms:
         return
-    # One page of hosts is sufficient for a host that needs no more capacity than the
-    # page has hosts with free capacity, and for the sums in the message.
+    # One page of hosts with free capacity is sufficient. A full page has at least one
+    # place per host, which is enough for a host with no more VMs than that. The message
+    # shows the sums of this page.
     space = work.tx.ranked(kinds.ROOMS_WITH_SPACE, "", limit=PAGE_ROWS)
     own = {each.host: each.free for each in space}
     free = sum(own.values())
