@@ -2,7 +2,7 @@
 
 A token that was valid before is always checked, so no source can lock out a known
 caller, even behind the same proxy. Invalid tokens of a source use up its bucket. Then
-the source is answered 429 without a read of the store.
+the source gets 429 without a read of the store.
 
 Each bucket is stored as the time at which it will be full again, as in
 `metadata.ratelimit`. `Throttle` charges only a failure, even if the bucket is empty. The

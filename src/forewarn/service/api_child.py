@@ -78,7 +78,7 @@ class Service:
         self._fleets_waiting = 0
 
     async def ask_with_fleet(self, what: str, payload: bytes, **more: Any) -> Any:
-        """Call with a fleet file after earlier files are done; raises like `ask`.
+        """Call with a fleet file after earlier files are done; raises what `ask` raises.
 
         The next file waits for the response even if the caller no longer does: until
         then the service keeps the file in memory.

@@ -121,7 +121,7 @@ class Wire:
     def reader(self, method: str) -> Reader:
         """Return a reader for the next answer, with the bytes received so far.
 
-        Raises as `Reader.feed`.
+        Raises the errors of `Reader.feed`.
         """
         reader = Reader(method=method)
         rest, self._rest = self._rest, b""

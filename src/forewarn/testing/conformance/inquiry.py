@@ -111,7 +111,7 @@ class Inquiry:
         return self._keep(self._ask(sent, patient=patient))
 
     def ask_first(self, target: str, body: bytes) -> Exchange:
-        """POST with `Expect: 100-continue`; raises as `ask`."""
+        """POST with `Expect: 100-continue`; raises the errors of `ask`."""
         self._need_patience()
         headers = (*METADATA, ("Expect", "100-continue"))
         sent = Sent(method="POST", target=target, headers=headers, body=body)
@@ -120,7 +120,7 @@ class Inquiry:
         )
 
     def ask_in_turn(self, *requests: Sent) -> tuple[Exchange, ...]:
-        """Send requests on one connection; raises as `ask` for the first of them.
+        """Send requests on one connection; the first one raises the errors of `ask`.
 
         The last exchange may have no answer. There are fewer exchanges than requests
         if an answer announced the end of the connection.
@@ -225,7 +225,7 @@ class Inquiry:
     # Documents.
 
     def read(self, version: ApiVersion = NEWEST) -> Document:
-        """Return the document of a version; raises as `ask`.
+        """Return the document of a version; raises the errors of `ask`.
 
         Raises UntriedError if the answer is not a document; a separate rule reports
         such an answer.
@@ -236,7 +236,7 @@ class Inquiry:
         return document
 
     def look(self, version: ApiVersion = NEWEST) -> Document | None:
-        """Read a version; return None if the status is not 200. Raises as `ask`."""
+        """Read a version; None if the status is not 200. Raises the errors of `ask`."""
         try:
             exchange = self._ask(Sent(target=target(version.name)))
         except NoAnswerError as error:
@@ -264,7 +264,7 @@ class Inquiry:
         return document
 
     def events(self) -> tuple[Members, ...]:
-        """Return the events of the newest version; raises as `read`."""
+        """Return the events of the newest version; raises the errors of `read`."""
         return self.read().events
 
     # A watch.

@@ -282,7 +282,7 @@ class Core(AnyCore):
 
     @classmethod
     def begin(cls, loop: LoopThread, wanted: Wanted, played: Scenario | None) -> "Core":
-        """Begin a new world; raises as `Wanted.setup` and `set_up`."""
+        """Begin a new world; raises the errors of `Wanted.setup` and `set_up`."""
 
         async def made() -> Core:
             setup = wanted.setup(played)
@@ -297,7 +297,7 @@ class Core(AnyCore):
         return self.call(lambda: self.engine.read(ask))
 
     def order(self, decide: Callable[[Work], T]) -> T:
-        """Make a request as an operator; raises as its verb."""
+        """Make a request as an operator; raises the errors of its verb."""
         return self.call(lambda: self.ordered(decide))
 
     # Implementation of AnyCore

@@ -31,7 +31,7 @@ def text_of(file: Path) -> str:
 
 
 def fleet_text(fleet: str | Path) -> str:
-    """Return a fleet file's text, from a Path or a text; raises as `text_of`."""
+    """Return a fleet file's text, from a Path or a text; raises what `text_of` raises."""
     if isinstance(fleet, Path):
         return text_of(fleet)
     refuse_name(fleet, "a fleet file's text")

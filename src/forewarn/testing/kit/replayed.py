@@ -94,7 +94,7 @@ class ReplayCore(AnyCore):
 
     @classmethod
     def begin(cls, loop: LoopThread, wanted: Wanted) -> "ReplayCore":
-        """Begin a new world; raises as `recording_of`, and StartError."""
+        """Begin a new world; raises the errors of `recording_of`, and StartError."""
         recording = recording_of(wanted)
         vms = vm_names(recording, wanted.vms or VMS)
         is_virtual = wanted.clock == "virtual"
