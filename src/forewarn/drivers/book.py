@@ -229,7 +229,7 @@ class CallList:
         return [report for _, report in taken]
 
     def note_reported(self, case: TrackedCall) -> None:
-        """Record that control needs no report of a call any more."""
+        """Record that control no longer needs a report of a call."""
         with self._lock:
             case.is_reported = True
             self._reports = deque(each for each in self._reports if each[0] is not case)

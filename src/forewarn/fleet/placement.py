@@ -40,7 +40,7 @@ def choose_host(
 
     `zone` is the zone of its host. The order of preference is: the same zone; a host
     that is done in the rollout or comes late in it; a host with VMs of the same fault
-    domain; an empty host; the host with most free capacity.
+    domain; an empty host; the host with the most free capacity.
     """
     possible = [
         each

@@ -122,7 +122,7 @@ class Waits:
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
-        """Remove a waiter that has got its response or was disconnected."""
+        """Remove a waiter that got its response or was disconnected."""
         if waiter.is_gone:
             return
         waiter.is_gone = True

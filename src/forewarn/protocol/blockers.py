@@ -136,7 +136,7 @@ class NoPlace:
     others_are_full: bool = False
     """Whether all hosts that are not named are full, down or under maintenance."""
     looked_at_most: int = 0
-    """Number of hosts with most free capacity that were checked; 0: all with capacity."""
+    """Number of checked hosts, those with the most free capacity; 0: all with capacity."""
 
 
 NAMED_MAX = 3

@@ -145,10 +145,7 @@ class Committed:
         seen: Mapping[Name, Record | None],
         answers: Mapping[Question, tuple[str, ...] | None],
     ) -> None:
-        """Store the records and results of a transaction; a record None is not stored.
-
-        A query result None is no longer known.
-        """
+        """Store the records and query results of a transaction; None removes an entry."""
         self._records.take(seen, RECORDS_KEPT)
         self._answers.take(answers, ANSWERS_KEPT)
 

@@ -67,10 +67,10 @@ def _list(hint: Any) -> Column:
     has_texts = hint == tuple[str, ...]
 
     def decode(text: str) -> tuple[Any, ...]:
-        if text == "[]":  # most lists of most rows
+        if text == "[]":  # In most rows, most lists are empty.
             return ()
         if has_texts and (only := _ONE_TEXT.fullmatch(text)):
-            return (only[1],)  # most other lists: the single address of a VM
+            return (only[1],)  # Most other lists are the single address of a VM.
         return shape.decode(json.loads(text))
 
     return Column((str,), shape.write, decode)

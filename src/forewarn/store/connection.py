@@ -162,7 +162,7 @@ class Connection:
         self.run("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
     def commit(self) -> None:
-        """Make the open transaction durable, or raise: then roll it back.
+        """Make the open transaction durable; after an error, the caller rolls it back.
 
         A transaction with a failed statement is never committed, even if the caller
         caught the error.

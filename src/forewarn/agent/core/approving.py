@@ -1,7 +1,7 @@
 """Approval: whether this agent approves an event now, or why not (clauses 8.4, 8.6).
 
-An event that a rule wants prepared is approved only when it is. An approval is sent
-again only if it was not confirmed. Pure.
+If a rule demands preparation for an event, the event is approved only after it. An
+approval is sent again only if it was not confirmed. Pure.
 """
 
 from __future__ import annotations

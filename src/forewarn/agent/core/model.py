@@ -317,7 +317,7 @@ class NoteKind(enum.Enum):
     FAILED = "failed"
     """Something failed that should have worked; the detail names it."""
     LOCK = "lock"
-    """The lock that limits approvals: waiting, taken, not had in time, released."""
+    """The lock that limits approvals: waiting, taken, not granted in time, released."""
     GATE = "gate"
     """The gate on active alerts: alerts fire, no alert fires any longer, or NotBefore
     came while an approval was held back."""
@@ -366,7 +366,7 @@ def note_of(
 
 @frozen_dataclass
 class Part:
-    """What one part of a decision wants done."""
+    """The commands and notes of one part of a decision."""
 
     commands: tuple[Command, ...] = ()
     notes: tuple[Note, ...] = ()

@@ -202,7 +202,7 @@ class RunContext:
 
 
 def context_for(seconds: float, clock: Clock) -> RunContext:
-    """Return a context of so many seconds for a task that is never stopped: a check."""
+    """Return a context of this length for a task that is never stopped, such as a check."""
     end = clock.now() + round(seconds * SECOND)
     return RunContext(stop_at=end, kill_at=end, clock=clock)
 

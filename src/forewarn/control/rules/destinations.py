@@ -3,7 +3,7 @@
 This module reads the fleet and lets `placement` choose. A destination is reserved
 (`Vm.moving_to`) from Started until the move ends, and counts as used capacity. For each
 VM, a bounded number of hosts is checked: hosts with VMs of the same fault domain, and
-hosts with most free capacity. The VMs of a host are read once per operation.
+the hosts with the most free capacity. The VMs of a host are read once per operation.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -21,12 +21,12 @@ SMALL_FLEET = 32
 """Maximum size of a fleet in which all hosts are checked, so that reasons name each."""
 
 CANDIDATES_MAX = 64
-"""Maximum hosts with most free capacity that are checked for a VM. Each check reads the
+"""Maximum hosts that are checked for a VM by their free capacity. Each check reads the
 VMs of a host, and an iteration of the control thread must stay short."""
 
 CANDIDATES_FIRST = 8
-"""Number of hosts with most free capacity that are checked first: one of them is nearly
-always suitable, so the others are not read."""
+"""Number of hosts with the most free capacity that are checked first. One of them is
+nearly always suitable, so the others are not read."""
 
 NEAR_MAX = 16
 """Maximum VMs of the same fault domain whose hosts are checked first."""

@@ -257,7 +257,7 @@ class _Commands(Commands):
     """Runs Pacemaker's commands, one of which prints its errors as XML."""
 
     def run(self, words: Sequence[str], context: RunContext, **more: Any) -> Output:
-        """Run a command, and return its result with errors of XML output as errors."""
+        """Run a command; if it prints its errors as XML, return them as error output."""
         output = super().run(words, context, **more)
         if output.status == 0 or output.err.strip():
             return output
