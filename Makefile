@@ -72,7 +72,7 @@ real: .venv/dev.stamp .build/real.stamp .build/old.stamp ## Unpack all real prog
 .PHONY: far
 far: .venv/dev.stamp ## Run the tests of which `make test` tries a part, with larger amounts.
 	@$(BIN)/python -m pytest --long -q -rs --durations=10 -n $(WORKERS) --dist worksteal \
-		$$(grep -rl --include='test_*.py' 'amounts()' tests) \
+		$$(grep -rlE --include='test_*.py' 'amounts\(\)|settings\(\)\.max_examples' tests) \
 		$(addprefix tests/system/test_, kills.py soak.py)
 
 .PHONY: oldest

@@ -101,9 +101,9 @@ def _checkpoints(name: str, file: Path) -> tuple[dict[str, int], Any]:
 def _crashes(
     name: str, passed: dict[str, int], *, shift: int = 0
 ) -> Iterator[tuple[str, int]]:
-    """Yield the checkpoints to die at: all, or every other one of a usual run.
+    """Yield the checkpoints to crash at: all, or one of `crash_stride` in a usual run.
 
-    `test_outbox` shifts them, so that both together die at each checkpoint.
+    `test_outbox` shifts them, so that both together crash at twice as many.
     """
     stride = amounts().crash_stride
     for place, count in passed.items():

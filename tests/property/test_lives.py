@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.support.machine import Lives, LivesInFile
 
 EXAMPLES = settings().max_examples
-"""Of the profile: `quick` has 100, `deep` 2000."""
+"""Of the profile: `quick` has 50, `far` 100, `deep` 2000."""
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 

@@ -42,20 +42,23 @@ class Amounts:
     """One of so many checkpoints of each story is a place where the service dies."""
     deaths: int
     """One of so many places where an agent dies is tried with each further lock."""
+    lie_stride: int
+    """One of so many requests of an integration gets a wrong answer."""
 
 
 USUAL = Amounts(
     rollout_hosts=240,
     cluster_hosts=10,
-    kills=6,
-    soak_seconds=30,
+    kills=4,
+    soak_seconds=15,
     described_examples=4,
-    store_examples=10,
-    order_examples=25,
-    search_states=25_000,
+    store_examples=6,
+    order_examples=15,
+    search_states=10_000,
     walks=12,
-    crash_stride=2,
+    crash_stride=4,
     deaths=4,
+    lie_stride=2,
 )
 FAR = Amounts(
     rollout_hosts=1_000,
@@ -69,20 +72,21 @@ FAR = Amounts(
     walks=50,
     crash_stride=1,
     deaths=1,
+    lie_stride=1,
 )
 
 hypothesis.settings.register_profile(
     "quick",
     derandomize=True,
     deadline=None,
+    max_examples=50,
     print_blob=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
+_quick = hypothesis.settings.get_profile("quick")
+hypothesis.settings.register_profile("far", _quick, max_examples=100)
 hypothesis.settings.register_profile(
-    "deep",
-    hypothesis.settings.get_profile("quick"),
-    derandomize=False,
-    max_examples=2_000,
+    "deep", _quick, derandomize=False, max_examples=2_000
 )
 hypothesis.settings.load_profile("quick")
 
@@ -93,7 +97,10 @@ _amounts = USUAL
 def pytest_configure(config: pytest.Config) -> None:
     """Take the numbers of the run before any test is collected."""
     global _amounts  # noqa: PLW0603 - one run has one kind
-    _amounts = FAR if config.getoption("--long", False) else USUAL
+    if config.getoption("--long", False):
+        _amounts = FAR
+        if not config.getoption("--hypothesis-profile", None):
+            hypothesis.settings.load_profile("far")
 
 
 def amounts() -> Amounts:
