@@ -38,8 +38,8 @@ def die(at, now):
 
 from forewarn.agent.journal.sqlite import SqliteJournal
 from forewarn.agent.locks.port import Locker
-from forewarn.agent.outbound import Outbound
-save, answer, approve, last = SqliteJournal.save, Locker._answer, Outbound.approve, ""
+from forewarn.agent.outbound import Sender
+save, answer, approve, last = SqliteJournal.save, Locker._answer, Sender.ask, ""
 def saving(journal, memory, notes=()):
     global last
     state = memory.lock.state.value
@@ -49,17 +49,17 @@ def saving(journal, memory, notes=()):
     save(journal, memory, notes)
     if is_new:
         die(state, "after")
-def answering(locker, asked):
+def answering(locker, target, asked):
     die(type(asked).__name__, "before")
-    said = answer(locker, asked)
+    said = answer(locker, target, asked)
     die(type(asked).__name__, "after")
     die(said.answer.value, "answered")
     return said
-def approving(outbound, send):
+def approving(sender, send):
     die("approve", "before")
-    approve(outbound, send)
+    approve(sender, send)
 SqliteJournal.save, Locker._answer = saving, answering
-Outbound.approve = approving
+Sender.ask = approving
 """
 """One that is killed by itself where `DIES_AT` says, once, after the file `armed`."""
 
