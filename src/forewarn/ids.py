@@ -23,7 +23,8 @@ _SHARED_EVENT_CHARACTERS = len("C7061BAC-AFDC")
 other 74 random bits distinguish the events of a request, and all 122 the requests."""
 
 PLACED_LENGTHS = (16, 20)
-"""Characters of an ID with a place: the second length is for long places."""
+"""Characters of an ID that contains a place. IDs with a long place have the second
+length."""
 
 RANDOM_AT_LEAST = 6
 """Minimum random characters after a place: 30 bits. One request can have 100,000 IDs,

@@ -27,19 +27,19 @@ router = APIRouter(tags=["attention"])
 
 
 class ProblemQuery(Filters, Paged):
-    """Filters and page of the problems."""
+    """Filters and paging parameters of the problems."""
 
     kind: ProblemKind | None = Field(default=None, description="Only this kind.")
 
 
 class WaitQuery(Paged):
-    """Filter and page of the missing approvals."""
+    """Filter and paging parameters of the missing approvals."""
 
     tenant: Name = Field(default="", description="Only this tenant.")
 
 
 class CapacityQuery(Paged):
-    """Filter and page of the zones."""
+    """Filter and paging parameters of the zones."""
 
     zone: Name | None = Field(default=None, description="Only this zone.")
 

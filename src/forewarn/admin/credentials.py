@@ -27,7 +27,7 @@ router = APIRouter(tags=["tokens"])
 
 
 class TokenQuery(Paged):
-    """Filter and page of the tokens."""
+    """Filter and paging parameters of the tokens."""
 
     tenant: Name = Field(default="", description="Only tokens of this tenant.")
 

@@ -130,7 +130,7 @@ _ALL = ("", "")
 
 
 class HistoryQuery(Selectors, Paged):
-    """Filters and page of the history; all filters must match."""
+    """Filters and paging parameters of the history; all filters must match."""
 
     operation: Name = Field(
         default="", description="Only this operation, rollout or request."
@@ -175,7 +175,7 @@ class HistoryQuery(Selectors, Paged):
 
 
 class AccountQuery(Filters, Paged):
-    """Filters and page of the accounts of operations, open ones too."""
+    """Filters and paging parameters of the accounts of operations, open ones too."""
 
     operation: Name = Field(
         default="", description="Only this operation, rollout or request."

@@ -102,7 +102,7 @@ REFUSED_LOG_LINES = 10
 disk."""
 
 PACES_MAX = 1_000
-"""Tenants whose rate is remembered before idle ones are removed."""
+"""Number of tenants with a remembered rate above which idle ones are removed."""
 
 HUB_CHARACTERS = 16 << 20
 """Maximum characters of the latest changes that are kept for operators: some 10,000

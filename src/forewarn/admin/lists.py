@@ -97,7 +97,7 @@ class _All(Paged):
 
 
 class OperationQuery(Filters, _All):
-    """Filters and page of the operations."""
+    """Filters and paging parameters of the operations."""
 
     state: State | None = Field(default=None, description="Only objects in this state.")
 
@@ -107,7 +107,7 @@ class OperationQuery(Filters, _All):
 
 
 class EventQuery(Filters, _All):
-    """Filters and page of the events."""
+    """Filters and paging parameters of the events."""
 
     state: Status | None = Field(
         default=None, description="Only objects in this state."
@@ -122,7 +122,7 @@ class EventQuery(Filters, _All):
 
 
 class RolloutQuery(Selectors, _All):
-    """Selectors and page of the rollouts: those with a selected operation."""
+    """Selectors and paging parameters of the rollouts: those with a selected operation."""
 
 
 @router.get("/operations", responses=documented(shapes.OperationPage, 400, 404))

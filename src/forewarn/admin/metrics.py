@@ -83,8 +83,8 @@ class Reading:
 
     meter: Meter
     values: Mapping[Any, Value] | Value
-    """The values of the series by the values of the labels: a tuple, or a text if there
-    is one label."""
+    """The value of each series. The key has the values of its labels: a tuple, or a
+    string if there is only one label."""
 
 
 Collect: TypeAlias = Callable[[], Awaitable[Iterable[Reading]]]

@@ -21,8 +21,8 @@ from forewarn.sim.simulator import Simulator
 from forewarn.texts import printable
 
 RENEW_SECONDS = 0.5
-"""Seconds between two pictures: a countdown in seconds stays correct, and drawing takes
-some milliseconds in which no VM is answered."""
+"""Seconds between two redraws: a countdown in seconds stays correct, and a redraw takes
+some milliseconds in which no VM gets an answer."""
 
 NEWS_SHOWN = 12
 """Maximum news below the picture."""

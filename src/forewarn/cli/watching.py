@@ -33,8 +33,8 @@ AGAIN_SECONDS = 1.0
 """Seconds between two attempts to reach a service that has stopped."""
 
 DRAWN_SECONDS = 0.25
-"""Seconds between two pictures: a change appears at once, and many are drawn
-together."""
+"""Seconds between two redraws: a change appears without a visible delay, and many
+changes are drawn together."""
 
 ENDED_MAX = 1_000
 """Maximum ended objects with a row; older ones are removed."""

@@ -226,7 +226,7 @@ class Driver(Protocol):
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
         """Stop a call if that is still safe; return whether it was stopped.
 
-        A newer call of the operation that has begun meanwhile continues.
+        If a newer call of the operation has begun meanwhile, that call continues.
         """
         ...
 

@@ -249,8 +249,8 @@ class CallDirectories:
     def _identify(self) -> str:
         """Return the identity of the records; create one if there is none.
 
-        Records that once had calls and have none now were emptied: they get another
-        identity.
+        If the records had calls before and have none now, someone deleted the calls.
+        The records then get a new identity.
         """
         note = _read(self.path / IDENTITY) or {}
         identity = note.get("id", "")

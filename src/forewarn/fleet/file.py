@@ -326,7 +326,7 @@ def _fill_tenants(reader: DraftReader) -> None:
 
 
 def _own_scopes(vms: Iterable[Draft]) -> Iterator[dict[str, Any]]:
-    """Yield the attributes of the standalone scopes of VMs without a scope."""
+    """Yield the attributes of a standalone scope for each VM without a scope."""
     alone = {draft.name: draft for draft in vms if "scope" not in draft.given}
     for name, draft in alone.items():
         yield {

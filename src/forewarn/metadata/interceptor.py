@@ -1,11 +1,11 @@
-"""The port of an interceptor between VMs and the endpoint, and its seam in a connection.
+"""The interface of interceptors between VMs and endpoint, with a hook per connection.
 
 An interceptor sees each request before the endpoint does, and each response before the
 VM does. It can drop a request, replace the response, and control how the bytes are
 sent. A service has no interceptor. A simulator applies faults here and keeps its
 journal.
 
-An `Interception` is the seam: the part of one connection that asks the interceptor.
+An `Interception` is the hook: the part of one connection that calls the interceptor.
 Without a `Plan`, the bytes on the wire are the same as without an interceptor.
 """
 
@@ -125,7 +125,7 @@ class Interceptor(Protocol):
 
 
 class Wire(Protocol):
-    """A connection as an `Interception` uses it."""
+    """The part of a connection that an `Interception` uses."""
 
     @property
     def source(self) -> Source:

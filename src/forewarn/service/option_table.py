@@ -22,7 +22,7 @@ SPEED_MAX = 1_000_000
 """Maximum speed: a day passes in a tenth of a second. Beyond it, notices round to 0."""
 
 ATTEMPTS_MAX = 100
-"""Maximum calls to a failing driver: long before it, an operator must act."""
+"""Maximum calls to a failing driver: an operator must act long before the last one."""
 
 FIRST_ANSWER_MAX = 2 * MINUTE
 FIRST_EVENTS_MAX = 5 * MINUTE

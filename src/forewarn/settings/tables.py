@@ -192,7 +192,10 @@ class Format:
     """Returns the name of a setting's flag for messages."""
 
     def keys_of(self, table: str) -> list[str]:
-        """Return the last names of the settings of a table; "" means no table."""
+        """Return the names of the settings of a table, without the table's name.
+
+        "" means no table.
+        """
         return [
             name.rpartition(".")[2]
             for name in self.options
@@ -271,7 +274,7 @@ class Reader(Tables):
     # Results
 
     def table(self, table: str) -> dict[str, Any]:
-        """Return the values of one table by their last names; "" means no table."""
+        """Return the values of a table by their names within it; "" means no table."""
         return {
             name.rpartition(".")[2]: value
             for name, value in self._values.items()

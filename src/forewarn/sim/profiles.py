@@ -23,7 +23,7 @@ class Profile(enum.Enum):
     """The behavior of the endpoint."""
 
     REAL = "real"
-    """Slow to start, and 429 for too many requests, like Azure's public behavior."""
+    """Like Azure's public endpoint: slow to start, and 429 for too many requests."""
     STRICT = "strict"
     """Each deviation of a client is reported and counted."""
     LENIENT = "lenient"

@@ -43,7 +43,7 @@ LEAPS_MAX = 10_000
 between an event and its approval."""
 
 TICK_SECONDS_MAX = 1.0
-"""Maximum sleep of the timer task, because the machine's clock may be set."""
+"""Maximum sleep of the timer task, because the machine's clock may be changed."""
 
 HOST = "127.0.0.1"
 """Default address of VMs; other machines cannot reach it."""

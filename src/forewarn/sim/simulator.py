@@ -170,7 +170,7 @@ class Simulator:
         await self.begin_with(self.terms)
 
     async def begin_with(self, terms: Terms) -> None:
-        """Start a new world; the n-th VM has the address of the n-th VM before.
+        """Start a new world; its n-th VM gets the address of the n-th VM before it.
 
         Raises SettingsError, FleetFileError, RefusedError, and StartError if there is
         no address for another VM. Then nothing is changed.

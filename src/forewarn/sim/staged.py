@@ -138,8 +138,8 @@ def _draft(
 def move(work: Work, name: str, stop: Stop) -> Operation:
     """Advance an operation to `stop` now: everything it waits for becomes due.
 
-    The caller, who has the driver, shortens the driver's work. Refuses a move backwards,
-    a move of an ended operation, and a cancel after Started.
+    The caller has the driver, so it must shorten the driver's work. Refuses a move
+    backwards, a move of an ended operation, and a cancel after Started.
     """
     operation = work.operation(name)
     if stop is Stop.CANCELLED:

@@ -78,7 +78,7 @@ class Question(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Query(Question[R]):
-    """A question for the records under a value."""
+    """A question for the records that are found under a value."""
 
     values: Callable[[R], Iterable[str]]
 
@@ -102,7 +102,7 @@ class Range(Question[R]):
 
 @dataclass(frozen=True, slots=True)
 class Ranking(Question[R]):
-    """A question for the records under a value, in the order of a number."""
+    """A question for the records that are found under a value, ordered by a number."""
 
     places: Callable[[R], Iterable[tuple[str, int]]]
     """The values that the record is found under, each with its number. A record can have

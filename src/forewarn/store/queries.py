@@ -39,7 +39,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def load(codecs: Iterable[Codec[Any]]) -> Mapping[str, str]:
-    """Return the statements that answer the questions of `kinds`, by name."""
+    """Return the statements for all questions in the module `kinds`, by name."""
     written = parse(read_sql("queries.sql"))
     codec_of = {codec.kind: codec for codec in codecs}
     found = {"audit_keys": written["audit_keys"]}

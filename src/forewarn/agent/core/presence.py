@@ -202,8 +202,10 @@ def _maintenance(notice: Notice) -> object:
 
 
 def explain(task: Task, gone_after: GoneAfter, now: Micros) -> str:
-    """Return why the event may have ended or returned, for a person; empty: no
-    doubt."""
+    """Return a sentence on why the event may have ended or returned.
+
+    The result is empty if there is no doubt.
+    """
     if task.presence is Presence.RETURNING:
         return "the last document lists it again; the next one decides"
     if task.presence not in ABSENT:

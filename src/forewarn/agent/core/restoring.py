@@ -31,7 +31,7 @@ RETRY_MOST: Micros = 5 * MINUTE
 
 
 def listened(memory: Memory, polled: Polled, gone_after: GoneAfter) -> Memory:
-    """Return the memory after an answer, with its evidence about events of this VM."""
+    """Return the memory, with an answer's evidence that no event affects this VM."""
     if not memory.lost_journal:
         return memory
     if any(_may_be_under(task, memory.name) for task in memory.tasks):

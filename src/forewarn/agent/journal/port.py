@@ -53,7 +53,8 @@ PAGE_ROWS = 200
 
 
 NAME_BYTES = 5
-"""Length of a journal's random name. Two of a VM are equal once in 10^12 cases."""
+"""Length of a journal's random name. Two journals of a VM have the same name once in
+10^12 cases."""
 
 
 def new_name() -> str:

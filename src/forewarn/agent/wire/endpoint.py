@@ -136,9 +136,10 @@ class Endpoint:
     def ask(self, *, timeout: Micros, wait: Micros = 0, full: bool = False) -> Asked:
         """Get the document once.
 
-        `wait` is for an endpoint that offers it, in whole seconds. With `full`, the
-        document is returned even if it has not changed. If the endpoint does not know
-        the version, it is asked again at once with a common version.
+        If the endpoint offers a wait for changes, it waits up to `wait`, in whole
+        seconds. With `full`, the document is returned even if it has not changed. If
+        the endpoint does not know the version, the agent repeats the request at once
+        with a common version.
         """
         now, answered = self._clock.monotonic(), self._answered
         if answered is not None and (now - answered) * SECOND > TAG_LASTS:
@@ -204,7 +205,7 @@ class Endpoint:
             if answer.status == _BAD_REQUEST and offered:
                 if self._instance_version in offered:
                     return None
-                # Every version has the name, so any version that it knows will do.
+                # The name is in every version, so any that the endpoint knows will do.
                 self._instance_version = offered[0]
                 answer = self._get_instance(timeout)
         except HttpError:

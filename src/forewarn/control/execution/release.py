@@ -22,8 +22,8 @@ from forewarn.store.port import every
 from forewarn.store.records import AuditKind, Facts
 
 LOOK_AGAIN_AFTER: Micros = MINUTE
-"""Time to the first check of a held operation that nothing wakes, before the division by
-`speed`."""
+"""Time to the first check of a held operation that got no wake-up, before the division
+by `speed`."""
 
 LOOK_AGAIN_PART = 4
 """Divisor for the time to the next check, which is a quarter of the time for which the

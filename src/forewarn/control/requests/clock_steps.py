@@ -90,8 +90,8 @@ def move_timers(work: Work, step: Micros) -> None:
 
     A recovery, a timeout, the pause before another attempt and the time to the next check
     are durations, which a step must not change. The timer of a notice stays at NotBefore,
-    which is a wall-clock time. If the timer is later than NotBefore, it is the end of the
-    notice on the monotonic clock, and moves.
+    which is a wall-clock time. A timer later than NotBefore is the end of the notice on
+    the monotonic clock, so it moves.
     """
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS)):
         is_noticed = operation.state is OperationState.ANNOUNCED

@@ -124,7 +124,7 @@ class FollowUps:
     def _wake(self, freed: Freed, now: Micros) -> bool:
         """Check one operation that waits for something that became free.
 
-        If another one may continue, it follows in a later step.
+        If another waiting operation may continue, a later step checks it.
         """
         is_turn = waits.is_turn(freed.name)
         operation_id = self._store.read(lambda reader: next_waiter(reader, freed))

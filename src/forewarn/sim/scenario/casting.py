@@ -237,7 +237,7 @@ class _Search:
     fleet: WantedFleet
     roles: Sequence[Role]
     names: Sequence[str]
-    """The given VMs of the first roles."""
+    """The VMs that the caller chose for the first roles."""
     order: Mapping[str, int] = field(default_factory=dict[str, int])
     """Names of VMs to try first; the others follow in natural order."""
     deepest: int = 0

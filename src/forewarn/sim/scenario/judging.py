@@ -113,8 +113,8 @@ class ClientJudge:
     def undecided(self, events: Sequence[Named]) -> Sequence[str]:
         """Return the undecided demands during the scenario, as text.
 
-        If only approvals are demanded, later events do not count once an event has named
-        one of the clients.
+        If only approvals are demanded and a client has had an event, only clients with
+        an event that awaits approval count. Later events do not count.
         """
         if self.nobody_asked(events):
             return [NO_CLIENT]

@@ -93,7 +93,7 @@ class Examination:
             inquiry.ask("GET", INSTANCE_TARGET)
             inquiry.look_around()
         except UntriedError:
-            # Rules judge what is wrong with the document.
+            # A rule reports later that the document is invalid.
             pass
         except NoAnswerError as error:
             self._need_answer(error.exchange)

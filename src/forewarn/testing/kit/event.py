@@ -28,7 +28,7 @@ __tracebackhide__ = True
 
 
 class AioEvent:
-    """The waits of an event for tests on an asyncio loop, without blocking the loop."""
+    """The wait methods of an event for asyncio tests; they do not block the loop."""
 
     def __init__(self, core: AnyCore, event_id: str) -> None:
         """Wait for changes of the event with this ID."""

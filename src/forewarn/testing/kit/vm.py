@@ -28,7 +28,7 @@ ENDPOINT = "FOREWARN_ENDPOINT"
 
 
 class AioVm:
-    """The waits of a VM for tests on an asyncio loop, without blocking the loop."""
+    """The wait methods of a VM for asyncio tests; they do not block the loop."""
 
     def __init__(self, core: AnyCore, name: str) -> None:
         """Wait for requests of the VM with this name."""

@@ -60,7 +60,7 @@ __tracebackhide__ = True
 
 
 class AioScheduledEvents:
-    """The waits of a world for tests on an asyncio loop, without blocking the loop."""
+    """The wait methods of a world for asyncio tests; they do not block the loop."""
 
     def __init__(self, core: AnyCore, begun: Callable[[], Playing]) -> None:
         """Wait for events of the world of `core`; `begun` returns its scenario."""

@@ -169,9 +169,10 @@ class PacemakerWorker(Integration):
         """Keep resources away from this node.
 
         Returns the resources that ran here, and whether no other node can host them.
-        If two nodes did this at the same time, all resources would stop. So each node
-        checks again after its change, which the other one can see then. If no node is
-        left, it undoes the change. The first node by name tries again first.
+        If all nodes released their resources at the same time, all resources would
+        stop. Each node therefore checks again after its change, which the others can
+        then see. If no node is left to host resources, it undoes its change. The first
+        node by name tries again first.
         """
         while True:
             cluster = self._pacemaker.cluster(context)
