@@ -5,7 +5,8 @@ tenant. Any web page can make a browser on the operator's machine send requests.
 tokens, the Host header must therefore name a loopback address, because a page that
 rebinds its DNS name to 127.0.0.1 sends its own name. A body must be `application/json`,
 which no page sends to another origin without asking first. A reverse proxy on that
-machine would make operators of all its clients, so a forwarded request is refused.
+machine would give all its clients the rights of operators, so a forwarded request is
+refused.
 
 Routes without authentication reveal nothing about the fleet.
 """

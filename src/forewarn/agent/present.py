@@ -53,7 +53,7 @@ def shown(settings: Settings) -> Mapping[str, Any]:
 def process_of(settings: Settings, status: Mapping[str, Any]) -> int:
     """Return the process of the agent with this journal; 0: none was found.
 
-    `status` is the status at `listen`.
+    `status` is the result of `shown`.
     """
     whole = os.path.realpath(settings.watch.state)
     holder = holder_of(settings.watch.endpoint)

@@ -45,8 +45,8 @@ class _Form:
     begin: re.Pattern[str]
     """Pattern that finds possible beginnings of the text."""
     least: int
-    """Minimum number of characters of the text that together reveal too much, so they
-    are masked."""
+    """Minimum number of leading characters that are masked. Fewer would reveal too
+    little."""
 
 
 _guard = threading.Lock()

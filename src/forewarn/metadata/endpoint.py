@@ -33,7 +33,7 @@ UNKNOWN_LOG_SECONDS = 60.0
 _DOCUMENT_STATUSES = frozenset({200, 304})
 
 _BODY_HEADERS = frozenset(["content-length", "transfer-encoding", "expect"])
-"""Headers of a request whose body may not be part of the same bytes."""
+"""Headers of a request with a body, which may arrive after the bytes of the head."""
 
 _STATUSES = 600
 """One more than the greatest status of HTTP."""

@@ -118,7 +118,7 @@ class Event:
         """Return the sort key in a document: oldest first (clause 2.1).
 
         Events of the same time are in the order of their requests, because the IDs of
-        operations are.
+        operations sort in that order.
         """
         return self.created, self.operation, self.event_id
 

@@ -205,7 +205,7 @@ class FleetWrites(Listener):
 
     @contextlib.contextmanager
     def planning(self) -> Generator[threading.Event]:
-        """Yield an event that a write sets if it can invalidate a plan made from now."""
+        """Yield an event that is set when a write can make the new plan invalid."""
         stale = threading.Event()
         # Replace the list: the writing thread can be iterating over the old one.
         self._plans = [*self._plans, stale]

@@ -88,7 +88,7 @@ def down(operation: Operation) -> str:
 
 
 def outcome_unknown(operation: Operation) -> str:
-    """Return that the outcome of an operation's call is unknown."""
+    """Return a sentence: the outcome of an operation's call is unknown."""
     why = operators.note(operation.note)
     return f"the outcome of {operators.task(operation)} is unknown" + (
         f": {why}" if why else ""
@@ -96,7 +96,7 @@ def outcome_unknown(operation: Operation) -> str:
 
 
 def driver_failing(operation: Operation, *, now: Micros) -> str:
-    """Return that the driver failed and will be called again."""
+    """Return a sentence: the driver failed and will be called again."""
     left = describe_duration(max(0, operation.due_at - now))
     why = operators.note(operation.note) or "a VM has no destination"
     return (
@@ -124,6 +124,6 @@ def held(operation: Operation, why: str) -> str:
 
 
 def webhook_late(name: str, pending: int, error: str) -> str:
-    """Return that a receiver does not accept its messages."""
+    """Return a sentence: a receiver does not accept its messages."""
     why = f" (last error: {error})" if error else ""
     return f"webhook {name} has {pending} pending messages{why}"

@@ -322,8 +322,9 @@ def _is_unused(memory: Memory, terms: LockTerms, now: Micros) -> bool:
 def _quiet(memory: Memory, long: Micros, now: Micros) -> Lock:
     """Return the lock that an earlier agent of this VM may still hold.
 
-    It is released after a quiet time. During an event, or during the recovery after a
-    lost journal, that would be too early, and an event may not be listed yet.
+    The lock is released after a quiet time. The quiet time does not begin during an
+    event, or during the recovery after a lost journal, when an event may not be listed
+    yet.
     """
     lock = memory.lock
     is_quiet = (

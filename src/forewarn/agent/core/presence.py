@@ -119,7 +119,7 @@ def judged(
 ) -> Task:
     """Return the task after an answer; only its presence and its times change.
 
-    `heard` is the time for which the endpoint has answered in all (`Polled.heard`).
+    `heard` is the total time for which the endpoint has answered (`Polled.heard`).
     """
     presence = step(task.presence, answer)
     is_doubted = presence in ABSENT

@@ -113,7 +113,7 @@ def _end_of(
     result: VmResult,
     observed: Mapping[str, Observation],
 ) -> VmEnd | None:
-    """Return the end for a VM; None: success without a contradicting observation."""
+    """Return how the call ended for a VM; None: success, as far as observed."""
     if result.verdict is not VmVerdict.DONE:
         return VmEnd(
             vm=move.vm,

@@ -46,7 +46,7 @@ def remedy_of(blocker: AnyBlocker) -> Remedy:
         case OutcomeUnknown() | StillDown() | VmDown() | NoCapacity():
             return Remedy.OPERATOR
         case FaultDomainDown():
-            # A cause without an operation is a VM that is down without one.
+            # A cause without an operation is a VM that went down outside of operations.
             lasts = any(
                 not cause.operation or cause.verb is Verb.FAIL
                 for cause in blocker.causes

@@ -75,8 +75,8 @@ class Aliases:
             number = number << LETTER_BITS | _VALUES[letter]
         bits = LETTER_BITS * len(letters) // 2
         left, right = number >> bits, number & (1 << bits) - 1
-        # Each round swaps the halves, so it is its own inverse if they are swapped
-        # before and after.
+        # A round swaps the halves. It is its own inverse if the halves are also swapped
+        # before and after it.
         is_back = rounds.step < 0
         if is_back:
             left, right = right, left

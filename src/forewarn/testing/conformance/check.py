@@ -61,7 +61,7 @@ def has_status(exchange: Exchange, status: int, what: str) -> Witness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
-    """The endpoint followed the clause in every observation, at least one."""
+    """The endpoint followed the clause in every observation; there was at least one."""
 
     witnesses: tuple[Witness, ...]
     """The first witnesses, at most WITNESSES_MAX."""

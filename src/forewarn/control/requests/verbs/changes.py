@@ -283,8 +283,8 @@ def maintain(
     """Maintain hosts: one operation per host, one rollout for all.
 
     A single host is announced at once. Several hosts are announced one after the other.
-    Refused: a host that is unknown, down or under other maintenance; an impact that
-    maintenance does not have; a NotBefore with less than the minimum notice (5.1).
+    Refused: a host that is unknown, down or under other maintenance; an impact that is
+    not one of maintenance; a NotBefore with less than the minimum notice (5.1).
     """
     check_targets(hosts, "host")
     usual = MAINTENANCE.get(action)
