@@ -78,7 +78,7 @@ def options_of(command: Command) -> tuple[Option, ...]:
 
 
 def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
-    """Return the parser; commands named in `words` have their late options."""
+    """Return the parser; only commands named in `words` get late-imported options."""
     parser = _Parser(
         prog="forewarn",
         description=_filled(ABOUT),

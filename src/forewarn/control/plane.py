@@ -63,7 +63,7 @@ runs in the next iterations of the control thread, which takes approvals and req
 between. A follow-up transaction takes a few milliseconds."""
 
 LOOKS_PER_TURN = 32
-"""Maximum steps of an iteration without a transaction, because there was nothing to do.
+"""Maximum steps of an iteration that find nothing to do, so they need no transaction.
 Each reads a few rows, which takes a few tenths of a millisecond."""
 
 DUE_PER_ROUND = 100

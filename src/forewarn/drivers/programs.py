@@ -3,8 +3,8 @@
 A shim, which outlives the service, runs the programs that change something. The
 programs `observe` (about VMs) and `probe` (about interrupted work) are child processes of
 the service. A few of them run at once for a short time; a program that has not ended by
-then gives no result. Either may be missing. Its result is then unknown, and an operator
-must decide.
+then gives no result. The settings may omit `observe` or `probe`. The result is then
+unknown, and an operator must decide.
 """
 
 import contextlib

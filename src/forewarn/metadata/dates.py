@@ -13,7 +13,7 @@ KEPT_MAX = 1024
 view get the same one. More views in one second are rare, and cost 0.5 µs each."""
 
 KEPT_BYTES_MAX = 4096
-"""Maximum bytes of such a payload, so that all of them have at most 4 MiB."""
+"""Maximum bytes of such a payload, so that all of them together have at most 4 MiB."""
 
 _LINE_END = b"\r\n"
 

@@ -41,7 +41,7 @@ class Wait(enum.Enum):
 
     @property
     def reason(self) -> str:
-        """Return the word for programs."""
+        """Return the value for programs."""
         return _TOLD_AS.get(self, self).value
 
 

@@ -125,7 +125,7 @@ class RowReader:
 
 
 class RowTransaction(RowReader):
-    """A view with the writes that are sent at once."""
+    """A view of the store in a transaction that sends each write at once."""
 
     def add(self, record: R) -> R:
         """Store a new record; raises DuplicateError."""

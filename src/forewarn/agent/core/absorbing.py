@@ -325,7 +325,7 @@ def _shown(
     task: Task, notice: Notice, name: str, now: Micros
 ) -> tuple[Task, list[Note]]:
     if task.started and not notice.has_started:
-        # Started never falls back, so that document is an old one.
+        # An event never leaves Started again, so that document is an old one.
         notice = replace(notice, status=STARTED)
     is_named = names.is_named(notice, name)
     if is_named and not task.mine and task.stage is not Stage.SEEN:

@@ -238,7 +238,7 @@ def _is_preparing(step: Step) -> bool:
 def is_ended(task: Task, handler: Handler) -> bool:
     """Tell whether a handler's preparation has ended for good.
 
-    A stopped one has not: its event had ended and has returned.
+    A stopped preparation has not: its event had ended, but has returned.
     """
     states = [
         step.state
