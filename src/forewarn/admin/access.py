@@ -1,8 +1,8 @@
 """Callers, the rights that each route needs, and the gateway that each caller uses.
 
-`DEMANDS` is the complete table. A route that is not in it is for operators with write
-access, so a new route is closed until it has an entry, and a test fails until then. A
-tenant reads only through `control.redaction.tenant_reader`.
+`DEMANDS` is the complete table. A route without an entry is only for operators with write
+access, and a test fails until the route has one. A tenant reads only through
+`control.redaction.tenant_reader`.
 """
 
 import enum

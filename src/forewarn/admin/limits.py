@@ -113,7 +113,7 @@ TENANT_HUB_CHARACTERS = 512 << 10
 objects, since many tenants may watch at once."""
 
 HUB_LINGER_SECONDS = 60.0
-"""Seconds for which changes are kept after the last viewer has left, so that it can
+"""Seconds for which changes are kept after the last viewer has left. The viewer can then
 continue after a restart of its proxy or a change of its network."""
 
 POSITION_DIGITS_MAX = 18

@@ -4,8 +4,8 @@ All other threads only put inputs into the inbox. Each iteration does the follow
 this order:
 
 1. It decides about the inputs and the time (`core.decide`). A crash loses the inputs,
-   but the next poll repeats a document, a run has a record of its end, and an approval
-   without an answer is sent again.
+   which does no harm: the next poll repeats a document, a run has a record of its end,
+   and an approval without an answer is sent again.
 2. It makes the decision durable. After a later crash, the next start finds runs that
    are stored as running and have no record: they are `LOST`, and start again.
 3. It writes the log, and wakes the delivery of notifications, which are durable.

@@ -206,10 +206,10 @@ class Driver(Protocol):
     def begin(self, call: Call, *, now: Micros) -> None:
         """Start the call, unless this generation was started before.
 
-        If the call has ended, report its result again. Raise OutcomeUnknownError if
-        the result is not known because a later call of the operation was begun, or
-        if a call with this name did other work. Raise another DriverError only if the
-        call was certainly not started.
+        If the call has ended, report its result again. Raise OutcomeUnknownError if a
+        later call of the operation was begun, so that the result is unknown, or if a
+        call with this name did other work. Raise another DriverError only if the call
+        was certainly not started.
         """
         ...
 

@@ -2,8 +2,8 @@
 
 It reads the records of every running call several times a second. It therefore does
 not matter which process of the service started a program. A few programs of a call run
-at once. A program of a newer call waits for that of an older call for the same VM, and
-does not run at all if the older one has done the work.
+at once. A program of a newer call waits for the program of an older call for the same VM.
+It does not run at all if the older one has done the work.
 """
 
 import logging

@@ -1,8 +1,10 @@
 """Flow control of one connection, its timeouts, and its end.
 
-The server stops reading from a connection in three cases: while responses do not keep
-up with requests, after a request was refused because of the rate limit, and after more
-data than may be processed in one iteration of the event loop.
+The server stops reading from a connection in three cases:
+
+- Responses do not keep up with requests.
+- A request was refused because of the rate limit.
+- There is more data than may be processed in one iteration of the event loop.
 
 Setting a timer costs more than the response to a GET. It is therefore set only if a
 request arrives in parts, or if the client does not read. After that phase, the timer

@@ -1,8 +1,8 @@
 """The service's end of the operator API's process: starts it, answers it, restarts it.
 
 The service opens the API's listener itself and passes the socket to the process. So an
-address in use is reported at the start, and clients that connect during a restart of
-the process wait in the kernel's queue instead of being refused.
+address in use is reported at the start. Clients that connect during a restart of the
+process are not refused: they wait in the kernel's queue.
 
 The service trusts nothing from the process: it accepts only a fixed set of calls,
 parses requests with `admin.decisions`, and ends the process after a message that is too

@@ -1,6 +1,6 @@
 """Query a driver outside the control thread: in parallel and with deadlines.
 
-Each kind of query has its own threads, so that many hanging probes after a start delay
+Each kind of query has its own threads. If many probes hang after a start, they delay
 neither the reports of finished calls nor the abort of a call.
 """
 

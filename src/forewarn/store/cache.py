@@ -1,8 +1,8 @@
 """The writer's cache of committed records and query results.
 
-The store's file belongs to one process, and one writer works at a time, so a record
-that the last writer committed or read is the stored one. A cached record is not read
-and decoded again. A write is checked against the cache and sent to SQLite later, with
+The store's file belongs to one process, and one writer works at a time. A record that
+the last writer committed or read is therefore the stored one, and is not read and
+decoded again. A write is checked against the cache and sent to SQLite later, with
 others of its kind (`pending`). The results of a few queries, which each step of an
 operation needs, are cached too, as keys, and updated at every write. Safety does not
 depend on the cache: each write is guarded by the revision, and any inconsistency

@@ -19,7 +19,7 @@ BUSY_MILLISECONDS = 100
 wait before they get here, and `transact` retries in any case."""
 
 STATEMENTS_KEPT = 256
-"""Maximum prepared statements of one connection: more than there are."""
+"""Maximum prepared statements of one connection: forewarn has fewer."""
 
 CACHE_KIBIBYTES = 16 * 1024
 """Page cache of one connection: the working set of a large fleet."""

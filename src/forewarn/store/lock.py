@@ -10,8 +10,8 @@ of the fcntl(2) locks that SQLite takes on the same file.
 
 But a process that closes any descriptor of a file loses its fcntl locks on that
 file. So the descriptor of the database stays open until SQLite has closed all its
-connections, and a database that this process has locked is never opened a second
-time (`_held`).
+connections. A database that this process has locked is never opened a second time
+(`_held`).
 
 The lock file is never deleted: two processes could then lock two files of the same
 name.

@@ -146,7 +146,8 @@ class LockTerms:
     margin: Micros = 10 * SECOND
     """The agent waits for the lock until this long before NotBefore."""
     withholds: bool = False
-    """Without the lock at that time, the event is not approved. Otherwise it is."""
+    """Whether an event without the lock at that time is not approved. False: it is
+    approved."""
     ttl: Micros = 0
     """How long after its last confirmation the lock expires; 0: never."""
     timeout: Micros = 30 * SECOND

@@ -1,8 +1,8 @@
 """Decide when to poll the endpoint again, and how long to wait for its answer. Pure.
 
 Everything here is designed for a Preempt, which gives 30 seconds. If an endpoint that
-has answered before fails, the agent polls again so soon, and with such short timeouts,
-that two failures in a row cost only a few seconds (clause 8.1).
+has answered before fails, the agent soon polls again, with short timeouts. Two failures
+in a row therefore cost only a few seconds (clause 8.1).
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ def refuse_others(path: str) -> None:
 def was_ours(path: str, *, noted: bool) -> bool:
     """Tell whether an unreadable file was a journal of the agent.
 
-    A text file never was. `noted` is what the lock file says.
+    A text file was never a journal. `noted` is the answer of the lock file.
     """
     try:
         with open(path, "rb") as opened:

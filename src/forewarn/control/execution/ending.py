@@ -1,7 +1,8 @@
 """End operations, and wake operations that waited for them.
 
-The end of an operation removes its events, frees its VMs, closes its request if it was
-the last one, and lets waiting operations in its scopes be checked again.
+The end of an operation removes its events and frees its VMs. The end of the last
+operation of a request closes the request. Waiting operations in the scopes are checked
+again.
 """
 
 from forewarn.control.execution import downtime

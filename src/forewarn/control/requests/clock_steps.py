@@ -2,9 +2,9 @@
 
 NotBefore, expiry and retention are wall-clock times. All other timers are durations,
 although their ends are stored as times. After a step of the wall clock, this module moves
-these ends by the same amount, and `NoticeClock` remembers when the current notices end on
-the monotonic clock. A restart cannot know how much of a duration has passed; it only
-limits the rest.
+these ends by the same amount. `NoticeClock` remembers when the current notices end on the
+monotonic clock. A restart cannot know how much of a duration has passed; it only limits
+the rest.
 """
 
 from collections.abc import Mapping, Sequence

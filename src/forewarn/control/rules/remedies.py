@@ -1,7 +1,7 @@
 """Decide who can resolve a blocker.
 
-A list of blockers starts with those that an operator can resolve, followed by those that
-a tenant can resolve, those that end with other work, and those that only time ends. Pure.
+A list of blockers starts with those that an operator can resolve. Those that a tenant can
+resolve follow, then those that end with other work, then those that only time ends. Pure.
 """
 
 import enum

@@ -1,8 +1,9 @@
 """Assign the roles of a scenario to VMs of another fleet, or rename its VMs. Pure.
 
 The VMs and hosts that a scenario names are roles. The needs of a role follow from the
-scenario's own fleet and from its steps: a VM that is evicted must be a Spot VM, VMs that
-share a host must share a host, and a named host stands for the host of its VMs.
+scenario's own fleet and from its steps. A VM that is evicted must be a Spot VM. VMs that
+share a host in the scenario must share a host in the other fleet. A named host stands for
+the host of its VMs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -17,8 +17,8 @@ from forewarn.sim.loop import LoopThread
 
 OPEN_FILES = 65_536
 """Limit of open files for a process with worlds: enough for twenty thousand worlds of
-three VMs. It is not the maximum of the system, because programs of a test inherit it, and
-some of them close every descriptor up to the limit at their start."""
+three VMs. It is not the maximum of the system, because programs of a test inherit it.
+Some programs close every descriptor up to the limit at their start."""
 
 
 class SharedLoop:

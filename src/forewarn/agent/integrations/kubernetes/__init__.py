@@ -229,7 +229,7 @@ class KubernetesWorker(Integration):
         """Raise HandlerError if the node of the response lacks parts of the patch.
 
         `change` has the node before, the node of the response, and the patch. Changes
-        that the annotation does not record are undone, since no recovery would do it.
+        that the annotation does not record are undone: no recovery would undo them.
         """
         before, fresh, patch = change
         missing = missing_of(fresh, patch) + taints_left(before, fresh, patch)

@@ -1,6 +1,6 @@
 """Validate responses of a Kubernetes API server.
 
-A 404 of a proxy does not mean that a node was deleted, a Status object is not a node, and
+A 404 of a proxy does not mean that a node was deleted. A Status object is not a node, and
 one page of a list is not the whole list. Callers get the complete object of the requested
 kind, or an error.
 """
