@@ -8,12 +8,12 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-# Another environment's settings must not leak into ours. Without bytecode, each of the
-# thousand processes that the tests start would compile forewarn again.
+# Variables of another environment must not affect this one. Without bytecode, each of
+# the thousand processes that the tests start would compile forewarn again.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
-# pyright and its node come with the pins: no other node, no look for a newer one.
+# The pins include pyright and its node. It must not warn that a newer version exists.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 BIN := .venv/bin
@@ -25,10 +25,10 @@ CODE := src tests $(wildcard examples bench deploy docs)
 PURE_TESTS := $(addprefix tests/unit/, protocol fleet addresses control agent/core \
 	agent/locks/test_telling.py agent/test_beginning_anew.py agent/test_watcher.py \
 	metadata/test_instance.py settings/test_messages.py)
-# What runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
+# The code that runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
 AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
 	clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
-# Half of the tests wait for something: more of them at once than there are cores.
+# Half of the tests wait for something, so run more of them at once than there are cores.
 WORKERS := $(shell echo $$(( ($$(nproc 2>/dev/null || echo 2) * 3 + 1) / 2 )))
 
 .PHONY: help
@@ -53,7 +53,8 @@ test: tools lint layers .venv/docs.stamp ## Install what is needed, then run eve
 	@grep -a SKIPPED .build/pytest.log | sed 's/^.*SKIPPED[^ ]* //' || echo "nothing"
 	@tail -n 1 .build/pytest.log
 
-# What is light of tests/real/packages.txt; without it, its tests are skipped.
+# Unpack the small programs of tests/real/packages.txt; without them, their tests are
+# skipped.
 .PHONY: tools
 tools: .build/old.stamp
 	@sh tests/real/unpack.sh test
@@ -109,8 +110,8 @@ layers: .venv/dev.stamp ## Check that imports point down.
 	@echo "== layers"
 	@$(BIN)/lint-imports --no-cache --no-logo
 
-# Sphinx's checks of the pages: each is in a table of contents, and each link leads
-# somewhere. `make docs` adds the program that draws the diagrams.
+# Sphinx checks that each page is in a table of contents and that each link has a target.
+# `make docs` adds the program that draws the diagrams.
 .PHONY: site
 site: .venv/docs.stamp ## Build the documentation strictly.
 	@echo "== documentation"
@@ -131,7 +132,7 @@ linkcheck: .venv/docs.stamp ## Ask every server that the documentation links to.
 
 SPHINX = $(BIN)/sphinx-build -q -n -W --keep-going -j auto -d .build/doctrees
 
-# All tests but those that `cover` runs.
+# All tests except those that `cover` runs.
 .PHONY: rest
 rest: .venv/dev.stamp
 	@echo "== tests"
@@ -215,7 +216,7 @@ clean: ## Remove everything that the other targets make.
 
 # -- the environment --------------------------------------------------------------
 
-# Each stamp is newer than what it was installed from.
+# Each stamp is newer than the files from which its tools were installed.
 .venv/made.stamp:
 	@$(call make_venv,.venv)
 	@touch $@
@@ -236,8 +237,8 @@ clean: ## Remove everything that the other targets make.
 	@$(PIP_INSTALL) --require-hashes -r requirements/docs.txt
 	@touch $@
 
-# It draws the diagrams of the site, and no package of Python has it. pyright's node
-# brings npm.
+# mermaid draws the diagrams of the site. No Python package contains it, so the npm of
+# pyright's node downloads it.
 MERMAID := 11.17.2
 MERMAID_SHA256 := 581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390eb8
 .build/mermaid/mermaid.min.js: .venv/dev.stamp
@@ -250,7 +251,7 @@ MERMAID_SHA256 := 581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390e
 	@rm $(@D)/mermaid-$(MERMAID).tgz
 	@echo "$(MERMAID_SHA256)  $@" | sha256sum --check --quiet
 
-# For another Python than that of pip, which takes it at its word.
+# pip installs these packages for another Python than its own, without a check.
 .build/old.stamp: .venv/made.stamp requirements/old.txt
 	@echo "Installing pytest for the agent's oldest Python into .build/old (once)"
 	@rm -rf .build/old
@@ -258,7 +259,7 @@ MERMAID_SHA256 := 581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390e
 		--only-binary=:all: --platform any --implementation py --abi none --python-version 3.9
 	@touch $@
 
-# Its programs run as nobody too, who may not look where root's own Python is.
+# The user nobody runs these programs too, and cannot read the directory of root's Python.
 .build/real.stamp: .venv/made.stamp requirements/real.txt
 	@echo "Installing Patroni and kubectl into .build/real (once)"
 	@mkdir -p .build

@@ -1,5 +1,5 @@
-// The baseline in Go: net/http that gives one answer, as Amazon's metadata mock
-// is built. Run it as `server ADDRESS FILE ETAG`.
+// The baseline in Go: net/http with one fixed answer. Amazon's metadata mock uses
+// net/http too. Run it as `server ADDRESS FILE ETAG`.
 package main
 
 import (

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The watcher that many people write: a loop around curl. It approves what it has
-# prepared for, and knows nothing else: no fault, no deadline, no restart.
+# A typical watcher: a loop around curl. It approves events after preparation. It handles
+# no errors, no deadlines and no restarts.
 url="$1/metadata/scheduledevents?api-version=2020-07-01" handler=$2 pause=$3 seen=' '
 while :; do
 	document=$(curl -s -m 5 -H Metadata:true "$url")

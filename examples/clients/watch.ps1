@@ -4,8 +4,8 @@ Watch Scheduled Events from inside a VM, prepare, approve.
 
 .DESCRIPTION
 For each event that names this VM, runs -Prepare with the event as its argument and
-approves the event unless the script throws. Without -Prepare it only tells what it
-sees. Works in Windows PowerShell 5.1 and PowerShell 7, on any system.
+approves the event unless the script throws. Without -Prepare, it only prints the
+events. Works in Windows PowerShell 5.1 and PowerShell 7, on any system.
 
 .EXAMPLE
 ./watch.ps1 -Prepare { param($notice) ./drain.ps1 }
@@ -14,7 +14,7 @@ param(
     [string] $Endpoint = $(if ($env:FOREWARN_ENDPOINT) { $env:FOREWARN_ENDPOINT }
         else { 'http://169.254.169.254' }),
     [scriptblock] $Prepare,
-    # After how many polls to end; 0 is never.
+    # The number of polls after which to end; 0: never end.
     [int] $Polls = 0
 )
 
@@ -30,7 +30,7 @@ function Say([string] $Text) {
     '{0:HH:mm:ss} {1}' -f (Get-Date).ToUniversalTime(), $Text
 }
 
-# The first answer may take two minutes: that is when the service is switched on.
+# The first answer may take two minutes, because it enables Scheduled Events.
 function Ask([string] $Url) {
     Invoke-RestMethod -Uri $Url -Headers $headers -TimeoutSec 130
 }
@@ -77,7 +77,7 @@ while ($true) {
         }
         $known = $mine
     }
-    catch { Say "no news: $_" } # The next poll comes in a second.
+    catch { Say "no news: $_" } # The next poll follows in a second.
     $Polls -= 1
     if ($Polls -eq 0) { break }
     Start-Sleep -Seconds 1

@@ -5,9 +5,9 @@
 #
 # For each event that names this VM, runs PREPARE-COMMAND with FOREWARN_EVENT_ID,
 # FOREWARN_EVENT_TYPE and FOREWARN_EVENT_NOT_BEFORE in its environment, and approves
-# the event if the command succeeds. Without a command it only tells what it sees.
-# FOREWARN_ENDPOINT says where to ask (default: the address that every VM has),
-# FOREWARN_POLLS after how many polls to end (default: never).
+# the event if the command succeeds. Without a command, it only prints the events.
+# FOREWARN_ENDPOINT is the URL of the endpoint (default: http://169.254.169.254).
+# FOREWARN_POLLS is the number of polls after which to end (default: never).
 set -u
 export LC_ALL=C
 
@@ -17,11 +17,11 @@ name_url="$endpoint/metadata/instance/compute/name?api-version=2021-02-01&format
 prepare=${*:-}
 polls=${FOREWARN_POLLS:-0}
 
-# The first answer may take two minutes: that is when the service is switched on.
+# The first answer may take two minutes, because it enables Scheduled Events.
 ask() { curl --silent --fail --noproxy '*' --max-time 130 -H Metadata:true "$@"; }
 
-# member NAME: the text of a member of the event on standard input. The document is
-# compact JSON with known member names, so no JSON program is needed.
+# member NAME: print the text of a member of the event on standard input. The document
+# is compact JSON with known member names, so no JSON program is needed.
 member() { sed -n "s/.*\"$1\":\"\\([^\"]*\\)\".*/\\1/p"; }
 
 say() { printf '%s %s\n' "$(date -u +%H:%M:%S)" "$*"; }
@@ -32,15 +32,15 @@ until me=$(ask "$name_url") && [ -n "$me" ]; do
 done
 say "I am $me"
 
-# A name is matched as it stands in JSON; one that JSON writes otherwise is beyond
-# sed and grep, and silence would be worse than an end.
+# sed and grep cannot find a name that JSON writes with escapes. Exit with an error then,
+# instead of missing all events.
 case $me in
   *[!A-Za-z0-9._-]*) echo "watch.sh cannot find the name $me in JSON: use watch.py" >&2; exit 1 ;;
 esac
 
 declare -A handled=()
 while :; do
-  # A bad answer is no news: the next poll comes in a second.
+  # Ignore a bad answer: the next poll follows in a second.
   document=$(ask "$events_url") || document=
   listed=" "
   while IFS= read -r event <&3; do

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Carries operations out with the openstack command. openstack.toml configures it.
+# Carries out operations with the openstack command. openstack.toml configures it.
 #
 #   openstack.sh ACTION SERVER HOST [TO_HOST]  openstack.sh freeze SERVER HOST SECONDS
 #   openstack.sh observe SERVER
 #
-# The fleet's VMs are named by the servers' ids, its hosts as Nova's. The cloud
-# `forewarn` is in /etc/openstack/clouds.yaml, with an administrator's rights: the
-# password is there, and neither in our settings nor in anybody's environment.
-# Every step may be repeated.
+# In the fleet, the name of a VM is the ID of its server, and hosts have their names in
+# Nova. /etc/openstack/clouds.yaml has the cloud `forewarn` with the credentials of an
+# administrator. The password is only there, not in forewarn's settings or in an
+# environment variable. Every step can be repeated.
 #
 # Exit status: as in virsh.sh.
 
@@ -15,7 +15,7 @@ action=$1 vm=$2
 
 FREEZE_SECONDS=5
 
-# --host of a live migration needs 2.30, of another 2.56.
+# --host needs API version 2.30 for a live migration, and 2.56 for other migrations.
 nova() { openstack --os-cloud forewarn --os-compute-api-version 2.56 server "$@"; }
 
 show() { nova show -f value -c "$1" "$vm" 2>/dev/null; }
@@ -30,7 +30,7 @@ failed() {
     esac
 }
 
-wait_for() { # wait_for STATUS: what has no --wait is polled
+wait_for() { # wait_for STATUS: poll the status, for commands without --wait
     left=60
     while [ "$(status)" != "$1" ]; do
         [ "$left" -gt 0 ] || failed

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Carries operations out with Proxmox VE's qm. proxmox.toml configures it.
+# Carries out operations with Proxmox VE's qm. proxmox.toml configures it.
 #
 #   proxmox.sh ACTION VMID NODE [TO_NODE]  proxmox.sh freeze VMID NODE SECONDS
 #   proxmox.sh observe VMID NODE…
 #
-# The fleet's VMs are named by their VMID (`name = "101"`, and `wire_name` for what
-# the guest is called), its hosts as the cluster's nodes. The service's user needs an
-# ssh key for root at the nodes. VMs must not be under Proxmox's own HA, which would
-# start them elsewhere by itself. Every step may be repeated.
+# In the fleet, the name of a VM is its VMID (`name = "101"`), and `wire_name` is the name
+# of the guest. Hosts have the names of the cluster's nodes. The service's user needs an
+# ssh key for root on the nodes. Proxmox's HA must not manage the VMs, because it would
+# start them on other nodes. Every step can be repeated.
 #
 # Exit status: as in virsh.sh.
 
@@ -16,7 +16,7 @@ action=$1 vm=$2 node=$3
 SHUTDOWN_SECONDS=60
 FREEZE_SECONDS=5
 
-# What ssh is given is read by a shell at the other end.
+# A shell on the node parses the arguments of ssh.
 case $vm in
 "" | *[!0-9]*)
     echo "$vm is no VMID"
@@ -47,7 +47,7 @@ freeze)
     trap 'on "$node" qm resume "$vm"; failed "$node"' TERM
     on "$node" qm suspend "$vm" || failed "$node"
     sleep "$seconds"
-    # To qm, a VM that is paused runs: only a VM that was resumed does here.
+    # qm reports a paused VM as running. If `resume` fails, the VM does not run.
     on "$node" qm resume "$vm" || exit 3
     ;;
 live-migrate)

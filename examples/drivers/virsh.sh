@@ -1,22 +1,22 @@
 #!/bin/sh
-# Carries operations out with virsh (libvirt, KVM). virsh.toml configures it.
+# Carries out operations with virsh (libvirt, KVM). virsh.toml configures it.
 #
 #   virsh.sh ACTION VM HOST [TO_HOST]      virsh.sh freeze VM HOST SECONDS
 #   virsh.sh observe VM HOST…
 #
-# The fleet's VMs are named as libvirt's domains, its hosts as ssh knows them. The
-# service's user needs an ssh key for them and must be in the group libvirt there.
-# Disks are on storage that all hosts share. Every step may be repeated.
+# In the fleet, VMs have the names of libvirt's domains, and hosts have their ssh names.
+# The service's user needs an ssh key for the hosts and must be in the group libvirt on
+# each host. Disks are on storage that all hosts share. Every step can be repeated.
 #
 # Exit status: 0 done; 1 failed, the VM runs; 3 failed, the VM does not run; 2 or
-# another: failed, and it is not known whether the VM runs.
+# another: failed, and it is unknown whether the VM runs.
 
 action=$1 vm=$2 host=$3
 
-SHUTDOWN_SECONDS=60 # for the guest to end by itself before it is switched off
-FREEZE_SECONDS=5    # where the order does not say
+SHUTDOWN_SECONDS=60 # time for the guest to shut down before it is switched off
+FREEZE_SECONDS=5    # if the request has no duration
 
-on() { # on HOST COMMAND…: virsh at that host
+on() { # on HOST COMMAND…: run virsh on that host
     at=$1
     shift
     virsh --quiet --connect "qemu+ssh://$at/system" "$@"
@@ -24,7 +24,7 @@ on() { # on HOST COMMAND…: virsh at that host
 
 state() { on "$1" domstate "$vm" 2>/dev/null; }
 
-failed() { # end with the status that tells whether the VM runs at HOST
+failed() { # failed HOST: exit with the status that reports whether the VM runs on HOST
     case $(state "$1") in
     running) exit 1 ;;
     "") exit 2 ;;
@@ -32,7 +32,7 @@ failed() { # end with the status that tells whether the VM runs at HOST
     esac
 }
 
-switch_off() { # switch_off HOST: gently, then not
+switch_off() { # switch_off HOST: shut down the VM, then switch it off
     on "$1" shutdown "$vm"
     left=$SHUTDOWN_SECONDS
     while [ "$(state "$1")" = running ] && [ "$left" -gt 0 ]; do
@@ -48,7 +48,7 @@ freeze)
     [ "$seconds" -gt 0 ] || seconds=$FREEZE_SECONDS
     trap 'on "$host" resume "$vm"; failed "$host"' TERM
     on "$host" suspend "$vm" || failed "$host"
-    # Here is the place for what the freeze is for.
+    # Add your maintenance work here.
     sleep "$seconds"
     on "$host" resume "$vm" || failed "$host"
     ;;
@@ -58,7 +58,7 @@ live-migrate)
     trap 'on "$host" domjobabort "$vm"' TERM
     on "$host" migrate --live --persistent --undefinesource \
         "$vm" "qemu+ssh://$to/system" &
-    # A shell is deaf while a program of its own runs, but not while it waits.
+    # The shell handles SIGTERM during `wait`, but not while a foreground program runs.
     wait $! || { wait $!; [ "$(state "$to")" = running ] || failed "$host"; }
     ;;
 reboot)

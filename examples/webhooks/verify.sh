@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints the signature that a webhook must have, by openssl.
+# Prints the signature that a webhook must have, calculated with openssl.
 # Usage: verify.sh SECRET WEBHOOK_ID WEBHOOK_TIMESTAMP < body
 set -eu
 key=$(printf %s "${1#whsec_}" | openssl base64 -d -A | od -An -vtx1 | tr -d ' \n')

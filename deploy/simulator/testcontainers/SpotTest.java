@@ -1,6 +1,7 @@
-// Testcontainers for Java, with JUnit 5. Untried: it was compiled with stand-ins only.
+// Testcontainers for Java, with JUnit 5. It was only compiled, with stand-ins for the
+// library, and never run.
 //
-// The image is not published. Build it from the project's folder:
+// The image is not published. Build it in the project's directory:
 //   docker build -t forewarn-simulator -f deploy/simulator/Dockerfile .
 
 import static org.junit.jupiter.api.Assertions.assertEquals;

@@ -1,6 +1,7 @@
-// Testcontainers for .NET, with xUnit 2. Untried: it was compiled with stand-ins only.
+// Testcontainers for .NET, with xUnit 2. It was only compiled, with stand-ins for the
+// library, and never run.
 //
-// The image is not published. Build it from the project's folder:
+// The image is not published. Build it in the project's directory:
 //   docker build -t forewarn-simulator -f deploy/simulator/Dockerfile .
 
 using System;
@@ -53,7 +54,7 @@ public sealed class SpotTests : IAsyncLifetime
         return false;
     }
 
-    // Gives an order as an operator does, in the simulator's container.
+    // Runs a command as an operator does, in the simulator's container.
     private async Task<string> Forewarn(params string[] words)
     {
         var command = new[] { "forewarn" }.Concat(words).ToList();

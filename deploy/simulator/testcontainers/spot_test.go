@@ -1,6 +1,7 @@
-// Testcontainers for Go. Untried: it was compiled with stand-ins only.
+// Testcontainers for Go. It was only compiled, with stand-ins for the library, and never
+// run.
 //
-// The image is not published. Build it from the project's folder:
+// The image is not published. Build it in the project's directory:
 //
 //	docker build -t forewarn-simulator -f deploy/simulator/Dockerfile .
 package service
@@ -51,7 +52,7 @@ func TestItLeavesBeforeAPreemption(t *testing.T) {
 	t.Fatal("the program did not approve within 10 s")
 }
 
-// forewarn gives an order as an operator does, in the simulator's container.
+// forewarn runs a command as an operator does, in the simulator's container.
 func forewarn(t *testing.T, simulator testcontainers.Container, words ...string) string {
 	t.Helper()
 	command := append([]string{"forewarn"}, words...)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Takes this VM out of its load balancer's pool before an event, and back in after it:
-# the balancer's health check looks whether the file READY is there.
+# Removes this VM from its load balancer's pool before an event, and adds it again after
+# it: the health check of the balancer tests whether the file READY exists.
 set -eu
 : "${READY:=/run/web/ready}" "${PORT:=443}"
 
@@ -11,7 +11,7 @@ connections() {
 case $FOREWARN_EVENT_PHASE in
 prepare)
     rm -f "$READY"
-    # Two seconds before the deadline it is better to go than to be killed.
+    # End two seconds before the deadline, at which the agent would kill this program.
     left=$((FOREWARN_EVENT_TIMEOUT - 2))
     while [ "$(connections)" -gt 0 ] && [ "$left" -gt 0 ]; do
         sleep 1
