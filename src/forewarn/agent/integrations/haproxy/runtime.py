@@ -89,7 +89,10 @@ class Runtime:
             self._lookup = Lookup(parse_url(f"http://{place}"))
 
     def servers(self, context: RunContext) -> list[Server]:
-        """Return all servers; raises HandlerError; AwayError: it is temporary."""
+        """Return all servers; raises HandlerError.
+
+        AwayError is a temporary failure.
+        """
         current, old = self._processes(context)
         left_behind: Counter[str] = Counter()
         for process in old:
