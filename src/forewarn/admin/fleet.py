@@ -142,7 +142,7 @@ _BY_ITSELF: dict[str, Callable[[Any], About]] = {
 
 
 class FleetQuery(Selectors):
-    """Selectors and paging parameters of the fleet: VMs, and all objects with one of them."""
+    """Selectors and paging of the fleet: VMs, and all objects that have one of them."""
 
     after: Name = Field(
         default="",

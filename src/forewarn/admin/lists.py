@@ -122,7 +122,7 @@ class EventQuery(Filters, _All):
 
 
 class RolloutQuery(Selectors, _All):
-    """Selectors and paging parameters of the rollouts: those with a selected operation."""
+    """Selectors and paging of the rollouts: those with a selected operation."""
 
 
 @router.get("/operations", responses=documented(shapes.OperationPage, 400, 404))

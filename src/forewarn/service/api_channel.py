@@ -94,7 +94,8 @@ class Channel:
 def check_size(head: bytes, payload: bytes = b"") -> None:
     """Raise BadRequestError for a call that the service would reject.
 
-    Checked before sending, it fails one request instead of ending the API's process.
+    The check before sending fails one request. Otherwise the service would end the API's
+    process.
     """
     if len(head) > HEAD_BYTES_MAX or len(payload) > PAYLOAD_BYTES_MAX:
         raise BadRequestError("the request is too long")

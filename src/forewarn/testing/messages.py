@@ -26,7 +26,7 @@ LINE_MAX = 1 << 20
 """Maximum length of a line, in characters: a fleet file with a thousand VMs."""
 
 VALUE_SHOWN_MAX = 40
-"""Maximum length of a wrong value in an answer, in characters: enough to know it."""
+"""Maximum length of a wrong value in an answer, in characters: enough to recognize it."""
 
 TEXT = Form(is_text, "a text")
 TEXTS = Form(is_names, "a list of texts")

@@ -397,7 +397,7 @@ def _missing(
 def _turn(
     task: Task, rule: Rule, alive: Mapping[str, Micros], before: tuple[str, ...]
 ) -> Micros:
-    """Return when this VM takes over: each VM before it has had its time."""
+    """Return when this VM takes over: after the time of each VM before it."""
     turn = task.prepared + len(before) * rule.takeover
     for index, other in enumerate(map(key_of, before)):
         if other in alive:
