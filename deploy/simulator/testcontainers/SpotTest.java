@@ -1,5 +1,5 @@
-// Testcontainers for Java, with JUnit 5. It was only compiled, with stand-ins for the
-// library, and never run.
+// Testcontainers for Java, with JUnit 5. Untried: it was only compiled, with stand-ins for
+// the library, and never run.
 //
 // The image is not published. Build it in the project's directory:
 //   docker build -t forewarn-simulator -f deploy/simulator/Dockerfile .

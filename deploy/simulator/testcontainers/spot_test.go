@@ -1,5 +1,5 @@
-// Testcontainers for Go. It was only compiled, with stand-ins for the library, and never
-// run.
+// Testcontainers for Go. Untried: it was only compiled, with stand-ins for the library, and
+// never run.
 //
 // The image is not published. Build it in the project's directory:
 //
