@@ -95,6 +95,9 @@ IDENTITY = "memory.json"
 """The file with the identity of the records. The name is not hidden, so that a shell
 pattern that removes all records also removes their identity."""
 
+_NEW = ".new-"
+"""The prefix of the temporary name of a call's directory, until it is complete."""
+
 DONE_STATUS = 0
 RUNS_STATUS = 1
 DOWN_STATUS = 3
@@ -236,10 +239,10 @@ class CallDirectories:
         self.path = path.absolute()
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
-            for left in (*self.path.glob(".new-*"), *self.path.glob(".old-*")):
-                shutil.rmtree(left, ignore_errors=True)
             self._is_used = any(True for _ in self.each())
             self.identity = self._identify()
+            for left in (*self.path.glob(f"{_NEW}*"), *self.path.glob(".old-*")):
+                shutil.rmtree(left, ignore_errors=True)
         except OSError as error:
             raise DriverError(
                 f"the command driver's records {path} cannot be used: {error.strerror}",
@@ -250,19 +253,23 @@ class CallDirectories:
         """Return the identity of the records; create one if there is none.
 
         If the records had calls before and have none now, someone deleted the calls.
-        The records then get a new identity.
+        The records then get a new identity. The first call does not count while its
+        directory has its temporary name: a crash prevented its acceptance.
         """
         note = _read(self.path / IDENTITY) or {}
         identity = note.get("id", "")
-        if not identity or (note.get("used") and not self._is_used):
+        first = self.path / f"{_NEW}{note.get('first')}"
+        had_calls = note.get("used") and not first.exists()
+        if not identity or (had_calls and not self._is_used):
             identity = RandomIds().short("memory")
             note = {}
         if note.get("used") != self._is_used:
             self._write_identity(identity, is_used=self._is_used)
         return identity
 
-    def _write_identity(self, identity: str, *, is_used: bool) -> None:
-        shim.write(self.path / IDENTITY, {"id": identity, "used": is_used})
+    def _write_identity(self, identity: str, *, is_used: bool, first: str = "") -> None:
+        note = {"id": identity, "used": is_used, "first": first}
+        shim.write(self.path / IDENTITY, note)
 
     def each(self) -> Iterator[CallDirectory]:
         """Yield all calls, in no particular order."""
@@ -276,19 +283,22 @@ class CallDirectories:
         name = f"{call.operation_id}.{call.generation}"
         if not _NAME.fullmatch(name):
             raise DriverError(f"{name!r} is not the name of a call")
-        fresh, path = self.path / f".new-{name}", self.path / name
+        fresh, path = self.path / f"{_NEW}{name}", self.path / name
         try:
-            if not self._is_used:
-                # Write the mark first, so that a crash leaves no call without it.
-                self._write_identity(self.identity, is_used=True)
-                self._is_used = True
             fresh.mkdir()
             shim.write(fresh / shim.CALL, note_of(plan))
+            if not self._is_used:
+                # Write the mark first, so that a crash leaves no call without it.
+                self._write_identity(self.identity, is_used=True, first=name)
             fresh.rename(path)
             shim.sync_folder(self.path)
+            self._is_used = True
         except OSError as error:
             shutil.rmtree(fresh, ignore_errors=True)
             shutil.rmtree(path, ignore_errors=True)
+            if not self._is_used:
+                with contextlib.suppress(OSError):
+                    self._write_identity(self.identity, is_used=False)
             raise DriverError(
                 f"the call cannot be recorded in {self.path}: {error.strerror}"
             ) from error
