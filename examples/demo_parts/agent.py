@@ -101,7 +101,7 @@ def running(folder: Path, port: int, timeline: Timeline) -> Generator[Agent]:
         )
     try:
         is_up = wait_for(
-            lambda: "this VM is called" in (folder / "agent.log").read_text(),
+            lambda: "this VM's name is" in (folder / "agent.log").read_text(),
             READY_SECONDS,
         )
         if not is_up:

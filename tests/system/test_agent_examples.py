@@ -124,7 +124,7 @@ def test_five_minutes(place: Ground, tmp_path: Path) -> None:
 
     remembered = reader.forewarn("status")
     assert remembered.returncode == 3
-    assert "does not answer" in remembered.stdout
+    assert "agent     no answer" in remembered.stdout
     assert "Reboot recovered" in remembered.stdout
 
 
