@@ -1,6 +1,6 @@
 """The included clients pass the included scenarios; a sleeping client fails.
 
-Four scenarios, the fastest of each kind; `make real` runs all.
+Four scenarios, the fastest of each kind; `test_shipped_scenarios.py` has all.
 """
 
 from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from forewarn.sim.scenario import builtin
 from tests.support import shipped
 
-pytestmark = [pytest.mark.real, pytest.mark.system, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.long]
 
 
 @pytest.mark.parametrize("scenario", [each.name for each in builtin.scenarios()])
