@@ -1,14 +1,26 @@
 """The licenses of bundled distributions in the format of Debian's copyright file.
 
-Each distribution names its license in its metadata and contains the full text.
+Each distribution names its license in its metadata and contains the full text. A text
+that is part of every Debian system is replaced by its path, as Debian's policy demands.
 """
 
 import csv
+import re
 from collections.abc import Iterator
 from email.parser import HeaderParser
 from pathlib import Path
 
 _TEXTS = ("LICEN[CS]E*", "COPYING*", "NOTICE*")
+
+_APACHE = re.compile(
+    r"^ *Apache License\n.*^ *limitations under the License\.$",
+    re.DOTALL | re.MULTILINE,
+)
+"""The full text of the Apache license, which each Debian system has."""
+
+_COMMON = (
+    "/usr/share/common-licenses/Apache-2.0 has the full text of the Apache license."
+)
 
 
 def stanzas(home: Path, place: str) -> str:
@@ -40,7 +52,8 @@ def _stanza(notes: Path, place: str) -> str:
     for text in texts:
         lines.append(f" From {text.relative_to(notes.parent).as_posix()}:")
         lines.append(" .")
-        lines += [_line(each) for each in text.read_text("utf-8").splitlines()]
+        said = _APACHE.sub(_COMMON, text.read_text("utf-8"))
+        lines += [_line(each) for each in said.splitlines()]
         lines.append(" .")
     return "\n".join(lines[:-1]) + "\n"
 

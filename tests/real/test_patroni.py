@@ -21,7 +21,7 @@ import pytest
 
 from forewarn.agent.core.model import Phase
 from forewarn.agent.handlers.run_context import HandlerError
-from forewarn.agent.integrations.api import Api, ApiError, Ask
+from forewarn.agent.integrations.api import Api, ApiError, Ask, Shape
 from forewarn.instants import HOUR, format_instant
 from tests.support.agents import free_port
 from tests.support.jobs import CLOCK, context, job_of, worker_of
@@ -155,7 +155,9 @@ class Real:
             clock=CLOCK,
             headers=lambda: [("Authorization", f"Basic {coded}")],
         )
-        api.ask(Ask(method=method, path=path, json=body, again=False), context())
+        # Some answers are sentences for people.
+        ask = Ask(method=method, path=path, json=body, again=False, shape=Shape.ANY)
+        api.ask(ask, context())
 
     def end(self) -> None:
         """End both nodes at once: what they have is thrown away."""
