@@ -21,7 +21,7 @@ GONE_AFTER = """
 [gone_after]
 scheduled = "300ms"
 started = "600ms"
-empty = "1s"
+empty = "3s"
 reset = "4s"
 """
 
@@ -148,7 +148,7 @@ def test_it_recovers_where_nothing_but_empty_bodies_follows(
     assert agent.sentence("/readyz")[0] == 200
     shown = agent.status()["history"]
     [left] = [each for each in shown if each["kind"] == "gone"]
-    assert left["detail"] == "the endpoint answered with an empty body for 1 s"
+    assert left["detail"] == "the endpoint answered with an empty body for 3 s"
 
 
 def test_a_metadata_server_that_begins_anew_ends_nothing(

@@ -88,16 +88,18 @@ def operation(service: Serving, name: str) -> dict[str, Any]:
 def kill_all_shims(folder: Path, count: int) -> None:
     """Kill the processes that record exits, as in a power failure."""
     records = folder / "forewarn.db.command"
+    files: list[Path] = []
+    # A shim that is killed early does not record its program.
     for what in ("0.start", "0.program"):
-        files = eventually(
+        files += eventually(
             lambda what=what: list(records.glob(f"*/{what}")),
             lambda found: len(found) == count,
             what=what,
         )
-        for file in files:
-            pid = json.loads(file.read_text())["pid"]
-            os.kill(pid, signal.SIGKILL)
-            eventually(lambda pid=pid: shim.identity(pid), lambda alive: alive is None)
+    for file in files:
+        pid = json.loads(file.read_text())["pid"]
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda pid=pid: shim.identity(pid), lambda alive: alive is None)
 
 
 def test_hanging_probes_delay_neither_the_start_nor_anybody(

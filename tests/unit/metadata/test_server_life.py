@@ -268,7 +268,7 @@ def test_an_idle_connection_is_closed_and_a_polling_one_is_not(play: Play) -> No
 
 def test_a_slow_control_does_not_make_the_client_late(play: Play) -> None:
     async def story() -> None:
-        bounds = Limits(head_seconds=0.02, body_seconds=0.02, idle_seconds=0.02)
+        bounds = Limits(head_seconds=0.3, body_seconds=0.3, idle_seconds=0.3)
         async with running(bounds=bounds) as world:
             gate = Gate()
             world.gateway.before = gate.wait
