@@ -63,7 +63,6 @@ def job_of(
         notice=notice,
         vm=vm,
         stop_at=stop_at,
-        kill_at=stop_at,
         now=now,
     )
 

@@ -67,7 +67,6 @@ class Job:
     """The name of this VM in Resources; empty: unknown."""
     stop_at: Micros
     """The deadline of the work."""
-    kill_at: Micros
     now: Micros
     """When the run started, or was resumed."""
 

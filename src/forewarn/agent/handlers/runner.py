@@ -70,7 +70,6 @@ class Runner:
             notice=None if run.task is None else run.task.notice,
             vm=self._vm(),
             stop_at=run.stop_at,
-            kill_at=run.kill_at,
             now=self._clock.now(),
         )
         with self._lock:
