@@ -59,7 +59,6 @@ def job(handler: str) -> Job:
         notice=notice(),
         vm="web_0",
         stop_at=NOW + 2 * MINUTE,
-        kill_at=NOW + 3 * MINUTE,
         now=NOW,
     )
 

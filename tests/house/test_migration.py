@@ -157,7 +157,6 @@ def test_a_script_of_the_manager_gets_the_variables_that_it_knows(
         notice=notice(resources=("vm1", "vm2"), not_before=START + 15 * MINUTE),
         vm="vm1",
         stop_at=START + MINUTE,
-        kill_at=START + MINUTE,
         now=START,
     )
     environment = {"PATH": os.defpath, **variables(job)}

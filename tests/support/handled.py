@@ -30,7 +30,6 @@ JOB = Job(
     notice=None,
     vm="web_0",
     stop_at=START + MINUTE,
-    kill_at=START + MINUTE,
     now=START,
 )
 

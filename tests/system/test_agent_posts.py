@@ -69,7 +69,6 @@ def job(phase: Phase = Phase.PREPARE) -> Job:
         notice=notice_of("E1"),
         vm="web 1/é",
         stop_at=now + 9 * SECOND,
-        kill_at=now + 10 * SECOND,
         now=now,
     )
 
