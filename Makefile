@@ -74,7 +74,7 @@ real: .venv/dev.stamp .build/real.stamp .build/old.stamp ## Unpack all real prog
 far: .venv/dev.stamp ## Run the tests of which `make test` tries a part, with larger amounts.
 	@$(BIN)/python -m pytest --long -q -rs --durations=10 -n $(WORKERS) --dist worksteal \
 		$$(grep -rlE --include='test_*.py' 'amounts\(\)|settings\(\)\.max_examples' tests) \
-		$(addprefix tests/system/test_, kills.py soak.py shipped_scenarios.py)
+		$(addprefix tests/system/test_, kills.py soak.py shipped_clients.py)
 
 .PHONY: oldest
 oldest: .venv/dev.stamp .build/old.stamp ## Run the agent's tests on the oldest Python that it supports.

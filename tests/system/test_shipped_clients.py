@@ -1,12 +1,14 @@
 """The included clients pass the included scenarios; a sleeping client fails.
 
-Four scenarios, the fastest of each kind; `test_shipped_scenarios.py` has all.
+The fastest scenario of each kind; `make real` runs all, at the speed that a newcomer
+gets, which is what a client that polls once a second can meet.
 """
 
 from pathlib import Path
 
 import pytest
 
+from forewarn.sim.scenario import builtin
 from tests.support import shipped
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -14,7 +16,13 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 QUICKEST = ("hardware-failure", "spot-preemption", "terminate-several", "user-reboot")
 
 
-@pytest.mark.parametrize("scenario", QUICKEST)
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(each.name, marks=() if each.name in QUICKEST else pytest.mark.long)
+        for each in builtin.scenarios()
+    ],
+)
 def test_a_shipped_client_passes_and_a_sleeping_one_fails(
     scenario: str, tmp_path: Path
 ) -> None:
