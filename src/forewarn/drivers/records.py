@@ -263,7 +263,8 @@ class CallDirectories:
         if not identity or (had_calls and not self._is_used):
             identity = RandomIds().short("memory")
             note = {}
-        if note.get("used") != self._is_used:
+        # After the first call, its name must not explain a later crash.
+        if note.get("used") != self._is_used or note.get("first"):
             self._write_identity(identity, is_used=self._is_used)
         return identity
 

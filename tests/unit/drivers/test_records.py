@@ -109,6 +109,13 @@ def test_a_deletion_after_a_crash_during_a_later_call_is_noticed(
     assert not (tmp_path / ".new-op-2.1").exists()
 
 
+def test_the_name_of_the_first_call_explains_no_later_crash(tmp_path: Path) -> None:
+    CallDirectories(tmp_path).accept(plan())
+    directories = CallDirectories(tmp_path)
+    (tmp_path / "op-1.1").rename(tmp_path / ".new-op-1.1")
+    assert CallDirectories(tmp_path).identity != directories.identity
+
+
 def test_a_first_call_that_cannot_be_recorded_keeps_the_identity(
     tmp_path: Path,
 ) -> None:
