@@ -1,33 +1,18 @@
-"""Callers, the rights that each route needs, and the gateway that each caller uses.
+"""Callers, and the rights that each route needs.
 
 `DEMANDS` is the complete table. A route without an entry is only for operators with write
-access, and a test fails until the route has one. A tenant reads only through
-`control.redaction.tenant_reader`.
+access, and a test fails until the route has one.
 """
 
 import enum
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, cast, runtime_checkable
-
-from starlette.requests import Request
 
 from forewarn.admin.errors import ForbiddenError, UnauthorizedError
-from forewarn.control import tokens
-from forewarn.control.gateway import CallerGateway, Health, OperatorGateway
-from forewarn.control.redaction.tenant_reader import TenantReader
-from forewarn.control.requests.idempotency import Once
-from forewarn.control.transactions.work import Who, Work
-from forewarn.fleet.file import FleetText
-from forewarn.fleet.merge import MergePlan
-from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor, ActorKind
-from forewarn.store.port import Reader
 from forewarn.store.records import Token
 from forewarn.verbs.table import VERBS
-
-T = TypeVar("T")
 
 CALLER = "forewarn.caller"
 """Key of a request's `Caller` in its ASGI scope."""
@@ -185,37 +170,6 @@ def demand_of(method: str, path: str) -> Demand | None:
     return None
 
 
-def caller_of(request: Request) -> Caller:
-    """Return the sender of the request, as the gate identified it."""
-    return cast("Caller", request.scope[CALLER])
-
-
-def admission(prefix: str) -> Callable[[Request], Awaitable[None]]:
-    """Return the dependency that admits requests to the routes of a router.
-
-    `head.Head` checks the same from the path. This checks the matched route, so a route
-    without an entry in the table is closed, however its path is written. `prefix` is
-    the router's prefix, which its routes do not contain.
-    """
-
-    async def admit(request: Request) -> None:
-        path = prefix + str(getattr(request.scope.get("route"), "path", ""))
-        demand = DEMANDS.get(f"{request.method} {path}", Demand.OPERATOR_ORDERS)
-        check(caller_of(request), demand)
-
-    return admit
-
-
-async def admit_operators(request: Request) -> None:
-    """Admit operators to routes that are not in `DEMANDS`.
-
-    A caller with read access may only GET.
-    """
-    reads = request.method == "GET"
-    demand = Demand.OPERATOR_READS if reads else Demand.OPERATOR_ORDERS
-    check(caller_of(request), demand)
-
-
 def check(caller: Caller, demand: Demand) -> None:
     """Raise ForbiddenError if the caller does not have the right that a route needs."""
     if caller.tenant and not demand.for_tenants:
@@ -230,87 +184,6 @@ def check(caller: Caller, demand: Demand) -> None:
             "this token is read-only",
             hint="Use a token that was created without --read-only.",
         )
-
-
-@runtime_checkable
-class RemoteGateway(OperatorGateway, Protocol):
-    """An operator gateway in another process than the plane."""
-
-    def on_behalf_of(self, caller: Caller) -> CallerGateway:
-        """Return the gateway for the requests of `caller`."""
-        ...
-
-
-class AuthorizedGateway:
-    """The gateway of a caller with a token of the store.
-
-    Each transaction checks the token, so a revoked token neither reads nor writes. A
-    tenant reads through its `TenantReader`.
-    """
-
-    def __init__(self, gateway: CallerGateway, caller: Caller) -> None:
-        """Use `gateway` on behalf of `caller`."""
-        self._gateway = gateway
-        self._caller = caller
-
-    async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
-        """Execute one request; also raises UnauthorizedError."""
-        if isinstance(self._gateway, RemoteGateway):
-            # The remote gateway takes only a `Decision`, which checks the token itself.
-            return await self._gateway.order(who, decide)
-
-        def judged(work: Work) -> T:
-            self._judge(work.tx)
-            return decide(work)
-
-        return await self._gateway.order(who, judged)
-
-    async def read(self, ask: Callable[[Reader], T]) -> T:
-        """Read the caller's part of the store; also raises UnauthorizedError."""
-
-        def judged(reader: Reader) -> T:
-            self._judge(reader)
-            tenant = self._caller.tenant
-            return ask(TenantReader(reader, tenant) if tenant else reader)
-
-        return await self._gateway.read(judged)
-
-    def _judge(self, reader: Reader) -> None:
-        token = reader.get(Token, self._caller.token_id)
-        if token is None or not tokens.is_good(reader, token, now=self.now()):
-            raise unauthorized()
-
-    def now(self) -> Micros:
-        """Return the model time."""
-        return self._gateway.now()
-
-    async def health(self) -> Health:
-        """Return whether the control thread and the store work."""
-        return await self._gateway.health()
-
-    async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
-        """Return the number of objects of each kind in a fleet file."""
-        return await self._gateway.count_fleet(text)
-
-    async def merge_fleet(
-        self, text: FleetText, *, who: Who | None, once: Once | None = None
-    ) -> MergePlan:
-        """Plan or apply a fleet file for an operator; raises ForbiddenError."""
-        check(self._caller, Demand.OPERATOR_ORDERS if who else Demand.OPERATOR_READS)
-        await self.read(lambda _reader: None)
-        return await self._gateway.merge_fleet(text, who=who, once=once)
-
-
-def on_behalf_of(gateway: OperatorGateway, caller: Caller) -> CallerGateway:
-    """Return a gateway for `caller` that reads everything."""
-    is_remote = isinstance(gateway, RemoteGateway)
-    return gateway.on_behalf_of(caller) if is_remote else gateway
-
-
-def gateway_for(gateway: OperatorGateway, caller: Caller) -> CallerGateway:
-    """Return the gateway with the rights of the caller."""
-    asking = on_behalf_of(gateway, caller)
-    return AuthorizedGateway(asking, caller) if caller.token_id else asking
 
 
 def unauthorized() -> UnauthorizedError:

@@ -10,20 +10,22 @@ from fastapi.security import HTTPBearer
 from starlette.responses import HTMLResponse, Response
 
 from forewarn.admin import (
-    access,
     attention,
+    context,
     credentials,
-    errors,
+    error_responses,
     fleet,
     health,
     history,
     lists,
+    meters,
     metrics,
     orders,
     watch,
     webhooks,
 )
 from forewarn.admin.gate import Gate
+from forewarn.admin.gateways import WebhookGateway
 from forewarn.admin.head import Head, Unread
 from forewarn.admin.hub import Hubs
 from forewarn.admin.throttle import Pace, ReadPace, RefusalLog, Throttle
@@ -53,9 +55,9 @@ def create_app(
     tokens: Tokens | None,
     version: str,
     title: str = "forewarn operator API",
-    collect: metrics.Collect | None = None,
+    collect: meters.Collect | None = None,
     answered: Counter[str] | None = None,
-    receivers: webhooks.WebhookGateway | None = None,
+    receivers: WebhookGateway | None = None,
     extra: Sequence[APIRouter] = (),
     watchers: watch.Watchers | None = None,
     clock: Clock | None = None,
@@ -96,7 +98,7 @@ def create_app(
     )
     app.state.receivers = receivers
     app.state.names_in_file = tokens.names if tokens else frozenset()
-    errors.install(app)
+    error_responses.install(app)
     _guard(app, tokens, (clock or SystemClock()).monotonic, answered)
     v1 = APIRouter(prefix="/v1")
     for each in _PARTS:
@@ -105,14 +107,14 @@ def create_app(
         v1.include_router(webhooks.router(receivers))
     # The gate has checked the token already; this describes it in /openapi.json.
     bearer = Depends(HTTPBearer(auto_error=False))
-    admitted = Depends(access.admission("/v1"))
+    admitted = Depends(context.admission("/v1"))
     app.include_router(v1, dependencies=[admitted, bearer])
     for each in extra:
-        admitted = Depends(access.admit_operators)
+        admitted = Depends(context.admit_operators)
         app.include_router(each, prefix="/v1", dependencies=[admitted, bearer])
     app.include_router(health.router)
     if collect is not None:
-        admitted = Depends(access.admission(""))
+        admitted = Depends(context.admission(""))
         app.include_router(metrics.router(collect), dependencies=[admitted, bearer])
     app.add_api_route("/", page, include_in_schema=False)
     app.add_api_route("/docs", page, include_in_schema=False)
@@ -130,7 +132,7 @@ def _guard(
     app.add_middleware(
         Head, pace=Pace(monotonic), reads=ReadPace(monotonic), refused=refused
     )
-    app.add_middleware(errors.LastResort)
+    app.add_middleware(error_responses.LastResort)
     throttle = Throttle(monotonic)
     app.add_middleware(Gate, tokens=tokens, throttle=throttle, refused=refused)
     app.add_middleware(Unread)

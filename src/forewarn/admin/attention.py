@@ -12,9 +12,9 @@ from starlette.responses import Response
 from forewarn.admin import attention_shapes as shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
+from forewarn.admin.gateways import WebhookGateway
 from forewarn.admin.lists import Filters, Name, Paged, check_names
 from forewarn.admin.selection import Lookups
-from forewarn.admin.webhooks import WebhookGateway
 from forewarn.control.gateway import CallerGateway
 from forewarn.protocol.errors import ForewarnError
 from forewarn.reporting import attention, explanations, sums

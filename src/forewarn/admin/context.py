@@ -1,17 +1,56 @@
-"""Dependencies of each route: the gateway and the caller.
+"""Dependencies of each route: its admission, the gateway and the caller.
 
 The functions are asynchronous so that the framework does not use another thread for
 each request.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, cast
 
 from fastapi import Depends
 from starlette.requests import Request
 
-from forewarn.admin.access import caller_of, gateway_for
+from forewarn.admin.access import (
+    CALLER,
+    DEMANDS,
+    Caller,
+    Demand,
+    check,
+)
+from forewarn.admin.gateways import gateway_for
 from forewarn.control.gateway import CallerGateway, OperatorGateway
 from forewarn.protocol import actors as protocol_actors
+
+
+def caller_of(request: Request) -> Caller:
+    """Return the sender of the request, as the gate identified it."""
+    return cast("Caller", request.scope[CALLER])
+
+
+def admission(prefix: str) -> Callable[[Request], Awaitable[None]]:
+    """Return the dependency that admits requests to the routes of a router.
+
+    `head.Head` checks the same from the path. This checks the matched route, so a route
+    without an entry in the table is closed, however its path is written. `prefix` is
+    the router's prefix, which its routes do not contain.
+    """
+
+    async def admit(request: Request) -> None:
+        path = prefix + str(getattr(request.scope.get("route"), "path", ""))
+        demand = DEMANDS.get(f"{request.method} {path}", Demand.OPERATOR_ORDERS)
+        check(caller_of(request), demand)
+
+    return admit
+
+
+async def admit_operators(request: Request) -> None:
+    """Admit operators to routes that are not in `DEMANDS`.
+
+    A caller with read access may only GET.
+    """
+    reads = request.method == "GET"
+    demand = Demand.OPERATOR_READS if reads else Demand.OPERATOR_ORDERS
+    check(caller_of(request), demand)
 
 
 async def gateway_of(request: Request) -> CallerGateway:

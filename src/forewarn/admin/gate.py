@@ -31,13 +31,8 @@ from forewarn.admin.access import (
     unauthorized,
 )
 from forewarn.admin.decisions import Decision, Use
-from forewarn.admin.errors import (
-    Kind,
-    TooManyError,
-    UnauthorizedError,
-    of_error,
-    problem,
-)
+from forewarn.admin.error_responses import of_error, problem
+from forewarn.admin.errors import Kind, TooManyError, UnauthorizedError
 from forewarn.admin.throttle import RefusalLog, Throttle, source_of
 from forewarn.admin.tokens import NAMELESS, Tokens
 from forewarn.control import tokens

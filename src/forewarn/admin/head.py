@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from forewarn.admin import limits
 from forewarn.admin.access import CALLER, NOBODY, Caller, Demand, check, demand_of
-from forewarn.admin.errors import ForbiddenError, Kind, of_error, problem
+from forewarn.admin.error_responses import of_error, problem
+from forewarn.admin.errors import ForbiddenError, Kind
 from forewarn.admin.throttle import Pace, RefusalLog
 from forewarn.protocol.errors import ForewarnError
 

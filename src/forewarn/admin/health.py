@@ -5,9 +5,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from forewarn.admin import shapes
-from forewarn.admin.access import caller_of
 from forewarn.admin.answers import answer
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, caller_of
 from forewarn.control.gateway import Health
 
 router = APIRouter(tags=["health"])

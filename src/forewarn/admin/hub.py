@@ -18,7 +18,8 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from forewarn.admin import limits, topics
-from forewarn.admin.access import Caller, on_behalf_of, unauthorized
+from forewarn.admin.access import Caller, unauthorized
+from forewarn.admin.gateways import on_behalf_of
 from forewarn.admin.selection import About, Wanted
 from forewarn.admin.topics import TOPICS, Change, Look
 from forewarn.control import tokens

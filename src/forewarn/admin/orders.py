@@ -14,9 +14,11 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
 from forewarn.admin import bodies, limits, shapes
-from forewarn.admin.access import Caller, caller_of, gateway_for
+from forewarn.admin.access import Caller
 from forewarn.admin.answers import answer, documented
+from forewarn.admin.context import caller_of
 from forewarn.admin.decisions import Decision
+from forewarn.admin.gateways import gateway_for
 from forewarn.control.gateway import CallerGateway
 from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.event_json import event_report

@@ -19,10 +19,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from forewarn.admin import errors, limits
-from forewarn.admin.access import TOPIC_DEMANDS, Caller, Demand, caller_of, check
+from forewarn.admin import error_responses, errors, limits
+from forewarn.admin.access import TOPIC_DEMANDS, Caller, Demand, check
 from forewarn.admin.answers import ANY_ERROR
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, caller_of
 from forewarn.admin.hub import BEGINNING, Hub, Hubs, message
 from forewarn.admin.lists import Filters, checked
 from forewarn.admin.selection import Wanted
@@ -75,7 +75,7 @@ class Watchers:
             return self._refusal_of_tenant(tenant)
         if self._counts[""] < limits.WATCHERS_MAX:
             return None
-        return errors.problem(
+        return error_responses.problem(
             errors.Kind.UNAVAILABLE,
             f"{limits.WATCHERS_MAX} streams of operators are open already",
             hint="Close another stream, or poll the lists.",
@@ -83,7 +83,7 @@ class Watchers:
 
     def _refusal_of_tenant(self, tenant: str) -> Response | None:
         if self._counts[tenant] >= limits.TENANT_WATCHERS_MAX:
-            return errors.of_error(
+            return error_responses.of_error(
                 errors.TooManyError(
                     f"{limits.TENANT_WATCHERS_MAX} streams of tenant {tenant} are "
                     "open, which is the maximum",
@@ -93,7 +93,7 @@ class Watchers:
             )
         if self.count - self._counts[""] < limits.ALL_TENANTS_WATCHERS_MAX:
             return None
-        return errors.problem(
+        return error_responses.problem(
             errors.Kind.UNAVAILABLE,
             "the maximum number of streams is open",
             hint="Try again later, or poll the lists.",

@@ -1,25 +1,11 @@
 """Receivers of webhooks and their state, and a ping to test one. For operators only."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from forewarn.admin import bodies, shapes
 from forewarn.admin.answers import answer, documented
-
-
-class WebhookGateway(Protocol):
-    """Access to the receivers."""
-
-    async def webhooks(self) -> Sequence[dict[str, Any]]:
-        """Return the state of each receiver."""
-        ...
-
-    async def test_webhook(self, name: str) -> dict[str, Any]:
-        """Post a ping to a receiver and return the result; raises NotFoundError."""
-        ...
+from forewarn.admin.gateways import WebhookGateway
 
 
 def router(gateway: WebhookGateway) -> APIRouter:

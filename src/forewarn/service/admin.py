@@ -6,33 +6,26 @@ part of another program, or whose store is in memory, serves the API itself (`Ap
 
 import asyncio
 import contextlib
-import resource
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Generator, Iterable, Mapping
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from forewarn import __version__
 from forewarn.admin.app import create_app
-from forewarn.admin.metrics import Reading
+from forewarn.admin.meters import Reading
 from forewarn.admin.watch import Watchers as Streams
-from forewarn.admin.webhooks import WebhookGateway
 from forewarn.clock import Clock, SystemClock
-from forewarn.control.gateway import OperatorGateway
 from forewarn.metadata.limits import Limits
 from forewarn.service import limits, metric_definitions
 from forewarn.service.admin_connections import BoundedHttp
 from forewarn.service.admin_door import Door, door_limits
+from forewarn.service.api import Answers, Api, resident_bytes
 from forewarn.service.api_channel import Setup
 from forewarn.service.listening import AdminListener, open_at
-from forewarn.service.readings import Watchers
 from forewarn.service.tls import Certificate, certificate_of
-
-_STATM = Path("/proc/self/statm")
 
 
 class _Quiet(uvicorn.Server):
@@ -103,39 +96,10 @@ class AdminServer:
             self.listener.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """The interfaces of the service that the operator API uses."""
-
-    gateway: OperatorGateway
-    webhooks: WebhookGateway
-    collect: Callable[[], Awaitable[Iterable[Reading]]]
-    watchers: Watchers
-
-
-class Api:
-    """The base of both ways to run the operator API."""
-
-    listener: AdminListener
-
-    def __init__(self, setup: Setup, *, clock: Clock) -> None:
-        """Prepare the API; `listen` and `begin` start it."""
-        self._setup = setup
-        self._clock = clock
-        self._answers: Answers | None = None
-        self._closing = contextlib.ExitStack()
-
-    async def listen(self) -> None:
-        """Open the listener, before the store is open; raises OSError."""
-        admin = self._setup.settings.admin
-        self.listener = AdminListener(
-            await open_at(admin.listen), is_tls=bool(admin.tls_certificate)
-        )
-        self._closing.callback(self.listener.close)
-
-
 class ApiHere(Api):
     """The operator API on the service's event loop."""
+
+    is_apart = False
 
     def __init__(self, setup: Setup, *, clock: Clock) -> None:
         """Prepare the API; `begin` starts it."""
@@ -190,8 +154,3 @@ def readings_of(
         Reading(metric_definitions.ADMIN_CONNECTIONS_REFUSED, dict(door.refused)),
         Reading(metric_definitions.ADMIN_MEMORY, resident_bytes()),
     ]
-
-
-def resident_bytes() -> int:
-    """Return the resident memory of this process."""
-    return int(_STATM.read_text("ascii").split()[1]) * resource.getpagesize()

@@ -21,7 +21,8 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from forewarn.admin.access import UNIX_PEER, UnixPeer
-from forewarn.admin.errors import Kind, problem
+from forewarn.admin.error_responses import problem
+from forewarn.admin.errors import Kind
 from forewarn.admin.head import PATIENCE
 from forewarn.metadata import limits as metadata_limits
 from forewarn.metadata.identity import normal_address

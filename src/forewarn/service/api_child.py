@@ -30,7 +30,7 @@ from forewarn import __version__
 from forewarn.admin.access import NOBODY, Caller
 from forewarn.admin.app import create_app
 from forewarn.admin.decisions import Decision
-from forewarn.admin.metrics import Reading
+from forewarn.admin.meters import Reading
 from forewarn.admin.watch import Watchers as Streams
 from forewarn.clock import SystemClock
 from forewarn.control.gateway import BusyError, CallerGateway, Health

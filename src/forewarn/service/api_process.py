@@ -29,7 +29,7 @@ from forewarn.admin.decisions import (
     once_of_message,
     read_message,
 )
-from forewarn.admin.metrics import Reading
+from forewarn.admin.meters import Reading
 from forewarn.clock import Clock
 from forewarn.control import tokens as store_tokens
 from forewarn.control.gateway import BusyError, OperatorGateway
@@ -37,7 +37,7 @@ from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import FleetText
 from forewarn.protocol.errors import BadRequestError, ForewarnError
 from forewarn.service import limits, metric_definitions
-from forewarn.service.admin import Answers, Api
+from forewarn.service.api import Answers, Api
 from forewarn.service.api_channel import (
     HEAD_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
@@ -60,6 +60,8 @@ _BEGIN = "from forewarn.service.api_child import main; main()"
 
 class ApiProcess(Api):
     """The process of the operator API; used on one event loop."""
+
+    is_apart = True
 
     def __init__(self, setup: Setup, *, clock: Clock) -> None:
         """Prepare the process; `listen` starts it."""

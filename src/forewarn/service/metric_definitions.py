@@ -8,7 +8,7 @@ import enum
 from collections.abc import Iterable
 
 from forewarn.admin.errors import Kind
-from forewarn.admin.metrics import MINUTES, SECONDS, TURNS, Meter
+from forewarn.admin.meters import MINUTES, SECONDS, TURNS, Meter
 from forewarn.protocol.blockers import BLOCKER_KINDS
 from forewarn.protocol.events import LIVE_STATUSES, EventType
 from forewarn.protocol.operations import (

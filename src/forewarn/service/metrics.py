@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from forewarn import __version__
-from forewarn.admin.metrics import Histogram, Reading
+from forewarn.admin.meters import Histogram, Reading
 from forewarn.clock import Clock
 from forewarn.control.rules import obstacles
 from forewarn.instants import SECOND, Micros
@@ -36,8 +36,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.views import View
 from forewarn.service import limits, metric_definitions
-from forewarn.service.admin import ApiHere, resident_bytes
-from forewarn.service.api_process import ApiProcess
+from forewarn.service.api import Api, resident_bytes
 from forewarn.service.observed import Change, Listener
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
@@ -271,7 +270,7 @@ class Parts:
     server: Server
     runner: Runner
     readings: Readings
-    api: ApiHere | ApiProcess
+    api: Api
     webhooks: Webhooks
     is_ready: Callable[[], bool]
     listeners_failed: Callable[[], int]

@@ -19,7 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from forewarn.admin.metrics import Histogram
+from forewarn.admin.meters import Histogram
 from forewarn.clock import Clock
 from forewarn.control.gateway import BusyError
 from forewarn.control.plane import Plane

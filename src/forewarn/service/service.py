@@ -37,7 +37,7 @@ from forewarn.metadata.server import Address, Server
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import RefusedError
 from forewarn.service import components, limits, open_files, secret_files
-from forewarn.service.admin import Answers, ApiHere
+from forewarn.service.api import Answers, Api
 from forewarn.service.api_channel import Setup
 from forewarn.service.api_process import ApiProcess
 from forewarn.service.audit_log import AuditLog
@@ -60,8 +60,6 @@ from forewarn.store.port import Reader, Store, every
 
 logger = logging.getLogger("forewarn.service")
 
-
-Api: TypeAlias = ApiHere | ApiProcess
 
 StartFleet: TypeAlias = FleetText | FleetFileError | None
 """The fleet file of a start, its error, or None."""
@@ -321,7 +319,7 @@ class Service:
         """Return the endpoint's limits, which leave a reserve of open files."""
         usual = Limits()
         files = open_files.free_for_connections()
-        if not isinstance(api, ApiProcess):
+        if not api.is_apart:
             files -= files // limits.ADMIN_FILES_SHARE
         return replace(usual, connections=min(usual.connections, files))
 
@@ -329,8 +327,11 @@ class Service:
         # Report an invalid certificate before anything is started.
         certificate_of(self.settings)
         setup = Setup(settings=self.settings, tokens=tokens)
-        is_apart = self._api_apart and path_of(self.settings.store.url) is not None
-        return (ApiProcess if is_apart else ApiHere)(setup, clock=self.clock)
+        if self._api_apart and path_of(self.settings.store.url) is not None:
+            return ApiProcess(setup, clock=self.clock)
+        from forewarn.service.admin import ApiHere  # noqa: PLC0415 - loads slowly
+
+        return ApiHere(setup, clock=self.clock)
 
     def _answers(self, webhooks: Webhooks) -> Answers:
         return Answers(

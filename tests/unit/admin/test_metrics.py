@@ -9,7 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from forewarn.admin.app import create_app
-from forewarn.admin.metrics import Histogram, Meter, Reading, render
+from forewarn.admin.meters import Histogram, Meter, Reading
+from forewarn.admin.metrics import render
 from forewarn.admin.tokens import parse_tokens
 from tests.unit.admin.gateway import LocalGateway
 

@@ -34,7 +34,7 @@ OPS: dict[str, Any] = {
 
 
 class Receivers:
-    """Knows one receiver, and one that never answers (admin.webhooks.WebhookGateway)."""
+    """Knows one receiver, and one that never answers (admin.gateways.WebhookGateway)."""
 
     async def webhooks(self) -> list[dict[str, Any]]:
         return [OPS]

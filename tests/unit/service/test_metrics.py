@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from forewarn.admin.metrics import Histogram, Meter, render
+from forewarn.admin.meters import Histogram, Meter
+from forewarn.admin.metrics import render
 from forewarn.clock import VirtualClock
 from forewarn.control.requests import failures
 from forewarn.control.transactions.work import Who, Work

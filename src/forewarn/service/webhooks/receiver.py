@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from forewarn.admin.metrics import Reading
+from forewarn.admin.meters import Reading
 from forewarn.clock import Clock
 from forewarn.control import outbox
 from forewarn.control.gateway import OperatorGateway
@@ -303,7 +303,7 @@ REMOVED = "its receiver is no longer configured"
 
 
 class Webhooks:
-    """The receivers; used on the event loop (admin.webhooks.WebhookGateway)."""
+    """The receivers; used on the event loop (admin.gateways.WebhookGateway)."""
 
     def __init__(
         self,
@@ -408,7 +408,7 @@ class Webhooks:
                     await receiver.forget_told()
                 await self._closing.aclose()
 
-    # Requests of operators (admin.webhooks.WebhookGateway)
+    # Requests of operators (admin.gateways.WebhookGateway)
 
     async def webhooks(self) -> list[dict[str, Any]]:
         """Return the status of each receiver."""

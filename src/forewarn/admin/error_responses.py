@@ -1,0 +1,203 @@
+"""The conversion of every error to a response of the operator API.
+
+A body has the error (`error`), the next step (`hint`) and one of a few kinds (`kind`),
+so that programs do not parse sentences. A body has nothing about the program itself: an
+unexpected error is logged once.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from forewarn.admin import limits, wording
+from forewarn.admin.answers import SafeJsonResponse
+from forewarn.admin.errors import (
+    ForbiddenError,
+    Kind,
+    TooManyError,
+    UnauthorizedError,
+    refused_report,
+)
+from forewarn.control.requests.idempotency import KeyReusedError
+from forewarn.control.transactions.parts import NothingTakenError
+from forewarn.fleet.errors import FleetFileError
+from forewarn.protocol.errors import (
+    BadRequestError,
+    ForewarnError,
+    NotFoundError,
+    RefusedError,
+)
+from forewarn.wording import operators
+
+logger = logging.getLogger("forewarn.admin")
+
+PLACES_MAX = 20
+"""Maximum invalid places of a body that are listed: more are usually one mistake,
+repeated."""
+
+
+def problem(
+    kind: Kind,
+    error: str,
+    *,
+    hint: str = "",
+    problems: Sequence[dict[str, Any]] | None = None,
+    refused: Sequence[dict[str, Any]] | None = None,
+) -> JSONResponse:
+    """Return the response for an error."""
+    body: dict[str, Any] = {"error": error, "hint": hint, "kind": kind.word}
+    if problems is not None:
+        body["problems"] = list(problems)
+    if refused:
+        body["refused"] = list(refused)
+    headers: dict[str, str] = {}
+    if kind is Kind.UNAVAILABLE:
+        headers["Retry-After"] = str(limits.RETRY_SECONDS)
+    if kind is Kind.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    return SafeJsonResponse(body, status_code=kind.status, headers=headers)
+
+
+def of_error(error: ForewarnError) -> JSONResponse:
+    """Return the response for an error of forewarn.
+
+    An error that is neither a refusal nor a malformed request means that a store or a
+    service is not available.
+    """
+    if isinstance(error, FleetFileError):
+        return _of_fleet(error)
+    kinds = (kind for type_, kind in _KINDS.items() if isinstance(error, type_))
+    kind = next(kinds, Kind.UNAVAILABLE)
+    if kind is Kind.UNAVAILABLE:
+        logger.warning("a request of an operator failed: %s", error.message)
+    refused = error.refused if isinstance(error, NothingTakenError) else ()
+    answer = problem(
+        kind,
+        operators.refusal(error),
+        hint=error.hint,
+        refused=refused_report(refused),
+    )
+    if isinstance(error, TooManyError):
+        answer.headers["Retry-After"] = str(error.retry_seconds)
+    return answer
+
+
+_KINDS: Mapping[type[ForewarnError], Kind] = {
+    TooManyError: Kind.TOO_MANY,
+    UnauthorizedError: Kind.UNAUTHORIZED,
+    ForbiddenError: Kind.FORBIDDEN,
+    NotFoundError: Kind.NOT_FOUND,
+    KeyReusedError: Kind.KEY_REUSED,
+    RefusedError: Kind.REFUSED,
+    BadRequestError: Kind.BAD_REQUEST,
+}
+"""The kind of each error; the first type that fits decides."""
+
+
+def _of_fleet(error: FleetFileError) -> JSONResponse:
+    return problem(
+        Kind.BAD_FLEET,
+        error.message,
+        hint=error.hint,
+        problems=[
+            {
+                "file": each.file,
+                "line": each.line,
+                "key": each.key,
+                "message": each.message,
+                "name": each.name,
+                "text": str(each),
+            }
+            for each in error.problems
+        ],
+    )
+
+
+def of_validation(error: RequestValidationError) -> JSONResponse:
+    """Return the response for a request that does not fit its model."""
+    problems: list[dict[str, Any]] = [
+        {"place": wording.place(each), "message": wording.sentence(each)}
+        for each in error.errors()[:PLACES_MAX]
+    ]
+    sentence = "; ".join(
+        f"{each['place']}: {each['message']}" if each["place"] else each["message"]
+        for each in problems
+    )
+    return problem(
+        Kind.BAD_REQUEST,
+        sentence or "the request is malformed",
+        hint="See /openapi.json for the form of each request.",
+        problems=problems,
+    )
+
+
+_BY_STATUS = {kind.status: kind for kind in Kind if kind is not Kind.BAD_FLEET}
+
+
+def of_http(request: Request, error: HTTPException) -> JSONResponse:
+    """Return the response for a request that the framework refuses."""
+    kind = _BY_STATUS.get(error.status_code, Kind.BAD_REQUEST)
+    where = f"{request.method} {request.url.path}"
+    if kind is Kind.NOT_FOUND:
+        answer = problem(
+            kind, f"there is no route {where}", hint="See /docs for all routes."
+        )
+    else:
+        answer = problem(kind, f"{where}: {error.detail}")
+    answer.status_code = error.status_code
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def install(app: FastAPI) -> None:
+    """Install the handlers that convert errors."""
+    handlers: dict[type[Exception], Callable[[Request, Any], JSONResponse]] = {
+        ForewarnError: lambda _request, error: of_error(error),
+        RequestValidationError: lambda _request, error: of_validation(error),
+        HTTPException: of_http,
+        TimeoutError: lambda _request, _error: problem(
+            Kind.UNAVAILABLE,
+            "the service did not respond in time; the request may have taken effect",
+            hint="Check `forewarn operations` before you retry.",
+        ),
+    }
+    for kind, handler in handlers.items():
+        app.add_exception_handler(kind, handler)
+
+
+class LastResort:
+    """Middleware that answers 500 for an unexpected error and logs it once."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap `app`."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception:
+            logger.exception("the operator API failed at %s", scope.get("path", ""))
+            if begun:
+                # The response has begun, so only the connection can be closed.
+                raise
+            answer = problem(
+                Kind.INTERNAL,
+                "internal error of the service",
+                hint="See the log of the service. `forewarn operations` shows the current state.",
+            )
+            await answer(scope, receive, send)

@@ -1,0 +1,114 @@
+"""The gateways that the routes use: one with the rights of its caller, and receivers'.
+
+A tenant reads only through `control.redaction.tenant_reader`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from forewarn.admin.access import Caller, Demand, check, unauthorized
+from forewarn.control import tokens
+from forewarn.control.gateway import CallerGateway, Health, OperatorGateway
+from forewarn.control.redaction.tenant_reader import TenantReader
+from forewarn.control.requests.idempotency import Once
+from forewarn.control.transactions.work import Who, Work
+from forewarn.fleet.file import FleetText
+from forewarn.fleet.merge import MergePlan
+from forewarn.instants import Micros
+from forewarn.store.port import Reader
+from forewarn.store.records import Token
+
+T = TypeVar("T")
+
+
+class WebhookGateway(Protocol):
+    """Access to the receivers."""
+
+    async def webhooks(self) -> Sequence[dict[str, Any]]:
+        """Return the state of each receiver."""
+        ...
+
+    async def test_webhook(self, name: str) -> dict[str, Any]:
+        """Post a ping to a receiver and return the result; raises NotFoundError."""
+        ...
+
+
+@runtime_checkable
+class RemoteGateway(OperatorGateway, Protocol):
+    """An operator gateway in another process than the plane."""
+
+    def on_behalf_of(self, caller: Caller) -> CallerGateway:
+        """Return the gateway for the requests of `caller`."""
+        ...
+
+
+class AuthorizedGateway:
+    """The gateway of a caller with a token of the store.
+
+    Each transaction checks the token, so a revoked token neither reads nor writes. A
+    tenant reads through its `TenantReader`.
+    """
+
+    def __init__(self, gateway: CallerGateway, caller: Caller) -> None:
+        """Use `gateway` on behalf of `caller`."""
+        self._gateway = gateway
+        self._caller = caller
+
+    async def order(self, who: Who, decide: Callable[[Work], T]) -> T:
+        """Execute one request; also raises UnauthorizedError."""
+        if isinstance(self._gateway, RemoteGateway):
+            # The remote gateway takes only a `Decision`, which checks the token itself.
+            return await self._gateway.order(who, decide)
+
+        def judged(work: Work) -> T:
+            self._judge(work.tx)
+            return decide(work)
+
+        return await self._gateway.order(who, judged)
+
+    async def read(self, ask: Callable[[Reader], T]) -> T:
+        """Read the caller's part of the store; also raises UnauthorizedError."""
+
+        def judged(reader: Reader) -> T:
+            self._judge(reader)
+            tenant = self._caller.tenant
+            return ask(TenantReader(reader, tenant) if tenant else reader)
+
+        return await self._gateway.read(judged)
+
+    def _judge(self, reader: Reader) -> None:
+        token = reader.get(Token, self._caller.token_id)
+        if token is None or not tokens.is_good(reader, token, now=self.now()):
+            raise unauthorized()
+
+    def now(self) -> Micros:
+        """Return the model time."""
+        return self._gateway.now()
+
+    async def health(self) -> Health:
+        """Return whether the control thread and the store work."""
+        return await self._gateway.health()
+
+    async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
+        """Return the number of objects of each kind in a fleet file."""
+        return await self._gateway.count_fleet(text)
+
+    async def merge_fleet(
+        self, text: FleetText, *, who: Who | None, once: Once | None = None
+    ) -> MergePlan:
+        """Plan or apply a fleet file for an operator; raises ForbiddenError."""
+        check(self._caller, Demand.OPERATOR_ORDERS if who else Demand.OPERATOR_READS)
+        await self.read(lambda _reader: None)
+        return await self._gateway.merge_fleet(text, who=who, once=once)
+
+
+def on_behalf_of(gateway: OperatorGateway, caller: Caller) -> CallerGateway:
+    """Return a gateway for `caller` that reads everything."""
+    is_remote = isinstance(gateway, RemoteGateway)
+    return gateway.on_behalf_of(caller) if is_remote else gateway
+
+
+def gateway_for(gateway: OperatorGateway, caller: Caller) -> CallerGateway:
+    """Return the gateway with the rights of the caller."""
+    asking = on_behalf_of(gateway, caller)
+    return AuthorizedGateway(asking, caller) if caller.token_id else asking
