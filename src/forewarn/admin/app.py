@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import resources
+from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.security import HTTPBearer
@@ -24,6 +25,7 @@ from forewarn.admin import (
     watch,
     webhooks,
 )
+from forewarn.admin.answers import add_schemas
 from forewarn.admin.gate import Gate
 from forewarn.admin.gateways import WebhookGateway
 from forewarn.admin.head import Head, Unread
@@ -116,6 +118,14 @@ def create_app(
     if collect is not None:
         admitted = Depends(context.admission(""))
         app.include_router(metrics.router(collect), dependencies=[admitted, bearer])
+    describe = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            add_schemas(describe())
+        return describe()
+
+    app.openapi = openapi
     app.add_api_route("/", page, include_in_schema=False)
     app.add_api_route("/docs", page, include_in_schema=False)
     return app

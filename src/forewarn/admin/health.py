@@ -5,16 +5,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from forewarn.admin import shapes
-from forewarn.admin.answers import answer
+from forewarn.admin.answers import answer, content_of
 from forewarn.admin.context import Desk, caller_of
 from forewarn.control.gateway import Health
 
 router = APIRouter(tags=["health"])
 
 _RESPONSES: dict[int | str, dict[str, object]] = {
-    200: {"model": shapes.HealthShape},
+    200: content_of(shapes.HealthShape),
     503: {
-        "model": shapes.HealthShape,
+        **content_of(shapes.HealthShape),
         "description": "The service is not well; see `problems`.",
     },
 }

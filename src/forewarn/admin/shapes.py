@@ -6,10 +6,16 @@ The values come from `reporting`; a test compares the names.
 from types import GenericAlias
 from typing import Any, cast
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 
-def shape(name: str, about: str, base: Any = BaseModel, /, **members: Any) -> Any:
+class Shape(BaseModel):
+    """The base of all models here; /openapi.json alone builds their schemas."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+def shape(name: str, about: str, base: Any = Shape, /, **members: Any) -> Any:
     """Return a model.
 
     Each member is its type, or its type, its description and perhaps its default.
