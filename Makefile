@@ -28,8 +28,8 @@ PURE_TESTS := $(addprefix tests/unit/, protocol fleet addresses control agent/co
 # The code that runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
 AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
 	clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
-# Half of the tests wait for something, so run more of them at once than there are cores.
-WORKERS := $(shell echo $$(( ($$(nproc 2>/dev/null || echo 2) * 3 + 1) / 2 )))
+# Many tests wait for something, so run more of them at once than there are cores.
+WORKERS := $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) * 2 )))
 
 .PHONY: help
 help: ## Print this help.

@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,29 @@ LONGEST = ("test_soak", "test_demo", "test_search", "test_kills", "test_operatin
 left over would be waited for at the end, with nothing to do beside it."""
 
 
+WAITING = {"system", "real"}
+"""Folders with tests that mostly wait for processes."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest first, and leave all else in its order."""
+    """Put the longest first, and spread the files that wait among those that work.
+
+    Each worker gets a part of the list, and works while another one waits.
+    """
     place = {name: at for at, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+    count = {True: 0, False: 0}
+    begins: dict[Path, int] = {}
+    for item in items:
+        waits = item.path.parent.name in WAITING
+        begins.setdefault(item.path, count[waits])
+        count[waits] += 1
+
+    def key(item: pytest.Item) -> tuple[int, float]:
+        waits = item.path.parent.name in WAITING
+        share = begins[item.path] / count[waits]
+        return place.get(item.path.stem, len(LONGEST)), share
+
+    items.sort(key=key)
 
 
 def pytest_collection_finish() -> None:

@@ -18,6 +18,7 @@ from forewarn.testing.conformance.report import Watched, detail, document, repor
 from tests.support import planted
 from tests.support.planted_expected import FOUND, SURE, UNDECIDABLE, Course
 from tests.support.planted_runs import broken, examined
+from tests.support.profiles import amounts
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +66,7 @@ def test_a_defect_is_found(name: str) -> None:
             assert all(each.at for each in finding.verdict.witness.exchanges)
 
 
-@pytest.mark.parametrize("course", SURE)
+@pytest.mark.parametrize("course", SURE[: amounts().courses])
 @pytest.mark.parametrize("name", UNDECIDABLE)
 def test_what_is_undecidable_is_not_found(name: str, course: Course) -> None:
     """Otherwise it belongs into the other table."""

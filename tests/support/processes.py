@@ -22,6 +22,9 @@ under load, a start that usually takes half a second can take half a minute."""
 
 POLL_SECONDS = 0.02
 
+PAUSE_FACTOR = 3
+"""Pause after a question, in multiples of the time that it took."""
+
 _SERVING = re.compile(r"serving (.+) at (https?://\S+)")
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -33,11 +36,14 @@ def eventually(
     clock, pause = SystemClock(), threading.Event()
     deadline = clock.monotonic() + PATIENCE_SECONDS
     while True:
+        began = clock.monotonic()
         answer = ask()
+        now = clock.monotonic()
         if is_right(answer):
             return answer
-        assert clock.monotonic() < deadline, f"{what or 'it'} did not come: {answer!r}"
-        pause.wait(POLL_SECONDS)
+        assert now < deadline, f"{what or 'it'} did not come: {answer!r}"
+        # A question that starts a program delays what it waits for.
+        pause.wait(max(POLL_SECONDS, PAUSE_FACTOR * (now - began)))
 
 
 def http(

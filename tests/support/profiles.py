@@ -44,6 +44,10 @@ class Amounts:
     """One of so many places where an agent dies is tried with each further lock."""
     lie_stride: int
     """One of so many requests of an integration gets a wrong answer."""
+    courses: int
+    """Courses in which `conform` must not complain about what nobody can decide."""
+    checked_lives: int
+    """Random lives whose stores are checked."""
 
 
 USUAL = Amounts(
@@ -54,11 +58,13 @@ USUAL = Amounts(
     described_examples=4,
     store_examples=6,
     order_examples=15,
-    search_states=10_000,
+    search_states=6_000,
     walks=12,
     crash_stride=4,
     deaths=4,
     lie_stride=2,
+    courses=1,
+    checked_lives=5,
 )
 FAR = Amounts(
     rollout_hosts=1_000,
@@ -73,6 +79,8 @@ FAR = Amounts(
     crash_stride=1,
     deaths=1,
     lie_stride=1,
+    courses=3,
+    checked_lives=20,
 )
 
 hypothesis.settings.register_profile(

@@ -16,6 +16,7 @@ from forewarn.store.check import check
 from forewarn.store.codec import CODECS
 from forewarn.store.port import StoreError
 from tests.support.machine import LivesInFile
+from tests.support.profiles import amounts
 from tests.unit.store.written import write_a_life
 
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -59,7 +60,7 @@ def test_nothing_is_found_in_random_lives() -> None:
     run_state_machine_as_test(
         CheckedLives,
         settings=settings(
-            max_examples=10,
+            max_examples=amounts().checked_lives,
             stateful_step_count=30,
             suppress_health_check=SLOW,
         ),
