@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.security import HTTPBearer
+from fastapi.telemetry import TelemetryConfig
 from starlette.responses import HTMLResponse, Response
 
 from forewarn.admin import (
@@ -48,7 +49,27 @@ _PAGE_POLICY = (
 """The page loads only itself and /openapi.json."""
 
 
+_NO_TELEMETRY: TelemetryConfig = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
+"""The service has its own metrics, and reads no variables for telemetry."""
+
+
 _PARTS = (orders, lists, attention, history, fleet, watch, credentials)
+
+
+class _Described(FastAPI):
+    """An application that adds the schemas of responses to /openapi.json."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the description of the API, created once."""
+        if self.openapi_schema is None:
+            add_schemas(super().openapi())
+        return super().openapi()
 
 
 def create_app(
@@ -73,7 +94,7 @@ def create_app(
     and for operators only. `watchers` counts the open streams. `clock` has the time by
     which the rate of tenants is limited.
     """
-    app = FastAPI(
+    app = _Described(
         title=title,
         version=version,
         description=_ABOUT,
@@ -84,14 +105,7 @@ def create_app(
         # A path with an additional slash is not found. A redirect would have to be
         # described in /openapi.json.
         redirect_slashes=False,
-        # The service has its own metrics and reads no variables for telemetry.
-        telemetry={
-            "tracing": False,
-            "metrics": False,
-            "logs": False,
-            "operation_spans": False,
-            "auto_configure": False,
-        },
+        telemetry=_NO_TELEMETRY,
     )
     app.state.gateway = gateway
     app.state.watchers = watchers or watch.Watchers()
@@ -118,14 +132,6 @@ def create_app(
     if collect is not None:
         admitted = Depends(context.admission(""))
         app.include_router(metrics.router(collect), dependencies=[admitted, bearer])
-    describe = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            add_schemas(describe())
-        return describe()
-
-    app.openapi = openapi
     app.add_api_route("/", page, include_in_schema=False)
     app.add_api_route("/docs", page, include_in_schema=False)
     return app

@@ -6,13 +6,11 @@ The values come from `reporting`; a test compares the names.
 from types import GenericAlias
 from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, Field, create_model
 
 
-class Shape(BaseModel):
+class Shape(BaseModel, defer_build=True):
     """The base of all models here; /openapi.json alone builds their schemas."""
-
-    model_config = ConfigDict(defer_build=True)
 
 
 def shape(name: str, about: str, base: Any = Shape, /, **members: Any) -> Any:
