@@ -41,9 +41,9 @@ demo: .venv/server.stamp ## Install what is needed, then show forewarn at work.
 
 # The tests wait for half of their time, so the other checks run next to them.
 .PHONY: test
-test: tools lint layers .venv/docs.stamp ## Install what is needed, then run every check.
+test: tools lint .venv/docs.stamp ## Install what is needed, then run every check.
 	@mkdir -p .build
-	@$(MAKE) -k types site cover >.build/checks.log 2>&1 & checks=$$!; \
+	@$(MAKE) -k layers types site cover >.build/checks.log 2>&1 & checks=$$!; \
 		trap "kill $$checks" INT TERM; failed=; \
 		$(MAKE) rest || failed="the tests"; \
 		wait $$checks || failed="$$failed the checks"; \

@@ -1,6 +1,6 @@
 """The included clients pass the included scenarios; a sleeping client fails.
 
-The fastest scenario of each kind; `make real` runs all, at the speed that a newcomer
+The two fastest scenarios; `make real` runs all, at the speed that a newcomer
 gets, which is what a client that polls once a second can meet.
 """
 
@@ -13,7 +13,7 @@ from tests.support import shipped
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-QUICKEST = ("hardware-failure", "spot-preemption", "terminate-several", "user-reboot")
+QUICKEST = ("spot-preemption", "terminate-several")
 
 
 @pytest.mark.parametrize(
