@@ -290,7 +290,7 @@ AGENT = Dashboard(
         ),
         _panel(
             "Oldest endpoint response",
-            "Longest time that an agent has got no document.",
+            "Longest time since an agent last received a document.",
             _now("forewarn_agent_good_poll_age_seconds", how="max"),
             kind="stat",
             width=4,

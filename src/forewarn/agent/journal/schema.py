@@ -24,7 +24,7 @@ CREATE TABLE tasks (
     body TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- What was told.
+-- Sent notifications.
 CREATE TABLE history (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     at INTEGER NOT NULL,

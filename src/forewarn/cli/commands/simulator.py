@@ -248,7 +248,11 @@ _MORE = (
         "as far as the fault-domain guard allows.",
         run="forewarn.cli.sim:move",
         options=(
-            Option(name="operation", metavar="OPERATION|EVENT_ID", help="ID of it."),
+            Option(
+                name="operation",
+                metavar="OPERATION|EVENT_ID",
+                help="ID of the operation or event.",
+            ),
             Option(
                 name="to",
                 choices=("started", "recovering", "removed", "cancelled"),
