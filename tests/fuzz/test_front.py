@@ -76,7 +76,9 @@ async def told(hub: Hub, pieces: Sequence[bytes], *, chokes: bool) -> bytes:
 
 
 @pytest.mark.parametrize("pushes", [False, True])
-def test_no_byte_is_other_with_somebody_in_front(pushes: bool, fuzz_seed: int) -> None:
+def test_interceptor_without_faults_changes_no_byte(
+    pushes: bool, fuzz_seed: int
+) -> None:
     async def story() -> None:
         plain = make_hub(pushes=pushes)
         fronted, journal = make_fronted_hub(pushes=pushes)

@@ -324,7 +324,7 @@ def _split(request: bytes) -> Sequence[bytes]:
     return request[:middle], request[middle:]
 
 
-def test_a_repeated_request_is_answered_as_if_it_were_read_anew(
+def test_repeated_request_gets_the_same_response_as_a_parsed_one(
     fuzz_requests: int, fuzz_seed: int
 ) -> None:
     """The shortcut of a connection's last bytes changes nothing that can be seen."""

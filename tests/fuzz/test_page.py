@@ -10,7 +10,7 @@ from tests.fuzz.test_sockets import SHARE
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "verification.md"
 
 
-def test_the_page_says_how_much_a_usual_run_sends() -> None:
+def test_page_states_the_request_count_of_a_default_run() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert f"# {REQUESTS:,} requests, {CONNECTIONS} idle connections" in text
     rows = [line.strip("| ").split(" | ") for line in text.splitlines()]

@@ -56,7 +56,7 @@ def read_long(data: bytes) -> object:
 
 
 @pytest.mark.parametrize("data", [CURL, REQUESTS])
-def test_what_clients_write_goes_the_short_way(data: bytes) -> None:
+def test_common_client_requests_use_the_fast_path(data: bytes) -> None:
     found = parse_common(data)
     assert isinstance(found, Received)
     assert found == read_long(data)
@@ -64,9 +64,7 @@ def test_what_clients_write_goes_the_short_way(data: bytes) -> None:
     assert parse_common(data[:-1]) is None
 
 
-def test_whatever_goes_the_short_way_is_read_the_same_the_long_way(
-    fuzz_requests: int, fuzz_seed: int
-) -> None:
+def test_fast_path_and_full_parser_agree(fuzz_requests: int, fuzz_seed: int) -> None:
     rng = Random(f"plain-{fuzz_seed}")
     short = 0
     for number in range(fuzz_requests):

@@ -97,11 +97,13 @@ def test_readmes_agent_can_be_started(tmp_path: Path) -> None:
         (HANDLERS_PAGE, "python", "handlers/checkpoint.py"),
     ],
 )
-def test_what_is_shown_of_a_file_is_in_it(page: Path, language: str, file: str) -> None:
+def test_page_shows_the_example_file_unchanged(
+    page: Path, language: str, file: str
+) -> None:
     assert (EXAMPLES / file).read_text() in blocks(page, language)
 
 
-def test_the_document_that_is_tried_gives_what_is_shown(
+def test_example_command_prints_the_documented_output(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(EXAMPLES)
@@ -125,7 +127,7 @@ def test_the_single_file_takes_every_command_that_is_shown() -> None:
     assert found > 3
 
 
-def test_the_table_of_variables_is_what_a_program_gets() -> None:
+def test_table_of_variables_matches_the_program_environment() -> None:
     told = variables(job("pool"))
     shown = {name: value for name, value, *_ in rows(HANDLERS_PAGE)}
     long = {name for name in told if name.startswith("FOREWARN_EVENT_")}
@@ -134,7 +136,7 @@ def test_the_table_of_variables_is_what_a_program_gets() -> None:
     assert set(told) == long | short
 
 
-def test_the_json_that_is_shown_is_what_is_sent() -> None:
+def test_documented_json_matches_the_sent_json() -> None:
     event, posted = (json.loads(each) for each in blocks(HANDLERS_PAGE, "json"))
     raw = json.loads((EXAMPLES / "events.json").read_text())
     assert event == raw["Events"][0]
@@ -198,7 +200,7 @@ def test_page_of_the_gate_has_the_requests_and_the_alerts_that_never_count() -> 
     assert f"The default of `ignore` is `[{listed}]`" in text
 
 
-def test_body_that_is_shown_is_what_is_sent() -> None:
+def test_documented_body_matches_the_sent_body() -> None:
     [shown] = blocks(LOCKS_PAGE, "json")
     assert shown.encode() == body_of("web_0", "default") + b"\n"
 

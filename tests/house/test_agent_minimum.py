@@ -60,7 +60,7 @@ def pythons_of_make() -> set[str]:
     [pythons_of_pyright, pythons_of_ruff, pythons_of_make],
     ids=lambda e: e.__name__,
 )
-def test_who_judges_has_all_files_of_the_agent(judge: Any) -> None:
+def test_each_checker_covers_all_agent_files(judge: Any) -> None:
     assert judge() == PARTS | BOTTOM
 
 
@@ -117,7 +117,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("what", PLANTED)
-def test_what_python_has_only_since_is_found(what: str, tmp_path: Path) -> None:
+def test_too_new_python_feature_is_found(what: str, tmp_path: Path) -> None:
     """By the command of `make types`; pyright finds unions that are evaluated."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
     [line] = re.findall(r"(?m)^\t@\$\(BIN\)/vermin (.*) \$\(AGENT\)$", makefile)

@@ -190,7 +190,7 @@ def test_marks_are_found_wherever_they_may_stand(tmp_path: Path) -> None:
     ]
 
 
-def test_a_transcript_says_at_its_top_what_it_covers(tmp_path: Path) -> None:
+def test_transcript_header_lists_its_clauses(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text(
         "# A story.\n# clauses: 1.1, 2.10\n\nget\n# clauses: 9.9\n", encoding="utf-8"

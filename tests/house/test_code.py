@@ -103,7 +103,7 @@ def test_files_fit_in_a_sitting() -> None:
     assert not found, f"longer than {FILE_LINES_MAX} lines: {found}"
 
 
-def test_what_is_public_has_a_docstring() -> None:
+def test_public_code_has_docstrings() -> None:
     found = [line for path in python_files("src") for line in undocumented(path)]
     assert not found, "no docstring:\n" + "\n".join(found)
 
@@ -179,7 +179,7 @@ def test_fakes_are_written_by_hand() -> None:
     assert not found, f"write a fake instead of a mock: {found}"
 
 
-def test_the_package_says_that_it_is_typed() -> None:
+def test_package_is_marked_as_typed() -> None:
     assert (PACKAGE / "py.typed").exists()
 
 

@@ -35,7 +35,7 @@ def listed() -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def test_the_page_lists_what_cannot_be_decided(request: pytest.FixtureRequest) -> None:
+def test_page_lists_the_undecidable_defects(request: pytest.FixtureRequest) -> None:
     text = PAGE.read_text(encoding="utf-8")
     wanted, count = BLOCK.subn(lambda block: block[1] + listed() + block[2], text)
     assert count == 1

@@ -85,7 +85,7 @@ def test_a_release_is_refused_on_a_base_without_a_digest(
 
 
 @each_image
-def test_an_image_copies_what_is_there_and_let_in(image: Path) -> None:
+def test_image_copies_only_existing_files_that_are_not_ignored(image: Path) -> None:
     ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     let_in = [line[1:] for line in ignored if line.startswith("!")]
     copied = [
@@ -101,7 +101,7 @@ def test_an_image_copies_what_is_there_and_let_in(image: Path) -> None:
 
 
 @each_image
-def test_an_image_starts_what_there_is(image: Path) -> None:
+def test_image_entry_point_is_a_valid_command(image: Path) -> None:
     said = dict(steps(image))
     program, *words = json.loads(said["ENTRYPOINT"]) + json.loads(said.get("CMD", "[]"))
     assert program == ("forewarn" if image == SIMULATOR else image.parent.name)

@@ -168,7 +168,7 @@ def read_unit(path: Path) -> configparser.RawConfigParser:
     return unit
 
 
-def test_the_unit_says_what_the_service_does() -> None:
+def test_unit_file_matches_the_service() -> None:
     service = read_unit(UNIT)["Service"]
     assert service["Type"] == "notify"
     assert service["Restart"] == "always"

@@ -176,7 +176,7 @@ def test_every_command_that_is_shown_can_be_given(
     assert count >= COMMANDS_MIN
 
 
-def test_the_readme_is_short_and_shows_what_it_is() -> None:
+def test_readme_is_short_and_its_pictures_exist() -> None:
     text = text_of(ROOT / "README.md")
     assert len(text.splitlines()) <= README_LINES_MAX
     pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
@@ -204,7 +204,7 @@ def test_the_table_of_contents_leads_to_every_page() -> None:
     )
 
 
-def test_who_names_the_package_says_what_to_do_before_it_is_published() -> None:
+def test_pages_that_name_the_package_link_to_the_unpublished_note() -> None:
     shown = {block.file for block in blocks(*SHELLS) if BY_NAME.search(block.text)}
     assert {"README.md", "docs/how-to/operate/install.md"} <= shown
     for name in shown:

@@ -56,7 +56,7 @@ def test_the_page_lists_every_kind_and_deviation(
     assert text == wanted, "run `pytest --rewrite tests/house`"
 
 
-def test_what_the_page_shows_can_be_given() -> None:
+def test_documented_faults_can_be_parsed() -> None:
     text = GUIDE.read_text(encoding="utf-8")
     blocks = [(found[1], found[2]) for found in FENCE.finditer(text)]
     lines = [

@@ -67,7 +67,7 @@ def test_chart_fails_where_every_process_of_a_node_would_be_an_operator() -> Non
     assert text.index("fail") < text.index("kind: StatefulSet")
 
 
-def test_chart_lets_only_chosen_peers_to_the_operator_api() -> None:
+def test_chart_restricts_the_operator_api_to_chosen_peers() -> None:
     text = (TEMPLATES / "networkpolicy.yaml").read_text("utf-8")
     metadata, _, admin = text.partition("# Operators and Prometheus")
     assert "port: metadata" in metadata

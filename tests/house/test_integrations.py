@@ -35,7 +35,7 @@ def test_each_page_is_of_a_kind() -> None:
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_its_page_tells_every_key(word: str) -> None:
+def test_integration_page_lists_every_key(word: str) -> None:
     kind, text = kind_of(word), page(word)
     missing = [key for key in kind.keys if f"`{key}`" not in text]
     assert not missing, f"docs/integrations/{word}.md does not tell of {missing}"
@@ -103,7 +103,7 @@ FAKE = re.compile(
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_its_page_says_what_it_was_tried_with(word: str) -> None:
+def test_integration_page_states_whether_a_fake_was_used(word: str) -> None:
     if word in FAKED:
         assert FAKE.search(page(word)), word
     else:
@@ -113,7 +113,7 @@ def test_its_page_says_what_it_was_tried_with(word: str) -> None:
         assert (ROOT / "tests" / "real" / real).is_file()
 
 
-def test_the_changelog_says_what_met_fakes_only() -> None:
+def test_changelog_lists_integrations_tested_only_with_fakes() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     [named] = re.findall(r"([^.]*) were spoken to through faithful fakes only;", text)
     assert set(re.split(r", | and ", named.strip())) == {*FAKED.values(), *MET_SINCE}

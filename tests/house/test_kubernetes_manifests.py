@@ -99,7 +99,7 @@ def live(cluster: Cluster, *, force: bool) -> None:
     assert fake.node()["spec"] == {}
 
 
-def test_the_roles_give_what_is_used_and_nothing_more(cluster: Cluster) -> None:
+def test_roles_grant_exactly_the_used_permissions(cluster: Cluster) -> None:
     cluster.fake.allowed = granted()
     live(cluster, force=False)
     assert cluster.fake.used - {REVIEW} == granted()
@@ -153,7 +153,7 @@ def test_names_fit_each_other() -> None:
     assert namespace["labels"] == {"pod-security.kubernetes.io/enforce": "privileged"}
 
 
-def test_the_daemon_is_on_each_node_and_finds_what_it_needs() -> None:
+def test_daemon_set_has_its_account_and_runs_on_each_node() -> None:
     daemon = manifest("daemonset.yaml")
     template = daemon["spec"]["template"]
     pod = template["spec"]

@@ -104,7 +104,7 @@ def test_each_page_is_in_the_index() -> None:
 
 
 @pytest.mark.parametrize("whose", THERE)
-def test_what_the_other_does_is_what_its_source_says(whose: str) -> None:
+def test_stated_behavior_of_the_other_client_matches_its_source(whose: str) -> None:
     rows = told(whose)
     assert rows, whose
     for event, there, _, _ in rows:
@@ -124,7 +124,7 @@ def test_the_agent_does_what_stands_there(
 
 
 @pytest.mark.parametrize("whose", THERE)
-def test_what_differs_on_purpose_has_its_reason(whose: str) -> None:
+def test_each_deliberate_difference_has_a_reason(whose: str) -> None:
     for event, there, here, why in told(whose):
         assert there == here or why or "Started" in event, event
 

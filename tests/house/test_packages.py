@@ -149,7 +149,7 @@ def test_the_charts_have_the_packages_version() -> None:
         assert f'\nappVersion: "{__version__}"\n' in text, file
 
 
-def test_no_other_place_says_a_version() -> None:
+def test_version_is_stated_in_no_other_file() -> None:
     places = [
         *DEPLOY.glob("docker/*/Dockerfile"),
         *DEPLOY.glob("debian/*/*"),
@@ -192,7 +192,7 @@ def test_the_maintainers_scripts_are_for_any_shell() -> None:
             assert "systemctl start" not in file.read_text("utf-8")
 
 
-def test_what_the_packages_run_on_is_what_the_tests_run_on() -> None:
+def test_packages_and_tests_pin_the_same_dependencies() -> None:
     def pins(name: str) -> set[str]:
         text = (ROOT / "requirements" / name).read_text("utf-8")
         return set(re.findall(r"^([a-z0-9][\w.-]*==\S+)", text, re.MULTILINE))
@@ -229,7 +229,7 @@ def test_the_units_are_as_bounded_as_the_page_says(unit: str) -> None:
     assert row[1] == found[1]
 
 
-def test_the_agents_unit_has_no_mounts_of_its_own() -> None:
+def test_agent_unit_has_no_private_mounts() -> None:
     """A handler that unmounts a disk does so for the whole machine."""
     text = (UNITS / "forewarn-agent.service").read_text("utf-8")
     keys = {line.partition("=")[0] for line in text.splitlines() if "=" in line}
@@ -239,7 +239,7 @@ def test_the_agents_unit_has_no_mounts_of_its_own() -> None:
 
 
 @pytest.mark.slow
-def test_systemd_takes_what_the_page_adds_to_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_documented_unit_additions(tmp_path: Path) -> None:
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("systemd-analyze is not installed")

@@ -73,7 +73,7 @@ def test_severities_are_those_of_the_page(kind: NoteKind) -> None:
     assert f"({wording.severity(told_of(kind)).value})" in row[0]
 
 
-def test_the_message_that_is_shown_is_what_is_sent() -> None:
+def test_documented_message_matches_the_sent_message() -> None:
     [shown] = re.findall(r"```text\n(.*)\n```", page("syslog"))
     told = example()
     sent = syslog.message(

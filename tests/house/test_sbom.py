@@ -69,7 +69,7 @@ def test_every_component_is_needed_by_the_program(bill: Json) -> None:
     assert reached == refs | {root}
 
 
-def test_what_the_agent_bundles_is_said_to_be_for_older_pythons(bill: Json) -> None:
+def test_sbom_marks_bundled_tomli_as_for_older_pythons(bill: Json) -> None:
     [tomli] = [each for each in bill["components"] if each["name"] == "tomli"]
     marker = {"name": "forewarn:marker", "value": "python_full_version < '3.11'"}
     assert marker in tomli["properties"]
@@ -85,7 +85,7 @@ def test_same_source_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> No
     assert other["serialNumber"] != json.loads(first)["serialNumber"]
 
 
-def test_line_that_is_no_pin_is_refused() -> None:
+def test_line_that_is_not_a_pin_is_refused() -> None:
     with pytest.raises(ValueError, match="line 2 is not a pin"):
         sbom.read_pins("a==1 \\\n--index-url x\n")
 

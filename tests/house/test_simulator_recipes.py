@@ -66,7 +66,7 @@ def test_the_pod_has_the_simulator_beside_the_program() -> None:
     assert pod["spec"]["containers"]
 
 
-def test_what_the_recipes_comments_say_can_be_given() -> None:
+def test_command_in_the_recipe_comment_is_valid() -> None:
     text = (RECIPES / "sidecar.yaml").read_text(encoding="utf-8")
     [command] = re.findall(r"^#.* -- forewarn (.*)$", text, re.MULTILINE)
     check_words(*shlex.split(command))
@@ -102,7 +102,7 @@ def test_each_language_gives_commands_that_there_are(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", [*TESTCONTAINERS, *CI], ids=lambda file: file.name)
-def test_each_recipe_says_that_it_is_untried_and_what_is_not_published(
+def test_each_recipe_is_marked_untried_and_unpublished(
     file: Path,
 ) -> None:
     text = file.read_text(encoding="utf-8")
@@ -144,6 +144,6 @@ def test_a_forge_shows_the_results_that_the_job_writes() -> None:
     "text",
     ["a: 1\n  b: 2", "a:", "a: 1\na: 2", "a: {b: 1}", "a: [1", "just words"],
 )
-def test_what_is_not_plain_is_refused(text: str) -> None:
+def test_unsupported_yaml_is_refused(text: str) -> None:
     with pytest.raises(PlainYamlError):
         plain_yaml.read(text)

@@ -73,9 +73,7 @@ def _block(name: str) -> str:
 
 
 @pytest.mark.parametrize("page", [PAGE, HTTP], ids=["verbs", "api"])
-def test_pages_say_what_the_table_says(
-    page: Path, request: pytest.FixtureRequest
-) -> None:
+def test_pages_match_the_verb_table(page: Path, request: pytest.FixtureRequest) -> None:
     text = page.read_text(encoding="utf-8")
     named = {"routes"} if page is HTTP else {"shared", *VERBS}
     assert {*BLOCK.findall(text)} == named

@@ -99,7 +99,7 @@ def sentences(module: ast.Module) -> Iterator[tuple[str, ast.JoinedStr]]:
     yield from walk(module, "")
 
 
-def test_control_makes_no_sentences_but_of_errors() -> None:
+def test_control_formats_only_error_messages() -> None:
     keys = {"f'tenant aliases:{tenant}'"}
     found: dict[str, set[str]] = {}
     for name, module in modules("control"):

@@ -344,13 +344,15 @@ class World:
 
 @pytest.mark.clause("8.3", "8.5", "8.8")
 @hypothesis.given(st.data(), a_policy)
-def test_whatever_happens(data: st.DataObject, settings: Policy) -> None:
+def test_agent_invariants_hold_in_random_lives(
+    data: st.DataObject, settings: Policy
+) -> None:
     live_to_the_end(data, Agent(settings))
 
 
 @pytest.mark.clause("8.3", "8.7")
 @hypothesis.given(st.data(), a_policy, a_rule)
-def test_whatever_happens_to_other_vms_too(
+def test_agent_invariants_hold_with_events_of_other_vms(
     data: st.DataObject, settings: Policy, rule: Rule
 ) -> None:
     theirs = replace(rule, name="theirs", mine=False)

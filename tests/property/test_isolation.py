@@ -178,7 +178,7 @@ def chosen(world: World, which: list[tuple[str, int]]) -> list[str]:
     body=BODIES,
 )
 @pytest.mark.clause("1.1", "3.3", "6.1")
-def test_no_request_tells_of_or_changes_another_scope(
+def test_requests_neither_reveal_nor_change_another_scope(
     method: str,
     path: str,
     query: list[str],

@@ -72,7 +72,7 @@ def _check(life: Life) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
-def test_what_is_told_is_the_same_wherever_it_is_killed(
+def test_messages_are_the_same_after_a_crash_at_any_checkpoint(
     name: str, tmp_path: Path
 ) -> None:
     story = STORIES[name]

@@ -152,6 +152,6 @@ def test_every_fault_of_a_driver_is_in_a_story() -> None:
     assert kinds == set(FaultKind)
 
 
-def test_the_page_says_how_many_deaths_there_are(lived: Lived) -> None:
+def test_page_states_the_number_of_crashes(lived: Lived) -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert f"{len(STORIES)} stories and {lived.deaths} crashes" in text

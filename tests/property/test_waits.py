@@ -279,7 +279,7 @@ async def live(seed: int) -> None:
 
 
 @given(seed=st.integers(min_value=0, max_value=2**32))
-def test_nobody_who_waits_misses_a_change(seed: int) -> None:
+def test_waiting_client_misses_no_change(seed: int) -> None:
     asyncio.run(live(seed))
 
 
@@ -295,7 +295,7 @@ def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
         lives()
 
 
-def test_the_life_has_waiters_that_are_told_of_changes() -> None:
+def test_random_life_has_waiting_clients() -> None:
     """A property of nobody would hold too."""
 
     async def story() -> int:

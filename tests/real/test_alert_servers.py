@@ -187,7 +187,7 @@ def place(tmp_path: Path) -> Iterator[Ground]:
         loop.close()
 
 
-def test_prometheus_lists_what_fires_and_what_is_pending(servers: Servers) -> None:
+def test_prometheus_lists_firing_and_pending_alerts(servers: Servers) -> None:
     servers.set(fires=True)
     url = servers.prometheus
     servers.wait_text("1 alert fires: DiskFull", prometheus=url)
@@ -202,7 +202,7 @@ def test_prometheus_lists_what_fires_and_what_is_pending(servers: Servers) -> No
     assert (found.answer, found.all_alerts) == (GateAnswer.CLEAR, 3)
 
 
-def test_alertmanager_leaves_out_what_is_silenced(servers: Servers) -> None:
+def test_alertmanager_omits_silenced_alerts(servers: Servers) -> None:
     if why := no_room():
         pytest.skip(why)
     servers.start_alertmanager()

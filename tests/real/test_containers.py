@@ -250,7 +250,9 @@ def handler(engine: Engine, folder: Path, settings: str) -> Handled:
     return Handled(engine.program, text, folder, engine.environment)
 
 
-def test_what_ran_is_stopped_and_started_again(engine: Engine, tmp_path: Path) -> None:
+def test_running_containers_are_stopped_and_restarted(
+    engine: Engine, tmp_path: Path
+) -> None:
     engine.run("web", POLITE)
     engine.run("db", STUBBORN, "--stop-timeout=1")
     engine.run("idle", ":")
@@ -296,7 +298,7 @@ def test_all_but_one_are_paused_and_thawed(engine: Engine, tmp_path: Path) -> No
     assert engine.status("web") == "running"
 
 
-def test_a_container_is_told_its_own_id(engine: Engine) -> None:
+def test_container_finds_its_id(engine: Engine) -> None:
     script = "while read line; do echo $line; done < /proc/self/mountinfo"
     # The name of the host is all that others see of the network of a host.
     engine.run("forewarn", f"{script}; {POLITE}", "--uts=host")
@@ -307,7 +309,7 @@ def test_a_container_is_told_its_own_id(engine: Engine) -> None:
     assert set(ids_by_mounts(said)) == {made}, said
 
 
-def test_who_is_not_there_is_no_container(engine: Engine, tmp_path: Path) -> None:
+def test_unknown_container_is_reported(engine: Engine, tmp_path: Path) -> None:
     it = handler(engine, tmp_path, 'containers = "nobody"')
     assert it.check() == ["there is no container nobody"]
     assert it.fails("prepare") == "there is no container nobody"

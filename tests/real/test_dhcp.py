@@ -171,7 +171,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         world.end()
 
 
-def test_the_network_is_asked_where_no_lease_tells(world: World) -> None:
+def test_network_is_queried_if_no_lease_names_the_endpoint(world: World) -> None:
     world.configure()
     with world.dnsmasq(f"--dhcp-option=245,{SERVER}"):
         with world.endpoint(8080):
@@ -222,7 +222,7 @@ def test_an_old_lease_hides_no_network(expire: str, world: World) -> None:
     assert dead not in told
 
 
-def test_what_cannot_be_found_is_told(world: World) -> None:
+def test_missing_endpoint_and_missing_rights_are_reported(world: World) -> None:
     world.configure()
     with world.dnsmasq():
         told = world.check()
@@ -278,7 +278,7 @@ SAYS = {
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=["dhclient", "dhcpcd", "networkd"])
-def test_what_a_client_has_noted_is_read(client: str, world: World) -> None:
+def test_lease_of_a_dhcp_client_is_read(client: str, world: World) -> None:
     """And nothing is sent by us: it is there, while the client goes on."""
     if why := needs(client):
         pytest.skip(why)
@@ -351,7 +351,7 @@ wait
 """
 
 
-def test_networkmanager_tells_what_no_file_has(world: World) -> None:
+def test_networkmanager_supplies_the_option_without_a_lease_file(world: World) -> None:
     if why := needs("NetworkManager", "nmcli", "dbus-daemon"):
         pytest.skip(why)
     # Only it can tell.

@@ -191,7 +191,7 @@ def test_connections_end_before_it_is_prepared(real: Real, tmp_path: Path) -> No
     assert real.states() == {"web_0": 0, "web_1": 0, "web_2": 5}
 
 
-def test_what_the_file_has_disabled_stays_so(real: Real, tmp_path: Path) -> None:
+def test_server_disabled_in_the_file_stays_disabled(real: Real, tmp_path: Path) -> None:
     place = f"127.0.0.1:{real.runtime}"
     made = worker_of(
         "haproxy", tmp_path, socket=(place,), servers=("app/*",), maint=True
@@ -237,7 +237,7 @@ def test_a_reload_is_made_good_and_its_old_sessions_are_seen(
     assert real.states()["web_0"] == 0
 
 
-def test_its_refusals_are_told(real: Real, tmp_path: Path) -> None:
+def test_haproxy_refusals_are_reported(real: Real, tmp_path: Path) -> None:
     operator = str(real.folder / "operator.sock")
     made = worker_of("haproxy", tmp_path, socket=(operator,), servers=("app/web_0",))
     assert any("the access level is operator" in each for each in made.check())

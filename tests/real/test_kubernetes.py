@@ -164,7 +164,9 @@ def test_the_parts_of_the_manifests_can_be_taken_together(
 
 
 @needs_openssl
-def test_it_drains_what_the_handler_drains(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_kubectl_and_handler_drain_the_same_pods(
+    kubectl: Kubectl, tmp_path: Path
+) -> None:
     made = certificate_in(tmp_path)
     with serving(SystemClock(), made.server()) as fake:
         populate(fake)

@@ -154,7 +154,7 @@ def test_orders_and_streams_through_nginx(behind: Behind) -> None:
         watching.stdout.close()
 
 
-def test_stranger_and_large_fleet_file_through_nginx(
+def test_unauthorized_caller_and_large_fleet_file_through_nginx(
     behind: Behind, tmp_path: Path
 ) -> None:
     assert behind.command("operations").returncode == 4

@@ -154,7 +154,7 @@ def test_until_the_next_start_of_the_node(cluster: Real) -> None:
     assert "db" in cluster.on("n1")
 
 
-def test_nobody_would_take_the_resources(cluster: Real) -> None:
+def test_lack_of_another_node_is_reported(cluster: Real) -> None:
     cluster.attribute("n2", "standby", "on")
     handler = cluster.handler()
     said = handler.fails("prepare", 1.0)
@@ -176,13 +176,13 @@ def test_an_operator_s_standby_stays(cluster: Real) -> None:
     assert cluster.on("n1") == []
 
 
-def test_maintenance_mode_is_told(cluster: Real) -> None:
+def test_maintenance_mode_is_reported(cluster: Real) -> None:
     cluster.option("maintenance-mode", "true")
     said = cluster.handler().fails("prepare", 1.0)
     assert said.endswith("the cluster is in maintenance mode, so it moves nothing")
 
 
-def test_what_is_unmanaged_is_told(cluster: Real) -> None:
+def test_unmanaged_resource_is_reported(cluster: Real) -> None:
     cluster.ask(
         *("crm_resource", "--resource=db", "--meta", "--set-parameter=is-managed"),
         "--parameter-value=false",
@@ -192,13 +192,13 @@ def test_what_is_unmanaged_is_told(cluster: Real) -> None:
     assert cluster.handler('leave = "db"').prepare().startswith("n1 hosts no resources")
 
 
-def test_what_runs_nowhere_is_told(cluster: Real) -> None:
+def test_resource_that_cannot_run_elsewhere_is_reported(cluster: Real) -> None:
     cluster.ask("crm_resource", "--resource=db", "--ban", "--node=n2")
     said = cluster.handler().fails("prepare", 3.0)
     assert said.endswith("waiting for db to run on another node")
 
 
-def test_a_node_that_says_it_is_ill(cluster: Real) -> None:
+def test_health_mode_moves_resources_away_and_back(cluster: Real) -> None:
     handler = cluster.handler('mode = "health"')
     assert "the cluster ignores the health of its nodes" in handler.fails("prepare")
     cluster.option("node-health-strategy", "migrate-on-red")

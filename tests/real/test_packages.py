@@ -44,7 +44,7 @@ def service_deb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return deb("forewarn", tmp_path_factory.mktemp("service"))
 
 
-def test_the_services_package_brings_what_it_runs_on(service_deb: Path) -> None:
+def test_service_package_contains_its_dependencies(service_deb: Path) -> None:
     architecture = run("dpkg", "--print-architecture").strip()
     version = build.debian_version(__version__)
     assert service_deb.name == f"forewarn_{version}_{architecture}.deb"

@@ -214,7 +214,7 @@ def test_the_lead_goes_and_comes_back(real: Real, tmp_path: Path) -> None:
     assert real.leader() == first
 
 
-def test_its_refusals_are_told(real: Real, tmp_path: Path) -> None:
+def test_patroni_refusals_are_reported(real: Real, tmp_path: Path) -> None:
     real.wait_well()
     first = real.leader()
     [other] = set(NODES) - {first}
@@ -232,7 +232,7 @@ def test_its_refusals_are_told(real: Real, tmp_path: Path) -> None:
     assert detail == f"nothing to do: {first} leads, not {other}"
 
 
-def test_what_people_have_set_is_left_alone(real: Real, tmp_path: Path) -> None:
+def test_manual_pause_and_switchover_are_kept(real: Real, tmp_path: Path) -> None:
     real.wait_well()
     first = real.leader()
     made = worker_of("patroni", tmp_path, url=real.url(first))

@@ -228,7 +228,7 @@ def test_suspended_jobs_and_arrays_are_seen(slurm: Real) -> None:
     assert "_3 (root)" in said
 
 
-def test_what_an_operator_holds_stays(slurm: Real) -> None:
+def test_drain_by_an_operator_is_kept(slurm: Real) -> None:
     words = ("scontrol", "update", "nodename=n1")
     slurm.ask(*words, "state=drain", "reason=bad disk")
     handler = slurm.handler()

@@ -153,7 +153,7 @@ def test_rsyslog_understands_it_through_tls(real: Real) -> None:
 
 
 @needs_openssl
-def test_what_is_told_while_rsyslog_is_away_is_not_lost(real: Real) -> None:
+def test_delivery_during_an_rsyslog_outage_can_be_retried(real: Real) -> None:
     sink = real.sink("tcp://127.0.0.1:TCP")
     sink.deliver(1, told_of())
     real.end()

@@ -189,7 +189,7 @@ def handler(manager: Manager, folder: Path, settings: str) -> Handled:
     return Handled("systemd", text, folder, manager.environment)
 
 
-def test_what_ran_is_stopped_and_started_again(
+def test_running_units_are_stopped_and_restarted(
     manager: Manager, tmp_path: Path
 ) -> None:
     manager.systemctl("start", "follower.service", "app@1.service", "app@2.service")
@@ -216,7 +216,7 @@ def test_what_ran_is_stopped_and_started_again(
     assert it.recover() == "nothing had to be undone"
 
 
-def test_what_does_not_stop_is_named_or_killed(
+def test_unit_that_does_not_stop_is_reported_or_killed(
     manager: Manager, tmp_path: Path
 ) -> None:
     manager.systemctl("start", "stubborn.service")
@@ -259,14 +259,14 @@ def test_a_oneshot_is_waited_for(manager: Manager, tmp_path: Path) -> None:
         ('reload = "loud"', "loud.service could not be reloaded: exit-code"),
     ],
 )
-def test_what_is_refused_is_told(
+def test_systemd_refusals_are_reported(
     manager: Manager, tmp_path: Path, settings: str, said: str
 ) -> None:
     manager.systemctl("start", "shy.service", "loud.service")
     assert said in handler(manager, tmp_path, settings).fails("prepare")
 
 
-def test_check_tells_what_would_fail(manager: Manager, tmp_path: Path) -> None:
+def test_check_reports_units_that_would_fail(manager: Manager, tmp_path: Path) -> None:
     manager.systemctl("start", "shy.service", "woken.socket", "woken.service")
     it = handler(
         manager,

@@ -54,7 +54,7 @@ def test_scenario(
 
 
 @pytest.mark.parametrize("file", scenarios())
-def test_scenario_says_what_it_proves(file: Path) -> None:
+def test_scenario_states_its_purpose_and_clauses(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
 
     assert re.match(r"# \w.*", text), "a scenario opens with what it proves"

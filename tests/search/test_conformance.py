@@ -45,7 +45,7 @@ def test_the_model_and_a_world_do_the_same(
     assert refusals > WALKS // 2
 
 
-def test_what_was_done_towards_a_host_that_failed_is_told() -> None:
+def test_vm_moved_to_a_failed_host_is_down_and_gets_a_reboot_event() -> None:
     """The search found that such a VM ran on a host that was down."""
     twin = Twin(worlds.MIGRATIONS, 0)
     for label in (

@@ -274,7 +274,7 @@ def test_a_good_endpoint_passes(title: str) -> None:
         assert isinstance(verdict, Passed), verdict
 
 
-def test_what_no_question_can_tell_apart_is_no_fault() -> None:
+def test_error_order_passes_if_all_messages_are_the_same() -> None:
     """An endpoint with one sentence for everything keeps its order to itself."""
     world = everything()
     client = FaultyClient(WorldClient(world, "m_0"), same_error)
@@ -288,9 +288,7 @@ def test_what_no_question_can_tell_apart_is_no_fault() -> None:
         ("a missing header is refused before a missing version", "newest-versions"),
     ],
 )
-def test_the_order_of_two_faults_is_told_by_their_sentences(
-    both: str, fault: str
-) -> None:
+def test_wrong_error_order_is_found_by_the_messages(both: str, fault: str) -> None:
     world = everything()
     inner = WorldClient(world, "m_0")
     unversioned = inner.ask("GET", EVENTS_PATH).body
@@ -335,7 +333,7 @@ def test_a_patient_client_waits_out_a_limit() -> None:
         assert set(pauses) == {1.0}
 
 
-def test_who_is_limited_all_the_time_can_try_nothing() -> None:
+def test_permanent_rate_limit_leaves_most_checks_untried() -> None:
     world = everything()
     client = FaultyClient(WorldClient(world, "m_0"), limited("1", after=0))
     examination = Examination(client, approve=True, now=lambda: world.now)
@@ -361,7 +359,7 @@ def test_a_url_is_http(url: str) -> None:
 
 
 @pytest.mark.system
-def test_nobody_there_is_an_error_of_the_network() -> None:
+def test_closed_port_raises_a_network_error() -> None:
     with support.served(make_world()) as gone:
         client = gone.client("web_0")
     with pytest.raises(OSError, match="refused"):

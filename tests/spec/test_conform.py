@@ -159,7 +159,7 @@ def test_a_start_long_before_its_time_is_found(mock: tuple[Mock, str]) -> None:
         assert "before its NotBefore" in broken(findings)[TIMELY]
 
 
-def test_what_starts_at_its_time_or_may_have_been_approved_is_not_early(
+def test_start_on_time_or_after_a_possible_approval_is_not_early(
     mock: tuple[Mock, str],
 ) -> None:
     server, url = mock
@@ -195,7 +195,7 @@ def test_states_set_backwards_are_found(mock: tuple[Mock, str]) -> None:
     assert "is Scheduled" in broken(findings)["a status never goes back"]
 
 
-def test_what_is_watched_is_judged_like_what_was_asked_for() -> None:
+def test_watched_documents_are_judged_like_requested_ones() -> None:
     """Null for an array, and a third status: of the mock, and not seen at once."""
     mock = Mock()
     bodies: list[bytes] = []
@@ -291,7 +291,7 @@ def test_our_endpoint_keeps_every_clause() -> None:
     assert all(each.expected for each in findings)
 
 
-def test_whatever_a_careless_server_does_is_a_finding() -> None:
+def test_each_defect_of_a_careless_server_is_a_finding() -> None:
     with listening(Careless) as url:
         found = broken(findings_of(HttpClient(url)))
     assert "expected 400, got 200" in found["malformed bodies are 400"]

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.system
         b"HTTP/1.1 OK\r\n\r\n",
     ],
 )
-def test_what_is_no_http_is_status_3(
+def test_response_that_is_not_http_gives_status_3(
     answer: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Broken(BaseRequestHandler):
@@ -129,7 +129,7 @@ def test_a_speed_is_a_number_above_0(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("place", ["nowhere/report.md", ""])
-def test_a_report_that_cannot_be_written_is_told_of_before_anything_is_asked(
+def test_unwritable_report_is_reported_before_the_first_request(
     mock: tuple[Mock, str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -145,7 +145,7 @@ def test_a_report_that_cannot_be_written_is_told_of_before_anything_is_asked(
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "ftp://x"])
-def test_what_is_no_url_is_told_with_what_to_do(
+def test_invalid_url_is_refused_with_a_hint(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["conform", url]) == 2
@@ -154,7 +154,9 @@ def test_what_is_no_url_is_told_with_what_to_do(
     assert "hint: Use the host and port" in told
 
 
-def test_nobody_there_is_status_3(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_endpoint_gives_status_3(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["conform", "http://127.0.0.1:9"]) == 3
     assert "cannot reach the endpoint" in capsys.readouterr().err
     assert main(["conform", "http://127.0.0.1:9", "--watch", "soon"]) == 2

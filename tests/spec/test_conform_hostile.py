@@ -55,7 +55,7 @@ def test_a_malformed_answer_is_a_finding_with_its_bytes(
     assert broken["body"].encode() == MALFORMED[part]
 
 
-def test_a_limit_that_says_thousands_of_digits_is_no_traceback(
+def test_huge_retry_after_causes_no_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "PAUSE_SECONDS", 0.001)
@@ -127,7 +127,7 @@ def test_an_answer_that_begins_late_is_waited_for_the_first_time_only(
             client.ask("GET", EVENTS_PATH)
 
 
-def test_what_follows_an_answer_begins_the_next_one() -> None:
+def test_bytes_after_a_response_start_the_next_response() -> None:
     class Twice(BaseRequestHandler):
         def handle(self) -> None:
             self.request.recv(65536)

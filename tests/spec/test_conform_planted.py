@@ -34,7 +34,7 @@ ON_ONE_CONNECTION = {
 """Defects of what follows an answer, and what finds them."""
 
 
-def test_each_defect_is_found_or_said_to_be_undecidable() -> None:
+def test_each_defect_is_either_found_or_undecidable() -> None:
     assert FOUND.keys().isdisjoint(UNDECIDABLE)
     assert FOUND.keys() | UNDECIDABLE.keys() == planted.DEFECTS.keys()
     for defect in planted.DEFECTS.values():
@@ -68,7 +68,7 @@ def test_a_defect_is_found(name: str) -> None:
 
 @pytest.mark.parametrize("course", SURE[: amounts().courses])
 @pytest.mark.parametrize("name", UNDECIDABLE)
-def test_what_is_undecidable_is_not_found(name: str, course: Course) -> None:
+def test_undecidable_defects_are_not_found(name: str, course: Course) -> None:
     """Otherwise it belongs into the other table."""
     assert broken(examined(planted.DEFECTS[name], course.plan)) == {}
 
@@ -118,7 +118,7 @@ def test_a_blank_is_named_by_its_offset() -> None:
 
 @pytest.mark.system
 @pytest.mark.parametrize("name", ["", *ON_ONE_CONNECTION])
-def test_what_is_sent_on_one_connection_is_seen_over_sockets_too(name: str) -> None:
+def test_defects_of_one_connection_are_found_over_sockets(name: str) -> None:
     """Nothing changes meanwhile."""
     broken_titles: list[str] = []
     defect = planted.DEFECTS.get(name)
@@ -132,7 +132,7 @@ def test_what_is_sent_on_one_connection_is_seen_over_sockets_too(name: str) -> N
     assert broken_titles == ([ON_ONE_CONNECTION[name]] if name else [])
 
 
-def test_a_connection_that_is_said_to_end_is_no_fault() -> None:
+def test_announced_connection_close_is_not_a_defect() -> None:
     """Nor does the client wait for what will not come."""
     findings = examined(planted.DEFECTS["closed-each-time"], Course.APPROVING.plan)
     [goes_on] = [each for each in findings if each.expected == GOES_ON]

@@ -73,7 +73,7 @@ def pass_time(served: ServedWorld, duration: str) -> None:
     served.do(lambda _: served._server.wake())
 
 
-def test_an_order_is_told_to_all_of_its_scope_and_to_no_other(
+def test_event_wakes_all_waiters_of_its_scope_and_no_others(
     served: ServedWorld, pool: ThreadPoolExecutor
 ) -> None:
     web = [waiting(served, pool, vm) for vm in ("web_0", "web_1")]
@@ -99,7 +99,7 @@ def test_the_whole_notice_of_a_preempt_is_left(
     assert answer.json["Events"][0]["NotBefore"] == "Tue, 01 Jan 2030 00:00:37 GMT"
 
 
-def test_a_life_is_told_step_by_step(
+def test_waiting_client_gets_each_step_of_an_event(
     served: ServedWorld, pool: ThreadPoolExecutor
 ) -> None:
     told: list[list[str]] = []
@@ -135,7 +135,9 @@ def test_a_wait_that_is_over_is_304_with_the_same_tag(
     assert answer.header("Forewarn-Wait") == "60"
 
 
-def test_who_waits_listens(served: ServedWorld, pool: ThreadPoolExecutor) -> None:
+def test_waiting_request_keeps_the_scope_enabled(
+    served: ServedWorld, pool: ThreadPoolExecutor
+) -> None:
     """A scope is disabled after a silent day, and waiting is no silence."""
     for _ in range(3):
         asked = waiting(served, pool, "web_0")

@@ -47,7 +47,7 @@ def test_no_vm_gets_the_document_of_another_scope() -> None:
 
 
 @pytest.mark.clause("1.1")
-def test_whoever_is_no_vm_gets_404() -> None:
+def test_unknown_caller_gets_404() -> None:
     world = make_world(
         fleet(
             hosts=["h1"],
@@ -109,7 +109,7 @@ def test_no_other_spelling_is_guessed(path: str) -> None:
 
 
 @pytest.mark.clause("1.2")
-def test_a_405_says_what_is_allowed() -> None:
+def test_405_lists_the_allowed_methods() -> None:
     vm = make_world().vm("web_0")
     assert vm.ask("HEAD", TARGET, headers=HEADER).status == 405
     assert vm.ask("PUT", TARGET, headers=HEADER).headers["allow"] == "GET, POST"
@@ -128,14 +128,14 @@ def test_versions(endpoint: ServedWorld, check: Check) -> None:
 @pytest.mark.system
 @pytest.mark.clause("1.4")
 @each_check("1.4")
-def test_what_a_version_shows(endpoint: ServedWorld, check: Check) -> None:
+def test_version_shows_its_fields(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.system
 @pytest.mark.clause("1.5")
 @each_check("1.5")
-def test_what_a_version_hides(endpoint: ServedWorld, check: Check) -> None:
+def test_version_hides_newer_event_types(endpoint: ServedWorld, check: Check) -> None:
     client = endpoint.client("m_0")
     types = {event["EventType"] for event in client.ask("GET", TARGET).json["Events"]}
     assert types == {"Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"}
@@ -177,7 +177,7 @@ def test_error_bodies(endpoint: ServedWorld, check: Check) -> None:
 
 
 @pytest.mark.clause("1.8")
-def test_a_bad_version_is_told_which_are_good() -> None:
+def test_response_to_a_bad_version_lists_the_valid_ones() -> None:
     vm = make_world().vm("web_0")
     answer = vm.ask("GET", f"{PATH}?api-version=latest", headers=HEADER)
     assert answer.json["newest-versions"] == ["2020-07-01", "2019-08-01", "2019-04-01"]
@@ -289,7 +289,9 @@ def test_a_change_ends_the_304() -> None:
 @pytest.mark.system
 @pytest.mark.clause("1.11")
 @each_check("1.11")
-def test_who_am_i(endpoint: ServedWorld, check: Check) -> None:
+def test_vm_reads_its_name_from_the_instance_endpoint(
+    endpoint: ServedWorld, check: Check
+) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
@@ -350,7 +352,7 @@ def test_bodies_on_the_wire(endpoint: ServedWorld, check: Check) -> None:
 
 
 @pytest.mark.clause("1.12")
-def test_a_good_post_says_nothing() -> None:
+def test_successful_post_returns_an_empty_body() -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0")
     event = support.only_event(world, "web_0")
@@ -399,7 +401,7 @@ def test_a_head_that_is_refused_gets_no_100(endpoint: ServedWorld) -> None:
     assert answer.status == 400
 
 
-def test_what_a_version_shows_needs_an_event() -> None:
+def test_version_checks_need_an_event() -> None:
     client = support.WorldClient(make_world(), "web_0")
     for clause in ("1.4", "1.5"):
         for check in checks_of(clause):

@@ -49,7 +49,7 @@ def test_the_form(endpoint: ServedWorld, check: Check) -> None:
 
 
 @pytest.mark.clause("2.1")
-def test_nothing_to_tell_is_an_empty_list() -> None:
+def test_document_without_events_has_an_empty_list() -> None:
     answer = make_world().vm("web_0").get()
     assert (answer.status, answer.body) == (
         200,
@@ -214,7 +214,7 @@ def test_a_vm_that_leaves_the_fleet_leaves_the_resources() -> None:
 
 
 @pytest.mark.clause("2.5")
-def test_an_event_that_names_nobody_any_more_is_cancelled() -> None:
+def test_event_without_remaining_vms_is_cancelled() -> None:
     world = make_world(listening=["web_1"])
     (operation,) = support.reboot(world, "web_0")
     world.apply_fleet(without(FLEET, "web_0"))
@@ -233,7 +233,7 @@ def test_the_status(endpoint: ServedWorld, check: Check) -> None:
 
 
 @pytest.mark.clause("2.6", "4.1")
-def test_what_is_over_is_not_listed() -> None:
+def test_finished_event_is_not_listed() -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0")
     support.approve_all(world, "web_0")
@@ -285,9 +285,7 @@ def test_the_duration(endpoint: ServedWorld, check: Check) -> None:
 
 @pytest.mark.clause("2.9")
 @pytest.mark.parametrize(("said", "shown"), [(None, -1), (0, 0), (30, 30)])
-def test_a_duration_is_what_was_said_and_else_unknown(
-    said: int | None, shown: int
-) -> None:
+def test_duration_is_the_requested_one_or_unknown(said: int | None, shown: int) -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0", duration_seconds=said)
     assert support.only_event(world, "web_0")["DurationInSeconds"] == shown
@@ -366,7 +364,7 @@ def story(world: World) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.clause("2.10")
-def test_one_incarnation_has_one_content_and_none_is_lower() -> None:
+def test_incarnation_identifies_the_content_and_never_decreases() -> None:
     bodies = story(make_world(listening=["web_0"]))
     numbers = [number for number, _ in bodies]
     assert numbers == sorted(numbers)

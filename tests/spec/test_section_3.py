@@ -48,7 +48,9 @@ POOL = fleet(
 @pytest.mark.system
 @pytest.mark.clause("3.1")
 @each_check("3.1")
-def test_what_old_clients_send(endpoint: ServedWorld, check: Check) -> None:
+def test_request_bodies_of_old_clients_are_accepted(
+    endpoint: ServedWorld, check: Check
+) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
@@ -104,7 +106,7 @@ def test_a_late_approval_is_200_and_does_nothing() -> None:
 
 
 @pytest.mark.clause("3.2")
-def test_what_is_forgotten_is_400() -> None:
+def test_approval_of_a_forgotten_event_is_400() -> None:
     world = make_world(listening=["web_0"], policy=Policy(retention=DAY))
     support.reboot(world, "web_0")
     event_id = only_event(world, "web_0")["EventId"]
@@ -121,7 +123,7 @@ def test_what_is_forgotten_is_400() -> None:
     list(itertools.permutations(["web_0", "web_1", "db_0"])),
     ids="-".join,
 )
-def test_the_order_of_approvals_makes_no_difference(order: tuple[str, ...]) -> None:
+def test_order_of_approvals_does_not_matter(order: tuple[str, ...]) -> None:
     world = make_world(listening=["web_0", "db_0"])
     support.maintain(world, "h1")
     ids = {name: only_event(world, name)["EventId"] for name in order}
@@ -143,7 +145,7 @@ def test_an_approval_survives_the_service(tmp_path: Path) -> None:
 
 
 @pytest.mark.clause("3.2")
-def test_what_follows_is_served_before_the_200() -> None:
+def test_effect_of_an_approval_is_visible_before_the_200() -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0")
     approve_all(world, "web_0")
@@ -154,7 +156,7 @@ def test_what_follows_is_served_before_the_200() -> None:
 
 
 @pytest.mark.clause("3.3", "1.8")
-def test_a_foreign_event_is_as_unknown_as_none() -> None:
+def test_event_of_another_scope_is_refused_like_an_unknown_event() -> None:
     world = make_world(listening=["web_0", "db_0"])
     support.reboot(world, "db_0")
     foreign = only_event(world, "db_0")["EventId"]
@@ -179,7 +181,7 @@ def test_one_bad_entry_refuses_all() -> None:
 
 
 @pytest.mark.clause("3.3")
-def test_what_a_version_hides_can_be_approved_with_it() -> None:
+def test_event_that_a_version_hides_can_be_approved_with_it() -> None:
     world = make_world(POOL, listening=["a"])
     support.terminate(world, "a")
     event_id = only_event(world, "a")["EventId"]
@@ -233,7 +235,7 @@ def test_any_vm_of_the_scope_approves_for_all_that_are_named() -> None:
 
 @pytest.mark.clause("3.4")
 @pytest.mark.parametrize("body", [{"StartRequests": []}, {"DeclineRequests": []}])
-def test_nobody_can_refuse_or_delay(body: object) -> None:
+def test_client_cannot_refuse_or_delay_an_event(body: object) -> None:
     world = make_world(listening=["web_0", "db_0"])
     support.maintain(world, "h1")
     answer = world.vm("web_0").ask(
@@ -287,7 +289,7 @@ def test_two_scopes_of_one_tenant_approve_each_for_itself() -> None:
 
 
 @pytest.mark.clause("3.5", "7.4")
-def test_who_does_not_listen_is_waited_for_until_not_before() -> None:
+def test_scope_without_events_enabled_is_waited_for_until_not_before() -> None:
     world = make_world(listening=["web_0"])
     (operation,) = support.maintain(world, "h1")
     approve_all(world, "web_0")
@@ -300,7 +302,7 @@ def test_who_does_not_listen_is_waited_for_until_not_before() -> None:
 
 
 @pytest.mark.clause("3.5")
-def test_a_host_without_vms_asks_nobody() -> None:
+def test_maintenance_of_an_empty_host_needs_no_approval() -> None:
     world = make_world()
     (operation,) = support.maintain(world, "h3")
     assert operation.state.value == "Recovering"

@@ -108,7 +108,7 @@ def test_all_events_of_an_operation_start_in_one_step() -> None:
 
 
 @pytest.mark.clause("4.2")
-def test_what_is_held_too_long_is_announced_anew() -> None:
+def test_operation_held_too_long_is_announced_again() -> None:
     world = make_world(listening=["web_0"])
     old_one = support.maintain(world, "h1")[0]
     old_event = only_event(world, "web_0")
@@ -221,7 +221,7 @@ def test_a_rollout_stops_when_one_of_its_operations_fails() -> None:
 
 
 @pytest.mark.clause("4.5")
-def test_what_has_started_is_not_broken_off() -> None:
+def test_cancel_keeps_an_operation_that_has_started() -> None:
     world = make_world(ROW, listening=["web_0"])
     operations = support.roll_out(world, "h1", "h2")
     world.advance("15m")
@@ -258,7 +258,7 @@ def test_the_usual_times() -> None:
 
 
 @pytest.mark.clause("4.6")
-def test_a_deletion_has_no_recovery() -> None:
+def test_deletion_has_no_recovery() -> None:
     world = make_world(
         fleet(
             hosts=["h1"],

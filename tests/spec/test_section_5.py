@@ -101,7 +101,7 @@ def test_the_least_notice(order: str) -> None:
 
 @pytest.mark.clause("5.1")
 @pytest.mark.parametrize("minutes", [5, 10, 15])
-def test_the_owner_says_how_long_before_a_deletion(minutes: int) -> None:
+def test_owner_sets_the_notice_of_a_deletion(minutes: int) -> None:
     text = FLEET.replace('terminate_notice = "5m"', f'terminate_notice = "{minutes}m"')
     world = make_world(text, listening=["a"])
     support.terminate(world, "a")
@@ -207,7 +207,7 @@ def test_a_policy_is_for_one_kind_of_order() -> None:
 
 
 @pytest.mark.clause("5.3")
-def test_who_is_down_already_is_not_waited_for() -> None:
+def test_vm_that_is_already_down_is_not_waited_for() -> None:
     world = make_world(FLEET, listening=["a"])
     world.order(lambda work: failures.fail_vm(work, "a"))
     support.reboot(world, "a")
@@ -232,7 +232,7 @@ def test_a_predicted_failure_is_days_ahead_and_for_each_vm_by_itself() -> None:
 
 
 @pytest.mark.clause("5.4")
-def test_an_approval_moves_the_vm_early_and_nobody_else() -> None:
+def test_approval_moves_only_the_approving_vm_early() -> None:
     world = make_world(FLEET, listening=["a"])
     support.predict_failure(world, "h1")
     ids = {e["Resources"][0]: e["EventId"] for e in world.vm("a").get().events}
@@ -269,7 +269,7 @@ def test_a_predicted_failure_is_routine() -> None:
 
 
 @pytest.mark.clause("5.5")
-def test_a_failure_cancels_and_is_told_in_one_step() -> None:
+def test_failure_cancels_operations_and_announces_itself_in_one_step() -> None:
     world = make_world(listening=["web_0", "db_0"])
     (maintenance,) = support.maintain(world, "h1")
     (restart,) = support.reboot(world, "web_0")
@@ -307,7 +307,7 @@ def test_a_failure_may_be_shown_as_a_redeploy() -> None:
 
 
 @pytest.mark.clause("5.5")
-def test_a_deletion_goes_on_and_what_had_started_fails() -> None:
+def test_deletion_survives_a_failure_and_a_started_operation_fails() -> None:
     world = make_world(FLEET, listening=["a"])
     (started,) = support.reboot(world, "a")
     approve_all(world, "a")
@@ -333,7 +333,7 @@ def test_an_eviction_is_a_preempt_of_a_spot_vm() -> None:
 
 
 @pytest.mark.clause("5.6", "7.4")
-def test_an_eviction_keeps_its_notice_where_nobody_listens() -> None:
+def test_eviction_keeps_its_notice_without_events_enabled() -> None:
     world = make_world(FLEET)
     support.evict(world, "spot")
     assert seen(world, "spot") == [("Scheduled", "Preempt", ["spot"])]
@@ -352,7 +352,7 @@ def test_a_deletion_is_a_terminate_except_for_spot_vms() -> None:
 
 
 @pytest.mark.clause("5.7", "4.7")
-def test_without_the_profile_a_deletion_is_no_event() -> None:
+def test_deletion_without_the_profile_has_no_event() -> None:
     text = FLEET.replace('terminate_notice = "5m"', "")
     world = make_world(text, listening=["a"])
     support.terminate(world, "a")
@@ -389,7 +389,7 @@ def test_image_renewal_is_announced_with_the_profile(verb: Verb) -> None:
 
 
 @pytest.mark.clause("5.8", "4.7")
-def test_image_renewal_is_no_event_without_the_profile_or_for_large_sizes() -> None:
+def test_image_renewal_has_no_event_without_profile_or_for_large_sizes() -> None:
     world = make_world(FLEET, listening=["a"])
     (large,) = support.renew_image(world, "big")
     assert large.state.value == "Impacting"
@@ -436,7 +436,7 @@ def test_the_table_has_every_order() -> None:
 
 @pytest.mark.clause("5.9")
 @pytest.mark.parametrize("order", [*ORDERS, "fail"])
-def test_what_each_order_shows(order: str) -> None:
+def test_event_fields_match_the_table(order: str) -> None:
     world = make_world(FLEET, listening=["a"])
     if order == "fail":
         support.fail_host(world, "h1")
@@ -452,7 +452,7 @@ def test_what_each_order_shows(order: str) -> None:
 
 
 @pytest.mark.clause("5.9")
-def test_an_emergency_says_so() -> None:
+def test_emergency_is_stated_in_the_description() -> None:
     world = make_world(FLEET, listening=["a"])
     support.maintain(world, "h1", action=Action.REDEPLOY, emergency=True)
     assert first_event(world)["Description"] == table()["maintain, as an emergency"][3]

@@ -189,7 +189,7 @@ def test_routine_maintenance_takes_one_domain_after_the_other() -> None:
 
 
 @pytest.mark.clause("6.3")
-def test_not_before_is_no_deadline() -> None:
+def test_not_before_is_not_a_deadline() -> None:
     world = make_world(ROW, listening=["web_0"])
     support.fail_host(world, "h5")
     (operation,) = support.maintain(world, "h1")
@@ -225,7 +225,7 @@ HOLDERS = {
 
 @pytest.mark.clause("6.3")
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_whatever_is_not_routine_holds_and_is_not_held(holder: str) -> None:
+def test_non_routine_operations_hold_routine_ones_and_are_not_held(holder: str) -> None:
     world = make_world(ROW, listening=["web_0"])
     (routine,) = support.maintain(world, "h1")
     approve_all(world, "web_0")

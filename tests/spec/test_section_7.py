@@ -51,7 +51,7 @@ def test_the_first_get_enables() -> None:
         "/metadata/versions",
     ],
 )
-def test_what_is_no_valid_get_of_the_document_enables_nothing(target: str) -> None:
+def test_only_a_valid_events_request_enables_a_scope(target: str) -> None:
     world = make_world()
     world.vm("web_0").ask("GET", target, headers={"metadata": ("true",)})
     world.vm("web_0").ask("GET", "/metadata/scheduledevents?api-version=2020-07-01")
@@ -93,7 +93,7 @@ def test_the_first_answer_and_the_first_events_may_take_their_time() -> None:
 
 
 @pytest.mark.clause("7.1")
-def test_what_is_not_shown_yet_cannot_be_approved() -> None:
+def test_event_cannot_be_approved_before_it_is_shown() -> None:
     world = make_world(policy=SLOW)
     support.maintain(world, "h1")
     world.vm("web_0").get()
@@ -157,7 +157,7 @@ def test_zones_that_are_enabled_see_the_same_events() -> None:
 
 
 @pytest.mark.clause("7.2")
-def test_a_set_over_zones_that_is_no_scale_set_is_one() -> None:
+def test_availability_set_across_zones_is_one_scope() -> None:
     text = ZONAL.replace("scale-set", "availability-set")
     assert not restart_is_at_once(make_world(text, listening=["a"]), "b")
 
@@ -175,7 +175,7 @@ def test_a_day_of_silence_disables() -> None:
 
 
 @pytest.mark.clause("7.3", "2.10")
-def test_the_incarnation_starts_anew_only_then() -> None:
+def test_incarnation_resets_only_after_a_day_of_silence() -> None:
     world = make_world(listening=["web_0"])
     for _ in range(3):
         (operation,) = support.reboot(world, "web_0")
@@ -195,7 +195,7 @@ def test_the_time_is_a_setting() -> None:
 
 
 @pytest.mark.clause("7.3")
-def test_time_without_the_service_is_no_silence(tmp_path: Path) -> None:
+def test_service_downtime_does_not_count_as_silence(tmp_path: Path) -> None:
     with durable_world(tmp_path, listening=["web_0"]) as world:
         world.clock.advance_to(START + 48 * HOUR)
         world.restart()
@@ -209,7 +209,7 @@ def test_time_without_the_service_is_no_silence(tmp_path: Path) -> None:
 
 
 @pytest.mark.clause("7.4")
-def test_nobody_listens_to_a_user() -> None:
+def test_user_request_starts_at_once_without_events_enabled() -> None:
     world = make_world()
     (operation,) = support.redeploy(world, "web_0")
     assert operation.state.value == "Impacting"
@@ -220,7 +220,7 @@ def test_nobody_listens_to_a_user() -> None:
 @pytest.mark.clause("7.4")
 @pytest.mark.parametrize("notice", ["5m", None])
 @pytest.mark.parametrize("verb", ["redeploy", "terminate"])
-def test_a_time_given_by_hand_holds_where_nobody_listens(
+def test_explicit_time_is_kept_without_events_enabled(
     verb: str, notice: str | None
 ) -> None:
     """Also where the VM has no event of it at all."""

@@ -350,7 +350,7 @@ def test_routed_guests_are_known_by_their_source_address(
     assert guests["a"].who(seconds=SILENCE_SECONDS).startswith("none")
 
 
-def test_guests_with_one_address_have_listeners_of_their_own(world: World) -> None:
+def test_guests_with_one_address_have_separate_listeners(world: World) -> None:
     guests = {name: world.routed_guest(name, "10.9.0.1") for name in "ab"}
     vm = '[[vm]]\nname = "{0}"\nhost = "h1"\nlisten = "169.254.169.254:{1}"\n'
     world.write(

@@ -100,7 +100,7 @@ def test_it_does_not_panic_where_nothing_is_to_be_drained(place: Ground) -> None
         assert place.posts(reboot) == []
 
 
-def test_it_does_not_uncordon_at_its_start_what_it_never_cordoned(
+def test_agent_start_does_not_uncordon_a_node_it_never_cordoned(
     place: Ground, agent: Resident
 ) -> None:
     polls(place, "web_1", 5)
@@ -154,7 +154,7 @@ def test_a_freeze_is_not_approved_because_a_reboot_beside_it_is(place: Ground) -
 
 
 @pytest.mark.parametrize("fault", ["text", "html", "empty"])
-def test_an_answer_to_an_approval_that_is_no_json_breaks_nothing(
+def test_approval_response_that_is_not_json_is_tolerated(
     place: Ground, agent: Resident, fault: str
 ) -> None:
     place.faults(f"{fault} post taken")
@@ -174,7 +174,7 @@ def test_a_dry_run_sends_no_approval(place: Ground) -> None:
         assert agent.did() == []
 
 
-def test_what_is_to_be_acknowledged_by_itself_is(place: Ground) -> None:
+def test_event_without_handlers_is_approved_automatically(place: Ground) -> None:
     with resident(place.folder / "a", place.world.url("web_1"), NO_HANDLERS):
         freeze = event(place, kind="Freeze")
         place.wait_approved(freeze, "web_1")
@@ -255,7 +255,7 @@ def test_no_recovery_is_skipped_where_several_events_go_at_once(place: Ground) -
 
 
 @pytest.mark.clause("8.6")
-def test_who_leaves_it_to_a_leader_does_not_approve_for_all(place: Ground) -> None:
+def test_agent_that_is_not_the_leader_does_not_approve(place: Ground) -> None:
     text = TOML + 'approver = "leader"\ntakeover = "1h"\n'
     with resident(place.folder / "a", place.world.url("web_10"), text) as agent:
         found = event(place, "web_1", "web_10")

@@ -84,7 +84,7 @@ def test_of_any_each_approves_for_itself_and_once(place: Ground) -> None:
     assert len(set(approvals)) == len(approvals)
 
 
-def test_the_leader_approves_and_nobody_else_does(place: Ground) -> None:
+def test_only_the_leader_approves(place: Ground) -> None:
     company = Company(place, "leader", peers=False, takeover="10s")
     for vm in ("web_1", "web_2"):
         company.agents[vm].hold("drain.recover")
@@ -162,7 +162,7 @@ def test_all_approve_nothing_while_one_is_silent(place: Ground) -> None:
     place.wait_approved(event, "web_0")
 
 
-def test_who_shows_no_token_is_told_nothing(place: Ground) -> None:
+def test_caller_without_a_valid_token_gets_no_status(place: Ground) -> None:
     company = Company(place, "all", peers=True)
     company.agents["web_2"].hold("drain.prepare")
     event = company.reboot()
@@ -198,7 +198,7 @@ def test_a_named_vm_that_stays_silent_is_stood_by_for_if_that_was_set(
 
 
 @pytest.mark.clause("8.3")
-def test_nobody_is_stood_by_for_unless_that_was_set(place: Ground) -> None:
+def test_agent_does_not_approve_for_other_vms_by_default(place: Ground) -> None:
     agent = place.agent("web_0").wait_ready()
     event = place.event("Reboot", ["web_1"], source="User", notice="2s")
     agent.wait_stage(event, Stage.FINISHED)

@@ -108,16 +108,16 @@ def counted(agent: Resident, *results: Outcome) -> int:
 # Each fault that was reported of the real service, by name.
 
 
-def test_it_outlives_empty_answers_of_200(place: Ground, agent: Resident) -> None:
+def test_agent_survives_empty_200_responses(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "empty")
     assert counted(agent, Result.EMPTY) >= 6
 
 
-def test_it_outlives_a_page_in_html(place: Ground, agent: Resident) -> None:
+def test_agent_survives_an_html_page(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "html")
 
 
-def test_it_outlives_a_sentence_as_text(place: Ground, agent: Resident) -> None:
+def test_agent_survives_a_plain_text_response(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "text")
 
 
@@ -142,7 +142,7 @@ def test_with_null_for_events_nothing_is_believed_gone(
     assert counted(agent, Result.UNREADABLE) >= 10
 
 
-def test_it_outlives_half_a_document(place: Ground, agent: Resident) -> None:
+def test_agent_survives_a_truncated_document(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "broken")
 
 
@@ -167,13 +167,11 @@ def outlives_the_rest(place: Ground, agent: Resident, event: str) -> None:
     lives_on(place, agent, event)
 
 
-def test_it_outlives_events_that_are_listed_twice(
-    place: Ground, agent: Resident
-) -> None:
+def test_agent_survives_duplicate_events(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "duplicate-events")
 
 
-def test_it_outlives_another_order_of_events(place: Ground, agent: Resident) -> None:
+def test_agent_survives_reordered_events(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "reordered-events")
 
 
@@ -181,21 +179,21 @@ def test_an_old_document_once_is_not_believed(place: Ground, agent: Resident) ->
     outlives(place, agent, "stale", later=1)
 
 
-def test_it_outlives_a_document_that_stays_the_same(
-    place: Ground, agent: Resident
-) -> None:
+def test_agent_survives_a_stuck_document(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "stuck")
 
 
 @pytest.mark.parametrize("number", [1, 0, 279])
-def test_it_outlives_an_incarnation_that_falls_or_leaps(
+def test_agent_survives_an_incarnation_reset_or_jump(
     place: Ground, agent: Resident, number: int
 ) -> None:
     outlives(place, agent, f"incarnation-reset {number}")
 
 
 @pytest.mark.parametrize("status", ["400", "404", "410"])
-def test_it_outlives_refusals(place: Ground, agent: Resident, status: str) -> None:
+def test_agent_survives_client_errors(
+    place: Ground, agent: Resident, status: str
+) -> None:
     outlives(place, agent, status)
     assert counted(agent, Result.CLIENT_ERROR) >= 4
 
@@ -208,37 +206,35 @@ def test_429_and_a_long_retry_after_make_it_miss_nothing(
 
 
 @pytest.mark.parametrize("status", ["500", "503", "503 retry-after 60"])
-def test_it_outlives_faults_of_the_server(
+def test_agent_survives_server_errors(
     place: Ground, agent: Resident, status: str
 ) -> None:
     outlives(place, agent, status)
     assert counted(agent, Result.SERVER_ERROR) >= 4
 
 
-def test_it_outlives_connections_that_are_reset(place: Ground, agent: Resident) -> None:
+def test_agent_survives_reset_connections(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "reset")
 
 
-def test_it_outlives_an_answer_that_breaks_off(place: Ground, agent: Resident) -> None:
+def test_agent_survives_an_interrupted_response(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "reset 20")
 
 
-def test_it_outlives_connections_that_are_refused(
-    place: Ground, agent: Resident
-) -> None:
+def test_agent_survives_refused_connections(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "refuse")
 
 
-def test_it_outlives_silence(place: Ground, impatient: Resident) -> None:
+def test_agent_survives_timeouts(place: Ground, impatient: Resident) -> None:
     outlives(place, impatient, "timeout")
     assert counted(impatient, Trouble.TIMEOUT) >= 4
 
 
-def test_it_outlives_an_answer_that_is_late(place: Ground, impatient: Resident) -> None:
+def test_agent_survives_a_late_response(place: Ground, impatient: Resident) -> None:
     outlives(place, impatient, "delay 1s")
 
 
-def test_it_outlives_bytes_that_drip(place: Ground, impatient: Resident) -> None:
+def test_agent_survives_a_slow_response(place: Ground, impatient: Resident) -> None:
     outlives(place, impatient, "slow 5/250ms")
     assert counted(impatient, Trouble.TIMEOUT) >= 4
 
@@ -248,13 +244,13 @@ def replaced(**values: object) -> Playbook:
     return Playbook(steps=(Fault(kind="replace", replacement=answer),))
 
 
-def test_it_outlives_a_huge_body(place: Ground, agent: Resident) -> None:
+def test_agent_survives_a_huge_body(place: Ground, agent: Resident) -> None:
     huge = replaced(body=b" " * (1 << 20) + b"{}", content_type="application/json")
     outlives(place, agent, huge)
     assert counted(agent, Trouble.TOO_LARGE) >= 4
 
 
-def test_it_outlives_a_document_as_deep_as_a_well(
+def test_agent_survives_a_deeply_nested_document(
     place: Ground, agent: Resident
 ) -> None:
     deep = b'{"Events":' * 10_000 + b"1" + b"}" * 10_000
@@ -279,7 +275,7 @@ def test_it_uses_no_proxy_of_the_environment(
         lives_on(place, agent.wait_ready(), event)
 
 
-def test_it_outlives_members_of_wrong_types(place: Ground, agent: Resident) -> None:
+def test_agent_survives_fields_of_wrong_types(place: Ground, agent: Resident) -> None:
     odd = {
         "DocumentIncarnation": "2",
         "Events": [
@@ -332,9 +328,7 @@ def test_an_event_that_is_new_and_started_is_hurried(
 
 @pytest.mark.clause("8.3")
 @pytest.mark.parametrize("fault", ["404", "500", "empty", "reset"])
-def test_while_its_name_is_not_told_it_waits_and_then_acts(
-    place: Ground, fault: str
-) -> None:
+def test_agent_waits_for_its_name_and_then_acts(place: Ground, fault: str) -> None:
     """Whose event it is must be known before anything is done about it."""
     place.faults(f"{fault} on instance")
     with resident(place.folder / VM, place.world.url(VM)) as agent:
@@ -353,7 +347,7 @@ def suffer_on(place: Ground, requests: int) -> None:
 
 
 @pytest.mark.clause("8.3")
-def test_a_name_that_was_told_once_is_kept_while_nobody_tells_it(
+def test_stored_name_is_used_while_the_instance_endpoint_fails(
     place: Ground,
 ) -> None:
     with resident(place.folder / VM, place.world.url(VM)) as agent:
@@ -364,7 +358,7 @@ def test_a_name_that_was_told_once_is_kept_while_nobody_tells_it(
 
 
 @pytest.mark.clause("8.3")
-def test_with_a_name_in_the_settings_nobody_asks_the_instance_endpoint(
+def test_configured_name_avoids_the_instance_endpoint(
     place: Ground,
 ) -> None:
     text = f'name = "{VM}"\n{TOML}'
@@ -402,7 +396,7 @@ def test_every_kind_of_fault_has_its_test() -> None:
         if kind.name not in {"empty", "text", "html"} or approval is Approval.TAKEN
     ],
 )
-def test_an_approval_arrives_whatever_becomes_of_its_answer(
+def test_approval_arrives_despite_a_fault_in_its_response(
     place: Ground, agent: Resident, kind: str, approval: Approval
 ) -> None:
     """Even one that is not JSON; an approval without a response is sent again."""

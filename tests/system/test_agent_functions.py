@@ -104,7 +104,7 @@ def test_a_function_prepares(
     assert bench.end() == Finished(run_id="r1", state=state, detail=detail)
 
 
-def test_what_cannot_be_imported_is_found_by_the_check(bench: Bench) -> None:
+def test_check_finds_a_function_that_cannot_be_imported(bench: Bench) -> None:
     assert not worker(bench, "mine:good").check()
     [fault] = worker(bench, "mine:nobody").check()
     assert "has no attribute 'nobody'" in fault
@@ -117,7 +117,7 @@ def test_what_cannot_be_imported_is_found_by_the_check(bench: Bench) -> None:
         ("mine:with_more", "missing a required argument: 'more'"),
     ],
 )
-def test_what_cannot_take_the_event_is_found_by_the_check(
+def test_check_finds_a_function_that_cannot_take_the_event(
     bench: Bench, entry: str, why: str
 ) -> None:
     [fault] = worker(bench, entry).check()

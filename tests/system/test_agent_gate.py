@@ -269,9 +269,7 @@ def test_settings_are_read_again_while_an_event_is_held_back(
     assert "the settings were reloaded" in agent.log()
 
 
-def test_secret_is_shown_to_the_server_and_nobody_else(
-    place: Ground, alerts: FakeAlerts
-) -> None:
+def test_secret_is_shown_only_to_the_server(place: Ground, alerts: FakeAlerts) -> None:
     alerts.token = "s3cret-of-alerts"
     token = place.folder / "token"
     token.write_text("wrong-s3cret\n")
@@ -290,7 +288,7 @@ def test_secret_is_shown_to_the_server_and_nobody_else(
     assert "s3cret" not in shown
 
 
-def test_check_says_what_fires(place: Ground, either: FakeAlerts) -> None:
+def test_check_reports_firing_alerts(place: Ground, either: FakeAlerts) -> None:
     agent = place.agent(settings=either.table + DRAIN).wait_ready()
     either.alerts = (Fires("Watchdog"),)
     said = agent.command("check").stdout
@@ -324,7 +322,7 @@ def test_dry_run_really_asks_and_approves_nothing(
 
 
 @pytest.mark.pythons
-def test_nobody_waits_for_a_vm_that_waits_for_alerts(
+def test_vm_that_waits_for_alerts_delays_no_other_vm(
     place: Ground, alerts: FakeAlerts
 ) -> None:
     """web_0 has a gate and web_1 has none; both share one slot of a lock."""

@@ -151,7 +151,7 @@ def test_it_recovers_where_nothing_but_empty_bodies_follows(
     assert left["detail"] == "the endpoint answered with an empty body for 3 s"
 
 
-def test_a_metadata_server_that_begins_anew_ends_nothing(
+def test_metadata_server_reset_ends_no_event(
     metadata: Metadata, agent: AgentProcess
 ) -> None:
     prepared_and_started(metadata, agent)
@@ -195,7 +195,7 @@ def test_an_event_that_is_listed_unreadably_is_not_gone(
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
 
-def test_what_returns_after_its_recovery_is_prepared_for_again(
+def test_event_that_returns_after_recovery_is_prepared_again(
     metadata: Metadata, agent: AgentProcess
 ) -> None:
     prepared_and_started(metadata, agent)
@@ -208,7 +208,7 @@ def test_what_returns_after_its_recovery_is_prepared_for_again(
     agent.wait_stage("E1", Stage.FINISHED)
 
 
-def test_a_start_under_another_id_is_no_other_event(
+def test_start_under_another_id_is_the_same_event(
     metadata: Metadata, agent: AgentProcess
 ) -> None:
     metadata.show(event())
@@ -224,7 +224,7 @@ def test_a_start_under_another_id_is_no_other_event(
     assert metadata.approved() == ["E1"]
 
 
-def test_a_lost_journal_takes_no_old_run_for_its_own(
+def test_agent_with_a_lost_journal_ignores_old_runs(
     metadata: Metadata, agent: AgentProcess
 ) -> None:
     metadata.show(event())

@@ -40,7 +40,7 @@ def is_gone(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] == "Z"
 
 
-def test_a_program_is_told_of_the_event(bench: Bench) -> None:
+def test_program_receives_the_event(bench: Bench) -> None:
     done = bench.result("cat; echo; env; echo the end")
     assert done == Finished(run_id="r1", state=StepState.DONE, detail="the end")
     event, *lines = bench.shelf.folder("r1").output().splitlines()
@@ -83,7 +83,9 @@ def test_a_program_is_told_of_the_event(bench: Bench) -> None:
         ("kill -KILL $PPID", "the program was killed by another process"),
     ],
 )
-def test_a_program_that_fails_says_why(bench: Bench, script: str, detail: str) -> None:
+def test_failed_program_reports_the_reason(
+    bench: Bench, script: str, detail: str
+) -> None:
     done = bench.result(script)
     assert done == Finished(run_id="r1", state=StepState.FAILED, detail=detail)
 
@@ -118,7 +120,7 @@ def its_time_is_up_once(
     bench.runner.tighten(Tighten(run_id=run.run_id, stop_at=now, kill_at=kill_at))
 
 
-def test_when_its_time_is_up_it_has_failed_whatever_it_says(bench: Bench) -> None:
+def test_program_that_times_out_has_failed_despite_exit_0(bench: Bench) -> None:
     bench.add(
         "trap 'echo tidied; exit 0' TERM\n"
         f"echo $$ >{bench.folder}/self\n"
@@ -130,7 +132,7 @@ def test_when_its_time_is_up_it_has_failed_whatever_it_says(bench: Bench) -> Non
     assert done.detail == ("timed out, and it ended on SIGTERM; last output: tidied")
 
 
-def test_who_gets_less_time_meanwhile_has_failed_and_was_not_stopped(
+def test_program_with_a_shortened_deadline_times_out(
     bench: Bench,
 ) -> None:
     """NotBefore has come nearer while it worked."""
@@ -150,7 +152,7 @@ def test_who_gets_less_time_meanwhile_has_failed_and_was_not_stopped(
     bench.runner.tighten(Tighten(run_id=run.run_id, stop_at=now, kill_at=now))
 
 
-def test_who_does_not_end_is_killed_with_its_whole_group(bench: Bench) -> None:
+def test_program_that_does_not_end_is_killed_with_its_group(bench: Bench) -> None:
     bench.add(
         "trap '' TERM\n"
         f"(trap '' TERM; sleep 60) & echo $! >{bench.folder}/child\n"
@@ -166,7 +168,7 @@ def test_who_does_not_end_is_killed_with_its_whole_group(bench: Bench) -> None:
         eventually(lambda pid=pid: is_gone(pid), bool)
 
 
-def test_what_a_stopped_program_leaves_behind_is_killed_too(bench: Bench) -> None:
+def test_children_of_a_stopped_program_are_killed(bench: Bench) -> None:
     bench.add(
         f"(trap '' TERM; sleep 60) & echo $! >{bench.folder}/child\n"
         f"echo $$ >{bench.folder}/self; wait"
@@ -179,7 +181,7 @@ def test_what_a_stopped_program_leaves_behind_is_killed_too(bench: Bench) -> Non
     eventually(lambda: is_gone(child), bool)
 
 
-def test_what_a_program_leaves_behind_by_itself_goes_on(bench: Bench) -> None:
+def test_children_of_a_finished_program_continue(bench: Bench) -> None:
     done = bench.result(f"sleep 60 & echo $! >{bench.folder}/child")
     assert done.state is StepState.DONE
     child = int(bench.saw("child"))
@@ -314,7 +316,7 @@ class TestAfterKill9:
         bench.run(is_again=True)
         assert bench.end() == Finished(run_id="r1", state=StepState.DONE, detail="fine")
 
-    def test_what_it_said_meanwhile_is_cut_back(self, bench: Bench) -> None:
+    def test_output_written_without_the_agent_is_truncated(self, bench: Bench) -> None:
         go = bench.folder / "go"
         script = (
             f"echo $$ >{bench.folder}/self; while [ ! -e {go} ]; do sleep 0.01; done;"
@@ -376,23 +378,21 @@ class TestAfterKill9:
         late._reap()
         assert not folder.output()
 
-    def test_what_ended_under_a_lost_journal_says_nothing(self, bench: Bench) -> None:
+    def test_result_of_a_lost_journal_is_ignored(self, bench: Bench) -> None:
         bench.add(f"echo ran >>{bench.folder}/ran")
         for journal in ("j1", "j2"):
             bench.run(run_id=f"E1.{journal}-1.1.prepare.1.h")
             assert bench.end().state is StepState.DONE
         assert (bench.folder / "ran").read_text() == "ran\nran\n"
 
-    def test_nor_does_what_a_journal_from_a_backup_calls_its_own(
-        self, bench: Bench
-    ) -> None:
+    def test_result_of_a_journal_from_a_backup_is_ignored(self, bench: Bench) -> None:
         for detail in ("first", "second"):
             bench.add(f"echo {detail}")
             bench.run(run_id="E1.j1-1.1.prepare.1.h")
             done = bench.end()
             assert (done.state, done.detail) == (StepState.DONE, detail)
 
-    def test_what_still_runs_for_the_same_is_waited_for(self, bench: Bench) -> None:
+    def test_running_program_for_the_same_step_is_awaited(self, bench: Bench) -> None:
         self.leave_behind(bench, "E1.j1-1.1.prepare.1.h", ending="echo fine")
         bench.add("exit 99")
         bench.run(run_id="E1.j2-1.1.prepare.1.h")
@@ -405,7 +405,7 @@ class TestAfterKill9:
         "run_id",
         ["E2.j2-1.1.prepare.1.h", "E1.j2-1.1.recover.1.h", "restore.j2.7.1.h"],
     )
-    def test_what_still_runs_for_another_is_over_before_it_begins(
+    def test_running_program_for_another_step_ends_first(
         self, bench: Bench, run_id: str
     ) -> None:
         self.leave_behind(bench, "E1.j1-1.1.prepare.1.h", ending="echo old >>order")
@@ -437,7 +437,7 @@ class TestAfterKill9:
         )
 
 
-def test_a_check_says_what_is_wrong(bench: Bench) -> None:
+def test_check_reports_problems(bench: Bench) -> None:
     def faults(**more: object) -> list[str]:
         bench.add(":", **more)
         return list(bench.workers["h"].check())
@@ -466,7 +466,7 @@ def test_a_handler_starts_and_is_reported_in_no_time(bench: Bench) -> None:
     assert sorted(took)[5] < 100 * MILLISECOND
 
 
-def test_a_program_runs_although_there_is_no_room_for_its_record(
+def test_program_runs_without_space_for_its_record(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spare = bench.folder / "spare"

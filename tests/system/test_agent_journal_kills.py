@@ -123,7 +123,7 @@ live_and_judge(Path(sys.argv[1]))
 """
 
 
-def test_whatever_statement_it_dies_at_nothing_is_half_done(tmp_path: Path) -> None:
+def test_crash_at_any_statement_leaves_no_partial_change(tmp_path: Path) -> None:
     # In a process without threads, which may fork.
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path)],

@@ -191,7 +191,7 @@ def lone_place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Gro
         yield made
 
 
-def test_a_journal_that_was_lost_has_what_is_always_recovered_once(
+def test_lost_journal_runs_unconditional_recovery_once(
     lone_place: Ground,
 ) -> None:
     """As after a redeploy, where the VM's disk is a new one."""

@@ -149,7 +149,7 @@ def test_handlers_of_every_kind_work_in_the_order_of_the_rule(
     assert done[2:] == [("recover", "py"), ("recover", "drain")]
 
 
-def test_a_spot_eviction_takes_what_is_worth_most_first(place: Ground) -> None:
+def test_spot_eviction_runs_the_highest_priority_first(place: Ground) -> None:
     """An optional handler that does not fit into the remaining seconds is stopped."""
     settings = (
         handler("tidy", priority=1)
@@ -179,7 +179,7 @@ def test_a_spot_eviction_takes_what_is_worth_most_first(place: Ground) -> None:
     assert task.prepared <= seen.notice.not_before
 
 
-def test_a_preempt_is_not_approved_when_what_is_required_runs_out(
+def test_preempt_is_not_approved_if_a_required_handler_times_out(
     place: Ground,
 ) -> None:
     agent = place.agent().wait_ready()
@@ -190,7 +190,7 @@ def test_a_preempt_is_not_approved_when_what_is_required_runs_out(
     assert place.posts() == []
 
 
-def test_what_a_cancelled_event_has_begun_is_stopped_and_undone(place: Ground) -> None:
+def test_handlers_of_a_cancelled_event_are_stopped_and_undone(place: Ground) -> None:
     agent = place.agent().wait_ready()
     agent.hold("drain.prepare")
     event = place.event()
@@ -370,7 +370,7 @@ def test_it_watches_on_after_an_event(place: Ground) -> None:
 
 
 @pytest.mark.clause("8.3")
-def test_the_event_of_another_vm_is_only_told(place: Ground) -> None:
+def test_event_of_another_vm_is_only_reported(place: Ground) -> None:
     agent = place.agent().wait_ready()
     event = place.event("Redeploy", ["web_1"], notice="0s")
     agent.wait_stage(event, Stage.FINISHED)

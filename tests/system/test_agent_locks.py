@@ -337,7 +337,7 @@ class Small:
 
 
 @pytest.mark.parametrize("how", ["full", "read-only"])
-def test_directory_that_takes_no_files_is_told_and_waited_for(
+def test_unwritable_lock_directory_is_reported_and_awaited(
     place: Ground, small: Small, how: str
 ) -> None:
     agent = small.agent

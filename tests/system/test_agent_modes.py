@@ -38,7 +38,7 @@ def receiver() -> Iterator[Receiver]:
 # Modes
 
 
-def test_a_dry_run_tells_all_and_does_nothing(place: Ground) -> None:
+def test_dry_run_logs_everything_and_does_nothing(place: Ground) -> None:
     agent = place.agent(top="dry_run = true\n", pages=True)
 
     def approval() -> list[str]:
@@ -61,7 +61,7 @@ def test_a_dry_run_tells_all_and_does_nothing(place: Ground) -> None:
     assert left == {"agent.toml", "act", "log"}
 
 
-def test_an_observer_tells_and_does_nothing(place: Ground) -> None:
+def test_observer_logs_and_does_nothing(place: Ground) -> None:
     agent = place.agent(top="observe = true\n").wait_ready()
     event = place.event(notice="2s")
     agent.wait_stage(event, Stage.FINISHED)
@@ -73,7 +73,7 @@ def test_an_observer_tells_and_does_nothing(place: Ground) -> None:
 # A second agent, and settings that are wrong
 
 
-def test_a_second_agent_on_the_same_journal_says_who_is_there_and_ends(
+def test_second_agent_on_the_same_journal_exits_and_names_the_first(
     place: Ground,
 ) -> None:
     """It could not start: status 1. Nothing is wrong with the settings."""
@@ -92,7 +92,7 @@ def test_a_second_agent_on_the_same_journal_says_who_is_there_and_ends(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has abstract names")
-def test_a_second_agent_with_another_journal_says_who_acts_there_and_ends(
+def test_second_agent_at_the_same_endpoint_exits_and_names_the_first(
     place: Ground,
 ) -> None:
     first = place.agent().wait_ready()
@@ -142,7 +142,7 @@ def test_an_order_overrides_a_blackout(place: Ground) -> None:
 
 
 @pytest.mark.pythons
-def test_an_order_overrides_what_was_withheld(place: Ground) -> None:
+def test_approve_command_overrides_a_withheld_approval(place: Ground) -> None:
     agent = place.agent(pages=True).wait_ready()
     agent.fail("drain.prepare")
     event = place.event()
@@ -177,7 +177,7 @@ def test_an_order_for_no_event_is_refused(place: Ground) -> None:
     assert "the agent has no current event with ID E1" in done.stderr
 
 
-def test_a_failed_handler_withholds_the_approval_and_says_so(place: Ground) -> None:
+def test_failed_handler_withholds_the_approval_with_a_warning(place: Ground) -> None:
     """As a client does not that approves although its drain has failed."""
     agent = place.agent().wait_ready()
     agent.fail("drain.prepare")
@@ -198,7 +198,7 @@ def test_an_optional_handler_withholds_nothing(place: Ground) -> None:
     agent.wait_stage(event, Stage.FINISHED)
 
 
-def test_an_event_that_somebody_else_approved_is_told_as_such(place: Ground) -> None:
+def test_event_approved_elsewhere_is_reported_as_such(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + NEVER).wait_ready()
     event = place.event()
     agent.wait_stage(event, Stage.PREPARED)
@@ -268,7 +268,7 @@ def test_notifications_wait_for_their_receiver_through_a_restart(
 # A journal that cannot be written for a while
 
 
-def test_while_somebody_holds_the_journal_the_work_goes_on_and_is_kept_later(
+def test_agent_continues_while_the_journal_is_locked(
     place: Ground,
 ) -> None:
     agent = place.agent(pages=True).wait_ready()

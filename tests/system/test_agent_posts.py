@@ -92,7 +92,7 @@ class TestHandler:
         assert second.target == "/undrain"
         assert json.loads(second.body)["phase"] == "recover"
 
-    def test_it_fills_a_template_and_quotes_what_it_fills_in(
+    def test_template_values_are_inserted_and_escaped(
         self, receiver: Receiver, tmp_path: Path
     ) -> None:
         secret = tmp_path / "secret"
@@ -161,7 +161,7 @@ class TestHandler:
             worker(receiver, tmp_path).prepare(job(), held)
         stopper.join()
 
-    def test_after_a_crash_nobody_knows(
+    def test_post_interrupted_by_a_crash_is_lost(
         self, receiver: Receiver, tmp_path: Path
     ) -> None:
         with pytest.raises(LostError):
@@ -182,7 +182,7 @@ class TestHandler:
         assert not receiver.came
 
     @pytest.mark.parametrize("path", ["", "/x", "/{vm}"])
-    def test_a_check_finds_that_nobody_is_there(
+    def test_check_reports_a_refused_connection(
         self, receiver: Receiver, tmp_path: Path, path: str
     ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
@@ -238,7 +238,7 @@ class TestNotify:
         assert len(receiver.came) == 1
         notifier.stop()
 
-    def test_what_a_receiver_does_not_take_waits_and_keeps_its_order(
+    def test_rejected_notification_is_retried_in_order(
         self, receiver: Receiver, tmp_path: Path
     ) -> None:
         receiver.script = [500, 503]
@@ -252,7 +252,7 @@ class TestNotify:
         eventually(notifier.faults, lambda faults: not faults)
         notifier.stop()
 
-    def test_a_refusal_is_dropped_and_told(self, receiver: Receiver) -> None:
+    def test_refused_notification_is_dropped(self, receiver: Receiver) -> None:
         receiver.script = [400]
         notifier, journal = self.begun(NotifySettings(kind="webhook", url=receiver.url))
         journal.save(Memory(), [note_of("E1"), note_of("E2")])
@@ -261,7 +261,7 @@ class TestNotify:
         eventually(lambda: journal.queued("127.0.0.1", limit=9), lambda rows: not rows)
         notifier.stop()
 
-    def test_what_waited_when_the_agent_ended_is_delivered_by_the_next(
+    def test_queued_notifications_are_delivered_after_a_restart(
         self, receiver: Receiver
     ) -> None:
         settings = NotifySettings(kind="webhook", url=receiver.url)
@@ -272,7 +272,7 @@ class TestNotify:
         eventually(lambda: len(receiver.came), (1).__eq__)
         notifier.stop()
 
-    def test_a_receiver_that_hangs_delays_nobody_and_its_queue_is_bounded(
+    def test_receiver_that_hangs_delays_no_other_and_its_queue_is_bounded(
         self, receiver: Receiver, tmp_path: Path
     ) -> None:
         receiver.usual = 0
@@ -296,7 +296,7 @@ class TestNotify:
         receiver.released.set()
         notifier.stop()
 
-    def test_a_file_that_cannot_be_written_is_told_of(self, tmp_path: Path) -> None:
+    def test_unwritable_file_is_reported(self, tmp_path: Path) -> None:
         file = tmp_path / "none" / "told.jsonl"
         notifier, journal = self.begun(NotifySettings(kind="file", path=str(file)))
         assert notifier.check() == [f"{file}: {file} cannot be written"]

@@ -156,7 +156,7 @@ def test_any_python_can_read_what_refuses() -> None:
     }
 
 
-def test_what_needs_nothing_bundled_can_be_built_without_it(tmp_path: Path) -> None:
+def test_bundle_for_newer_pythons_contains_no_tomli(tmp_path: Path) -> None:
     """As an image does, whose Python is known, without an index of packages."""
     file = tmp_path / "forewarn-agent.pyz"
     builder = [sys.executable, ROOT / "deploy" / "bundle.py", "--oldest", "3.11", file]

@@ -106,7 +106,7 @@ def test_settings_that_fail_when_they_are_used_change_nothing(place: Ground) -> 
     assert any("nowhere" in each for each in agent.status()["problems"])
 
 
-def test_a_reload_waits_for_a_handler_and_what_was_prepared_is_recovered(
+def test_reload_waits_for_a_handler_and_prepared_work_is_recovered(
     place: Ground,
 ) -> None:
     agent = place.agent(settings=DRAIN + RULE).wait_ready()
@@ -150,7 +150,7 @@ def test_a_reload_forgets_nothing_of_the_endpoint(place: Ground) -> None:
     agent.wait(lambda each: each.sentence("/readyz")[0] == 200)
 
 
-def test_nobody_who_asks_is_refused_while_it_reloads(place: Ground) -> None:
+def test_health_requests_are_answered_during_a_reload(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
     agent.wait(lambda each: each.sentence("/readyz")[0] == 200)
     said: set[object] = set()
@@ -229,7 +229,7 @@ def test_a_start_with_an_empty_file_goes_by_the_last_good_one(place: Ground) -> 
     agent.wait_did("done prepare drain").wait_stage(event, Stage.FINISHED)
 
 
-def test_who_asks_for_the_status_finds_an_agent_whose_file_is_spoiled(
+def test_commands_reach_an_agent_with_a_broken_settings_file(
     place: Ground,
 ) -> None:
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()

@@ -166,7 +166,7 @@ MAKERS = pytest.mark.parametrize(
 
 
 @MAKERS
-def test_token_that_becomes_something_else_is_trouble_and_no_more(
+def test_token_file_replaced_by_another_type_is_reported(
     place: Ground,
     alerts: FakeAlerts,
     token: Path,
@@ -191,7 +191,7 @@ def test_token_that_becomes_something_else_is_trouble_and_no_more(
     place.wait_approved(event, "web_0")
 
 
-def test_token_that_is_no_file_holds_back_nothing_where_unknown_goes(
+def test_unreadable_token_holds_no_approval_if_unknown_is_go(
     place: Ground, alerts: FakeAlerts, token: Path
 ) -> None:
     table = f'{alerts.table}token_file = "{token}"\nunknown = "go"\n'
@@ -205,7 +205,7 @@ def test_token_that_is_no_file_holds_back_nothing_where_unknown_goes(
 
 
 @MAKERS
-def test_settings_that_are_no_file_are_refused_at_once(
+def test_settings_path_that_is_not_a_file_is_refused_at_once(
     place: Ground, make: Callable[[Path], None], kind: str
 ) -> None:
     agent = place.agent(pages=True).wait_ready()
@@ -228,7 +228,7 @@ def test_settings_that_are_no_file_are_refused_at_once(
     agent.wait(lambda agent: "the settings were reloaded" in agent.log())
 
 
-def test_token_of_agents_that_is_no_file_ends_the_start(place: Ground) -> None:
+def test_peer_token_that_is_not_a_file_stops_the_start(place: Ground) -> None:
     token = place.folder / "fifo"
     os.mkfifo(token)
     peers = f'[peers]\nlisten = "127.0.0.1:0"\ntoken_file = "{token}"\n'

@@ -115,7 +115,7 @@ def survives(agent: Agent, fleet: StagedFleet, line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("line", ENDS)
-def test_it_outlives_each_fault(agent: Agent, fleet: StagedFleet, line: str) -> None:
+def test_agent_survives_each_fault(agent: Agent, fleet: StagedFleet, line: str) -> None:
     assert survives(agent, fleet, line) == [ENDS[line]] * 3
 
 
@@ -124,7 +124,7 @@ def test_every_kind_of_fault_is_tried() -> None:
 
 
 @pytest.mark.parametrize("line", [*ENDS])
-def test_it_outlives_each_fault_at_its_start(
+def test_agent_survives_each_fault_at_startup(
     agent: Agent, fleet: StagedFleet, line: str
 ) -> None:
     event = fleet.event("web_0")
@@ -159,7 +159,7 @@ def test_raw_line_breaks_are_read(agent: Agent, fleet: StagedFleet) -> None:
 
 
 @pytest.mark.parametrize("status", ["410", "429", "500", "503"])
-def test_a_status_while_it_is_updated_is_no_news(
+def test_http_error_status_ends_no_event(
     agent: Agent, fleet: StagedFleet, status: str
 ) -> None:
     survives(agent, fleet, status)
@@ -167,7 +167,7 @@ def test_a_status_while_it_is_updated_is_no_news(
     assert all(polled.notices for polled in agent.told)
 
 
-def test_silence_of_a_second_is_no_end(agent: Agent, fleet: StagedFleet) -> None:
+def test_poll_timeouts_end_no_event(agent: Agent, fleet: StagedFleet) -> None:
     assert survives(agent, fleet, "timeout") == ["timeout"] * 3
 
 

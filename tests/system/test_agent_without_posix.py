@@ -115,7 +115,9 @@ def test_a_handler_whose_time_is_up_is_ended(place: Ground) -> None:
     assert place.approvals(event) == []
 
 
-def test_it_goes_on_from_its_journal_and_is_alone_with_it(place: Ground) -> None:
+def test_agent_resumes_from_its_journal_and_refuses_a_second_agent(
+    place: Ground,
+) -> None:
     agent = started(place)
     event = place.event()
     place.wait_approved(event, "web_0")
@@ -141,7 +143,7 @@ def test_its_commands_work(place: Ground, words: tuple[str, ...]) -> None:
         assert json.loads(done.stdout)["vm"] == "web_0"
 
 
-def test_what_is_taken_away_is_really_away() -> None:
+def test_simulated_platform_lacks_posix_modules() -> None:
     """Or the stories above would show nothing."""
     code = (
         "from tests.support import windows_like; windows_like.become_windows()\n"

@@ -115,7 +115,7 @@ def test_api_that_is_killed_comes_back_and_vms_do_not_notice(start: Start) -> No
     assert is_gone(api)
 
 
-def test_api_that_accepts_nobody_is_started_again(start: Start) -> None:
+def test_api_that_accepts_no_connection_is_restarted(start: Start) -> None:
     """It still answers pings but has no free file for a connection."""
     service = start()
     api = api_of(service)
@@ -138,7 +138,7 @@ def test_api_ends_with_a_service_that_is_killed(start: Start) -> None:
     assert answers(start())
 
 
-def test_health_is_told_of_the_service_and_not_of_the_api(start: Start) -> None:
+def test_health_reports_the_service_and_not_the_api(start: Start) -> None:
     service = start()
     url = service.urls["operators"]
     assert http(f"{url}/readyz")[0] == 200
@@ -163,7 +163,7 @@ def test_api_is_confined(start: Start) -> None:
     assert int(used.split()[1]) * 1024 < limits.API_MEMORY_BYTES_MAX / 2
 
 
-def test_a_stream_tells_what_happens_in_the_service(start: Start) -> None:
+def test_stream_reports_events_of_the_service(start: Start) -> None:
     service = start()
     with connected(service) as stream:
         host = urlsplit(service.urls["operators"]).netloc

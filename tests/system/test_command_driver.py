@@ -98,7 +98,7 @@ def record(folder: Path, operation: str, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("ends_meanwhile", [True, False])
-def test_a_program_goes_on_while_the_service_is_dead(
+def test_program_continues_while_the_service_is_down(
     start: Start, tmp_path: Path, ends_meanwhile: bool
 ) -> None:
     service = start().wait_ready()
@@ -121,7 +121,7 @@ def test_a_program_goes_on_while_the_service_is_dead(
     assert "Traceback" not in service.log()
 
 
-def test_what_became_of_it_is_asked_of_an_operator_where_nobody_knows(
+def test_unknown_outcome_is_resolved_by_an_operator(
     start: Start, tmp_path: Path
 ) -> None:
     service = start().wait_ready()
@@ -150,7 +150,7 @@ def test_what_became_of_it_is_asked_of_an_operator_where_nobody_knows(
     assert "Traceback" not in service.log()
 
 
-def test_another_kind_of_driver_is_not_believed_of_what_it_never_got(
+def test_driver_does_not_judge_calls_of_another_driver_kind(
     start: Start, tmp_path: Path
 ) -> None:
     service = start().wait_ready()
@@ -221,7 +221,7 @@ def test_records_of_an_earlier_version_get_an_identity_and_go_on(
     assert log_of(tmp_path) == ["begun", "done"]
 
 
-def test_a_probe_program_settles_what_was_lost(start: Start, tmp_path: Path) -> None:
+def test_probe_program_resolves_a_lost_call(start: Start, tmp_path: Path) -> None:
     words = [sys.executable, EXAMPLES / "harmless.py", tmp_path / "vms", "probe"]
     probe = shlex.join([*map(str, words), "{vm}", "--operation", "{operation}"])
     service = start().wait_ready()
@@ -278,7 +278,7 @@ def test_programs_that_are_not_there_stop_the_start(
     assert "Traceback" not in service.log()
 
 
-def test_what_has_no_program_is_refused(start: Start) -> None:
+def test_action_without_a_program_is_refused(start: Start) -> None:
     service = start().wait_ready()
     service.document("web_0")
     ended = subprocess.run(

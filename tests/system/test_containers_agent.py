@@ -53,7 +53,7 @@ def test_containers_are_stopped_before_the_approval_and_started_after_the_event(
     assert engine.orders() == up
 
 
-def test_what_is_only_frozen_is_paused_meanwhile(
+def test_freeze_pauses_and_unpauses_the_container(
     place: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = FakeContainers(tmp_path, "docker")

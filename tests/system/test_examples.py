@@ -113,9 +113,7 @@ def test_a_client_leaves_its_neighbours_events_alone(
 
 @pytest.mark.clause("9.3")
 @pytest.mark.parametrize("client", [BASH, PYTHON], ids=["bash", "python"])
-def test_a_client_takes_no_other_name_for_its_own(
-    tmp_path: Path, client: list[str]
-) -> None:
+def test_client_matches_only_its_exact_name(tmp_path: Path, client: list[str]) -> None:
     """A dot matches only a dot: `axb` is not the VM `a.b`."""
     fleet = _readme_fleet().replace('"web_0"', '"a.b"').replace('"web_1"', '"axb"')
     service = Serving(tmp_path, fleet, timing_speed="30").wait_ready()

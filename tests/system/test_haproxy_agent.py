@@ -32,7 +32,7 @@ def test_it_is_drained_while_the_event_is_there(place: Ground) -> None:
         ]
 
 
-def test_a_proxy_that_does_not_have_this_vm_is_told_before_it_matters(
+def test_missing_server_is_reported_by_check_and_withholds_approval(
     place: Ground,
 ) -> None:
     haproxy = FakeHaproxy("app/web_1")

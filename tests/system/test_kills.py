@@ -141,7 +141,7 @@ def lives(
         each.process.wait()
 
 
-def test_what_was_promised_outlives_every_kill(
+def test_approvals_and_requests_survive_every_kill(
     lives: Lives,
     kills: int,
     kill_seed: int,

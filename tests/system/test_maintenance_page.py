@@ -86,7 +86,7 @@ def check(reader: Reader, part: str) -> None:
             assert steady(printed) == steady(shown), words
 
 
-def test_what_an_operator_does_each_day_prints_what_the_page_shows(
+def test_daily_commands_print_the_documented_output(
     tmp_path: Path,
 ) -> None:
     page, _, _ = PAGE.read_text(encoding="utf-8").partition(UNKNOWN)

@@ -76,7 +76,7 @@ def test_the_store_is_copied_and_checked_while_it_is_used(
     assert status == 0, said
 
 
-def test_a_supervisor_hears_of_its_life(
+def test_supervisor_is_notified_of_the_service_state(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"forewarn-system-{os.getpid()}"
@@ -134,7 +134,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
-def test_a_store_that_cannot_grow_is_told_at_the_end(start: Start) -> None:
+def test_store_that_cannot_grow_is_reported_at_exit(start: Start) -> None:
     bound = (sys.executable, "-c", FILES_OF_BYTES, str(STORE_BYTES_MAX))
     service = start(under=bound).wait_ready()
     eventually(lambda: is_lost(service, "fail") or is_lost(service, "restore"), bool)
@@ -146,7 +146,7 @@ def test_a_store_that_cannot_grow_is_told_at_the_end(start: Start) -> None:
     assert "Traceback" not in service.log()
 
 
-def test_the_log_is_json_where_nobody_reads_along(start: Start) -> None:
+def test_log_is_json_without_a_terminal(start: Start) -> None:
     service = start(log_format="auto")
     log = eventually(service.log, lambda log: '"ready; ' in log)
     lines = [json.loads(line) for line in log.splitlines()]

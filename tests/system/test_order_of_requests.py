@@ -47,7 +47,7 @@ def started(service: Serving) -> list[str]:
 
 
 @pytest.mark.parametrize("after", KILLED_AFTER)
-def test_order_outlives_a_kill(
+def test_order_survives_a_kill(
     tmp_path: Path, services: list[Serving], after: int | None
 ) -> None:
     service = services[0]

@@ -71,7 +71,7 @@ def test_the_wheel_has_the_package_and_nothing_else(dist: Path) -> None:
     assert "forewarn/py.typed" in names
 
 
-def test_the_wheel_says_what_an_index_asks(dist: Path) -> None:
+def test_wheel_has_the_metadata_for_an_index(dist: Path) -> None:
     archive = zipfile.ZipFile(wheel_of(dist))
     raw = archive.read(f"forewarn-{__version__}.dist-info/METADATA")
     about = Metadata.from_email(raw, validate=True)
@@ -93,7 +93,7 @@ def test_the_wheel_says_what_an_index_asks(dist: Path) -> None:
     assert all(url.startswith("https://") for url in urls.values())
 
 
-def test_the_sdist_has_what_is_needed_and_no_junk(dist: Path, tmp_path: Path) -> None:
+def test_sdist_has_all_needed_files_and_no_junk(dist: Path, tmp_path: Path) -> None:
     [sdist] = dist.glob("*.tar.gz")
     top = f"forewarn-{__version__}"
     assert sdist.name == f"{top}.tar.gz"

@@ -102,7 +102,7 @@ def test_a_preempt_reaches_a_vm_that_waits_at_once(service: Serving, vm: Vm) -> 
     assert came - ordered < AT_ONCE_SECONDS
 
 
-def test_a_stop_sends_who_waits_away_in_good_order(service: Serving, vm: Vm) -> None:
+def test_stop_answers_waiting_requests(service: Serving, vm: Vm) -> None:
     first, _, _ = vm.ask(wait=30)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(vm.ask, wait=30, tag=first.getheader("ETag") or "")

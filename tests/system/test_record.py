@@ -214,9 +214,7 @@ def raw(host: str, port: int) -> bytes:
     return dated
 
 
-def test_what_was_recorded_is_replayed_byte_by_byte(
-    fleet: StagedFleet, tmp_path: Path
-) -> None:
+def test_recording_is_replayed_byte_by_byte(fleet: StagedFleet, tmp_path: Path) -> None:
     file = tmp_path / "story.jsonl"
     given: list[bytes] = []
     host, port = fleet.at["web_0"]
@@ -300,7 +298,7 @@ def test_pseudonyms_leave_nothing_of_the_original(
     ]
 
 
-def test_what_cannot_be_recorded_is_said(tmp_path: Path) -> None:
+def test_recording_errors_are_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     nobody = f"http://127.0.0.1:{port}"
@@ -367,7 +365,7 @@ def test_it_needs_no_extra(fleet: StagedFleet, tmp_path: Path) -> None:
     assert [told(each) for each in recorded(tmp_path / "x")] == ["200"]
 
 
-def test_what_failed_fails_again(loop: LoopThread) -> None:
+def test_recorded_failures_are_replayed(loop: LoopThread) -> None:
     """A recording is replayed to a recorder, which finds the same."""
     document = Answer(
         status=200, headers=(("ETag", '"5"'),), body=b'{"DocumentIncarnation":5}'
@@ -436,7 +434,7 @@ def test_a_program_can_serve_a_recording(loop: LoopThread, tmp_path: Path) -> No
     assert len(playing.journal) == 2
 
 
-def test_a_broken_file_is_told_with_its_line(tmp_path: Path) -> None:
+def test_broken_file_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"format":"forewarn recording"}\n{}\n')
     with running("simulate", "--replay", "x.jsonl", cwd=tmp_path) as process:
         said, _ = process.communicate(timeout=PATIENCE_SECONDS)

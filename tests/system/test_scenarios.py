@@ -167,7 +167,7 @@ expect = { no_deviation = true }
 
 
 @in_loop
-async def test_the_sample_client_does_what_a_scenario_expects() -> None:
+async def test_sample_client_meets_the_scenario_expectations() -> None:
     scenario = read_scenario(EXPECTING, file="expecting.toml")
     stage, where = await _stage(scenario, speed=30)
     host, port = where["web_0"]
@@ -194,7 +194,7 @@ async def test_the_sample_client_does_what_a_scenario_expects() -> None:
 
 
 @in_loop
-async def test_without_a_client_a_scenario_says_what_was_missing() -> None:
+async def test_scenario_without_a_client_reports_missing_actions() -> None:
     text = EXPECTING.replace('"20s"', '"100ms"')
     stage, where = await _stage(read_scenario(text, file="expecting.toml"), speed=SPEED)
     result = await Runner(stage, RunningTime(stage)).run(

@@ -174,7 +174,7 @@ def test_a_watch_does_not_hold_up_the_end(start: Start) -> None:
     assert "Traceback" not in service.log()
 
 
-def test_what_was_ordered_is_there_after_a_restart(start: Start) -> None:
+def test_requested_maintenance_survives_a_restart(start: Start) -> None:
     service = start().wait_ready()
     before = service.document("web_0")
     service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "freeze"})
@@ -258,7 +258,7 @@ def test_no_acknowledged_approval_is_lost_in_a_crash(start: Start) -> None:
     assert "Traceback" not in service.log()
 
 
-def test_an_impact_goes_on_while_the_service_is_dead(start: Start) -> None:
+def test_impact_continues_while_the_service_is_down(start: Start) -> None:
     fast = {"timing_recovery": "10s", "driver_simulated_reboot": "1s"}
     service = start(**fast).wait_ready()
     service.document("web_0")

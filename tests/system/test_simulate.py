@@ -142,7 +142,7 @@ def test_a_program_that_approves_passes(start: Start, tmp_path: Path) -> None:
     assert (suites.get("tests"), suites.get("failures")) == ("1", "0")
 
 
-def test_a_program_that_only_watches_fails_and_is_told_why(
+def test_program_that_only_watches_fails_with_a_reason(
     start: Start, tmp_path: Path
 ) -> None:
     found = start("mine.toml", *ANYWHERE, "--speed=300", "--junit=report.xml")
@@ -153,7 +153,7 @@ def test_a_program_that_only_watches_fails_and_is_told_why(
     assert suites.get("failures") == "1"
 
 
-def test_a_strict_simulator_finds_what_a_lenient_one_lets_pass(start: Start) -> None:
+def test_strict_simulator_reports_deviations_that_lenient_accepts(start: Start) -> None:
     # The path in another case is answered, and a program had better not rely on it.
     for profile, status in (("lenient", 0), ("strict", 1)):
         words = ("live-migration", *FAST, f"--profile={profile}", "--expect=asked")
@@ -186,7 +186,7 @@ def test_a_signal_ends_it_cleanly(start: Start, number: signal.Signals) -> None:
     assert found.log().splitlines()[-1].endswith("ended")
 
 
-def test_a_signal_in_the_middle_of_a_scenario_is_no_success(start: Start) -> None:
+def test_signal_during_a_scenario_is_not_a_success(start: Start) -> None:
     found = start("mine.toml", *ANYWHERE, "--wait=10m").wait_ready()
     found.process.send_signal(signal.SIGTERM)
     assert found.ended() == 128 + signal.SIGTERM
@@ -218,7 +218,7 @@ def test_a_terminal_that_is_closed_ends_it_with_its_report(tmp_path: Path) -> No
     assert "<error" in report
 
 
-def test_who_was_started_deaf_to_sighup_goes_on(start: Start) -> None:
+def test_simulator_that_ignores_sighup_continues(start: Start) -> None:
     found = start(*ANYWHERE, prefix=("nohup",)).wait_ready()
     found.process.send_signal(signal.SIGHUP)
     found.document()
@@ -226,7 +226,7 @@ def test_who_was_started_deaf_to_sighup_goes_on(start: Start) -> None:
     assert found.ended() == 0
 
 
-def test_it_goes_on_when_nobody_reads_its_lines(tmp_path: Path) -> None:
+def test_simulator_continues_when_its_output_is_closed(tmp_path: Path) -> None:
     words = ("simulate", "live-migration", *ANYWHERE, "--speed=6000", "--wait=0s")
     words += ("--expect=none",)
     running = subprocess.Popen(
@@ -245,7 +245,7 @@ def test_it_goes_on_when_nobody_reads_its_lines(tmp_path: Path) -> None:
     assert running.wait(PATIENCE_SECONDS) == 0
 
 
-def test_it_loops_until_it_is_told_to_end(start: Start) -> None:
+def test_simulator_loops_until_a_signal(start: Start) -> None:
     words = ("live-migration", *ANYWHERE, "--speed=6000", "--wait=0s", "--loop")
     found = start(*words, "--expect=none").wait_ready()
     eventually(found.log, lambda log: log.count("skipped   live-migration:") > 4)
@@ -360,7 +360,7 @@ def test_the_real_address_is_served_and_given_back(start: Start, netns: str) -> 
     assert SERVICE not in loopback(netns)
 
 
-def test_what_a_killed_one_left_is_undone_at_the_next_start(
+def test_leftovers_of_a_killed_simulator_are_undone_at_the_next_start(
     start: Start, netns: str
 ) -> None:
     found = start("--link-local", f"--netns={netns}").wait_ready()
@@ -381,7 +381,7 @@ def test_an_address_that_was_there_before_stays(start: Start, netns: str) -> Non
     assert SERVICE in loopback(netns)
 
 
-def test_without_root_it_says_so(start: Start) -> None:
+def test_link_local_without_root_is_refused(start: Start) -> None:
     if os.geteuid() or shutil.which("setpriv") is None:
         pytest.skip("needs root, to give it up")
     nobody = ("setpriv", "--reuid=65534", "--clear-groups")

@@ -54,7 +54,7 @@ def test_a_scenario_is_played_by_vms_of_another_fleet(
         ('[[host]]\nname = "box"\n', "the fleet file fleet.toml has no VMs"),
     ],
 )
-def test_what_a_fleet_cannot_play_is_told_at_once(
+def test_unsuitable_fleet_is_refused_at_once(
     start: Start, tmp_path: Path, text: str, said: str
 ) -> None:
     (tmp_path / "fleet.toml").write_text(text, encoding="utf-8")
@@ -65,7 +65,7 @@ def test_what_a_fleet_cannot_play_is_told_at_once(
     assert "serving" not in found.log()
 
 
-def test_a_scenario_that_takes_too_long_says_what_it_waited_for(
+def test_scenario_that_times_out_reports_what_it_waited_for(
     start: Start, tmp_path: Path
 ) -> None:
     words = ("user-reboot", "--timeout=1s", "--speed=1", "--junit=report.xml")
@@ -89,7 +89,7 @@ def test_the_next_scenario_is_played_after_one_that_took_too_long(
     assert "a client that asks" not in found.log()
 
 
-def test_a_scenario_begins_later_where_the_user_says_so(start: Start) -> None:
+def test_start_after_delays_the_scenario(start: Start) -> None:
     words = ("user-reboot", "--start-after=1s", "--wait=0s", "--expect=none")
     found = start(*words, *FAST)
     assert found.ended() == 0, found.log()
@@ -99,7 +99,7 @@ def test_a_scenario_begins_later_where_the_user_says_so(start: Start) -> None:
     assert waits < begins
 
 
-def test_what_was_cut_short_is_in_the_report(start: Start, tmp_path: Path) -> None:
+def test_interrupted_scenario_is_in_the_report(start: Start, tmp_path: Path) -> None:
     words = ("user-reboot", "--wait=0s", "--expect=none", "--junit=report.xml")
     found = start(*words, "--speed=1", *ANYWHERE).wait_ready()
     eventually(found.log, lambda log: "step " in log, what="a step")
@@ -108,7 +108,7 @@ def test_what_was_cut_short_is_in_the_report(start: Start, tmp_path: Path) -> No
     assert errors(tmp_path / "report.xml") == [CUT]
 
 
-def test_what_was_not_over_when_a_signal_came_is_in_the_report(
+def test_unfinished_scenarios_at_a_signal_are_in_the_report(
     start: Start, tmp_path: Path
 ) -> None:
     words = ("mine.toml", "user-reboot", "live-migration", "--junit=report.xml")
@@ -181,7 +181,7 @@ def test_variables_stand_for_options(
         ("TIMEOUT", "0s", "--timeout: must be more than 0s"),
     ],
 )
-def test_wrong_variables_are_told(
+def test_wrong_variables_are_reported(
     start: Start, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
 ) -> None:
     monkeypatch.setenv(f"FOREWARN_SIMULATE_{name}", value)

@@ -82,7 +82,7 @@ def subjects(mail: FakeSmtp) -> list[str]:
 
 
 @pytest.mark.pythons
-def test_a_life_is_told_to_all_and_nobody_is_waited_for(
+def test_all_sinks_get_every_notification_and_delay_no_event(
     place: Ground, own: Certificate, mail: FakeSmtp, heard: Heard
 ) -> None:
     """The mail server hangs, then is ill; the event is prepared for meanwhile."""

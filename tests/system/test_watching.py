@@ -92,7 +92,7 @@ def watching(tmp_path: Path) -> Iterator[list[Session]]:
         each.close()
 
 
-def test_a_picture_goes_on_when_the_service_is_back(
+def test_watch_display_resumes_when_the_service_is_back(
     start: Start, watching: list[Session], tmp_path: Path
 ) -> None:
     here = tmp_path / "here"

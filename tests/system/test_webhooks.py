@@ -94,7 +94,7 @@ def forewarn(service: Serving, *words: str) -> tuple[int, str]:
 
 
 @pytest.mark.clause("9.3")
-def test_each_hears_of_its_own_whatever_the_other_does(
+def test_each_receiver_gets_its_messages_despite_a_hanging_one(
     start: Start, hook: Hook, other: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Proxies of the environment are ignored.
@@ -117,7 +117,7 @@ def test_each_hears_of_its_own_whatever_the_other_does(
     assert time.monotonic() - begun < 6
 
 
-def test_what_fails_is_sent_again_in_order(start: Start, hook: Hook) -> None:
+def test_failed_messages_are_retried_in_order(start: Start, hook: Hook) -> None:
     hook.script = ["500", "reset", "302", "flood"]
     service = start(webhook("shop", hook, 'tenant = "shop"'))
     maintain(service)
@@ -132,7 +132,7 @@ def test_what_fails_is_sent_again_in_order(start: Start, hook: Hook) -> None:
 
 
 @pytest.mark.clause("9.3")
-def test_what_was_committed_is_told_after_a_kill(start: Start, hook: Hook) -> None:
+def test_committed_message_is_sent_again_after_a_kill(start: Start, hook: Hook) -> None:
     hook.script = ["hang"]
     service = start(webhook("shop", hook, 'tenant = "shop"'))
     maintain(service)
@@ -145,7 +145,7 @@ def test_what_was_committed_is_told_after_a_kill(start: Start, hook: Hook) -> No
     assert (first.public_id, first.body) == (again.public_id, again.body)
 
 
-def test_a_receiver_that_was_away_is_told_when_it_is_tried(
+def test_unreachable_receiver_is_reported_by_webhook_test(
     start: Start, tmp_path: Path
 ) -> None:
     with receiving() as away:

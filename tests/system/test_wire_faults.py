@@ -212,7 +212,7 @@ def test_one_vm_suffers_and_its_neighbour_does_not(fleet: StagedFleet) -> None:
     assert [client.troubles for client in clients] == [1, 0]
 
 
-def test_a_connection_goes_on_after_what_only_took_time(fleet: StagedFleet) -> None:
+def test_connection_survives_slow_and_delayed_responses(fleet: StagedFleet) -> None:
     connection = http.client.HTTPConnection(*fleet.at["web_0"], timeout=5)
     fleet.set("web_0", "slow 100/10ms, delay 100ms, 500, ok")
     bodies: list[bytes] = []
@@ -299,7 +299,7 @@ def test_a_poller_whose_answer_stands_is_seen_and_hit(fleet: StagedFleet) -> Non
     connection.close()
 
 
-def test_the_instance_endpoint_is_hit_only_if_told(fleet: StagedFleet) -> None:
+def test_faults_hit_the_instance_endpoint_only_if_named(fleet: StagedFleet) -> None:
     path = "/metadata/instance?api-version=2021-02-01"
     connection = http.client.HTTPConnection(*fleet.at["web_0"], timeout=5)
     statuses: list[int] = []

@@ -81,7 +81,7 @@ def test_log_line_of_either_form_is_printable(character: str) -> None:
 
 
 @pytest.mark.parametrize("character", HARMFUL, ids=name_of)
-def test_what_a_command_prints_as_json_is_printable(
+def test_json_output_of_a_command_is_printable(
     character: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output.document([character])

@@ -88,7 +88,7 @@ def test_no_two_journals_have_the_same_name(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.clause("8.8")
-def test_what_was_saved_is_loaded(journal: Journal) -> None:
+def test_saved_memory_is_loaded(journal: Journal) -> None:
     memory = Memory(
         tasks=(task_of("E1"), task_of("e2")),
         name="web_1",
@@ -152,7 +152,7 @@ def test_the_history_is_bounded_by_age(journal: Journal) -> None:
     assert [note.detail for note in journal.history()] == ["now", "young"]
 
 
-def test_what_is_told_waits_for_each_sink(journal: Journal) -> None:
+def test_saved_note_is_queued_for_each_sink(journal: Journal) -> None:
     journal.save(Memory(name="web_1"), [note_of("E1"), note_of("E2")])
     first, second = journal.queued("hook", limit=9)
     assert (first.body, second.body) == ("E1 on web_1", "E2 on web_1")
@@ -190,7 +190,7 @@ def test_too_many_notifications_push_the_oldest_out(journal: Journal) -> None:
     assert journal.dropped() == 4
 
 
-def test_what_waits_for_nobody_is_dropped(journal: Journal) -> None:
+def test_notes_of_removed_sinks_are_dropped(journal: Journal) -> None:
     journal.save(Memory(), [note_of("E1"), note_of("E2")])
     assert journal.drop_others({"hook", "file"}) == 0
     assert journal.drop_others({"hook", "fresh"}) == 2

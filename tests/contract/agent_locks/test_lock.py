@@ -69,14 +69,14 @@ def test_lock_has_as_many_holders_as_slots(bench: Bench, slots: int) -> None:
     assert bench.holders() == set(names[1:])
 
 
-def test_release_takes_the_lock_from_nobody_else(bench: Bench) -> None:
+def test_release_by_another_vm_keeps_the_lock(bench: Bench) -> None:
     lock = lock_of(bench)
     lock.take("web_0", context())
     lock.release("web_1", context())
     assert bench.holders() == {"web_0"}
 
 
-def test_groups_are_locks_of_their_own(bench: Bench) -> None:
+def test_each_group_is_a_separate_lock(bench: Bench) -> None:
     first, second = lock_of(bench), lock_of(bench, "db")
     assert first.take("web_0", context()).is_held
     assert second.take("web_0", context()).is_held
@@ -142,7 +142,7 @@ def test_many_at_once_never_hold_more_than_there_are_slots(
     assert bench.holders() == set()
 
 
-def test_what_keeps_it_may_be_away(bench: Bench) -> None:
+def test_lock_is_kept_while_its_backend_is_unavailable(bench: Bench) -> None:
     lock = lock_of(bench)
     assert lock.take("web_0", context()).is_held
     with bench.away():
@@ -169,7 +169,7 @@ def test_look_changes_nothing(bench: Bench) -> None:
 # Those that expire
 
 
-def test_holder_is_told_until_when_it_may_count_on_the_lock(expiring: Bench) -> None:
+def test_grant_states_the_expiry_time(expiring: Bench) -> None:
     before = SystemClock().now()
     grant = lock_of(expiring).take("web_0", context())
     assert before + HOUR <= grant.until <= SystemClock().now() + HOUR
@@ -191,7 +191,7 @@ def test_slot_of_one_that_is_not_heard_of_any_more_is_free(expiring: Bench) -> N
     assert expiring.holders() == {"web_1"}
 
 
-def test_one_that_has_expired_takes_it_again_where_nobody_else_has(
+def test_expired_holder_takes_a_free_lock_again(
     expiring: Bench,
 ) -> None:
     lock = lock_of(expiring)
@@ -214,9 +214,7 @@ def test_one_that_has_expired_takes_it_again_where_nobody_else_has(
         "x" * 300_000,
     ],
 )
-def test_list_that_cannot_be_read_gives_the_lock_to_nobody(
-    expiring: Bench, text: str
-) -> None:
+def test_unreadable_holder_list_grants_no_lock(expiring: Bench, text: str) -> None:
     lock = lock_of(expiring)
     lock.take("web_1", context())
     expiring.damage(text)
@@ -225,14 +223,14 @@ def test_list_that_cannot_be_read_gives_the_lock_to_nobody(
             ask("web_0", context())
 
 
-def test_list_that_is_empty_has_nobody(expiring: Bench) -> None:
+def test_empty_holder_list_means_a_free_lock(expiring: Bench) -> None:
     lock = lock_of(expiring)
     lock.take("web_1", context())
     expiring.damage('{"holders": {}}')
     assert lock.take("web_0", context()).is_held
 
 
-def test_fewer_slots_take_it_from_nobody(expiring: Bench) -> None:
+def test_fewer_slots_evict_no_holder(expiring: Bench) -> None:
     for name in ("web_0", "web_1", "web_2"):
         assert lock_of(expiring, holders=3).take(name, context()).is_held
     lock = lock_of(expiring, holders=1)

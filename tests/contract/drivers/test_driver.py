@@ -233,7 +233,7 @@ def test_observation_matches_the_work_of_the_driver(
     assert seen.host in {None, "h2" if moved else "h1"}
 
 
-def test_it_cannot_tell_of_a_vm_that_it_never_had(world: World) -> None:
+def test_observing_an_unknown_vm_returns_an_empty_observation(world: World) -> None:
     assert world.driver.observe(["other"]) == {"other": Observation()}
 
 
@@ -278,7 +278,7 @@ def test_an_older_generation_is_never_called_undone(world: World) -> None:
     assert world.probe(call_of(generation=1)) is ProbeState.UNKNOWN
 
 
-def test_a_probe_knows_what_was_not_begun(world: World) -> None:
+def test_probe_reports_a_call_that_has_not_started(world: World) -> None:
     assert world.probe(call_of()) is ProbeState.NOT_STARTED
     world.begin(call_of(generation=1))
     assert world.probe(call_of(generation=2)) is ProbeState.NOT_STARTED
@@ -314,7 +314,7 @@ def test_call_of_other_or_unknown_memory_is_never_not_started(
     assert world.probe_for(call_of(), memory) is ProbeState.RUNNING
 
 
-def test_a_probe_knows_what_is_under_way_and_what_is_done(world: World) -> None:
+def test_probe_reports_running_and_done_calls(world: World) -> None:
     world.begin(call_of())
     assert world.probe(call_of()) is ProbeState.RUNNING
     world.pass_until_reported()
@@ -331,7 +331,7 @@ def test_a_probe_that_brings_the_report_takes_its_place(world: World) -> None:
     assert world.late_reports() == []
 
 
-def test_a_call_goes_on_while_the_service_is_away(world: World) -> None:
+def test_call_continues_while_the_service_is_down(world: World) -> None:
     world.begin(call_of())
     world.reopen()
     assert world.probe(call_of()) is ProbeState.RUNNING
@@ -438,7 +438,7 @@ def test_a_stop_of_an_older_generation_leaves_the_newer_alone(world: World) -> N
     assert [each.generation for each in world.pass_until_reported()] == [2]
 
 
-def test_late_stop_of_an_older_generation_lets_the_newer_end(world: World) -> None:
+def test_late_stop_of_an_older_generation_keeps_the_newer_call(world: World) -> None:
     """A stop may wait, while the call that takes the place of its call begins."""
     world.begin(call_of(generation=1))
     world.begin(call_of(generation=2))

@@ -63,7 +63,7 @@ def add_host(store: Store) -> Host:
     return store.transact(lambda tx: tx.add(HOST))
 
 
-def test_what_was_never_stored_is_none(store: Store) -> None:
+def test_unknown_record_is_read_as_none(store: Store) -> None:
     assert get_host(store) is None
 
 
@@ -117,7 +117,7 @@ def test_a_record_may_be_replaced_twice_in_one_transaction(store: Store) -> None
     assert get_host(store) == replace(HOST, revision=2)
 
 
-def test_replacing_what_has_changed_is_refused(store: Store) -> None:
+def test_replacing_a_changed_record_is_refused(store: Store) -> None:
     old = add_host(store)
     new = store.transact(lambda tx: tx.replace(old, DOWN))
     with pytest.raises(StaleWriteError, match="Host h1"):
@@ -125,7 +125,7 @@ def test_replacing_what_has_changed_is_refused(store: Store) -> None:
     assert get_host(store) == new
 
 
-def test_removing_what_has_changed_is_refused(store: Store) -> None:
+def test_removing_a_changed_record_is_refused(store: Store) -> None:
     old = add_host(store)
     new = store.transact(lambda tx: tx.replace(old, DOWN))
     with pytest.raises(StaleWriteError, match="Host h1"):
@@ -133,7 +133,7 @@ def test_removing_what_has_changed_is_refused(store: Store) -> None:
     assert get_host(store) == new
 
 
-def test_writing_to_what_is_not_there_is_refused(store: Store) -> None:
+def test_writing_to_a_missing_record_is_refused(store: Store) -> None:
     with pytest.raises(StaleWriteError):
         store.transact(lambda tx: tx.replace(HOST, DOWN))
     with pytest.raises(StaleWriteError):
@@ -198,7 +198,7 @@ def test_an_error_forgets_all_writes(store: Store) -> None:
     assert store.read(lambda reader: reader.get(Tenant, "shop")) is None
 
 
-def test_an_operation_is_found_by_what_it_names_now(store: Store) -> None:
+def test_operation_is_indexed_by_its_current_vms_and_scopes(store: Store) -> None:
     def find(query: kinds.Query[Operation]) -> list[str]:
         values = ("db", "web", "web_0", "web_1", "web_2")
         return store.read(

@@ -300,7 +300,7 @@ def test_a_conflict_leaves_nothing_of_the_loser(store: Store) -> None:
 # -- who reads meanwhile -----------------------------------------------------------
 
 
-def test_a_reader_does_not_see_what_is_not_committed(store: Store) -> None:
+def test_reader_does_not_see_uncommitted_changes(store: Store) -> None:
     add_hosts(store, "h1")
     writer = begin(store)
     count_up(writer, "h1")

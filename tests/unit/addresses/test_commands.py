@@ -212,7 +212,7 @@ def test_show_reports_missing_interfaces(
     assert rows["db_0"]["state"] == state
 
 
-def test_show_says_when_a_tap_is_in_a_bridge_or_a_route_is_gone(
+def test_show_reports_a_tap_in_a_bridge_and_a_missing_route(
     host: Host, forewarn: Run
 ) -> None:
     host.nft = counters(asked_tap0=0, asked_tap1=0)

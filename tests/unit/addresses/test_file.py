@@ -100,7 +100,7 @@ def test_a_vm_that_the_fleet_does_not_have_is_refused() -> None:
     )
 
 
-def test_taps_may_share_an_address_where_listeners_tell_them_apart() -> None:
+def test_taps_may_share_an_address_if_listeners_separate_them() -> None:
     both = 'way = "listener"\n'
     for number, port in enumerate((PORT, OTHER), start=8301):
         both += f'{port}address = "192.0.2.4"\nlisten = "0.0.0.0:{number}"\n'
@@ -114,7 +114,7 @@ def test_taps_may_share_an_address_where_listeners_tell_them_apart() -> None:
     assert len(read_plan(on_two, name="a").ports) == 2
 
 
-def test_an_address_is_one_guests_where_it_is_all_that_tells_them_apart() -> None:
+def test_address_must_be_unique_if_it_alone_identifies_the_guest() -> None:
     both = "".join(
         f'{port}address = "192.0.2.4"\nbridge = "{bridge}"\n'
         for port, bridge in ((PORT, "br0"), (OTHER, "br1"))

@@ -37,7 +37,7 @@ def told(client: TestClient, **params: Any) -> list[tuple[str, str]]:
     return [(each["kind"], each["text"]) for each in found]
 
 
-def test_a_quiet_service_needs_nobody(client: TestClient) -> None:
+def test_idle_service_has_no_problems(client: TestClient) -> None:
     page = get(client, "problems")
     assert page["problems"] == []
     assert set(page["counts"].values()) == {0}
@@ -83,7 +83,7 @@ def test_a_failed_host_is_one_problem_with_its_vms(client: TestClient) -> None:
     assert "there is no vm" in get(client, "problems", 404, vm="nope")["error"]
 
 
-def test_a_held_operation_says_since_when_and_what_continues_it(
+def test_held_operation_reports_its_start_and_remedies(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     post(client, "maintain", hosts=["h2"], impact="reboot")
@@ -100,7 +100,7 @@ def test_a_held_operation_says_since_when_and_what_continues_it(
     assert told(client) == []
 
 
-def test_a_driver_that_fails_and_an_outcome_that_nobody_knows_are_problems(
+def test_unknown_outcome_of_a_silent_driver_is_a_problem(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     gateway.driver.is_silent = gateway.driver.forgets = True
@@ -127,7 +127,7 @@ def test_answers_have_tags_and_unchanged_ones_are_not_sent_again(
     assert changed.status_code == 200
 
 
-def test_who_has_waited_longest_for_an_approval_comes_first(
+def test_longest_wait_for_an_approval_comes_first(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     gateway.enable("db_0")
@@ -185,7 +185,7 @@ tenant = "shop"
 """
 
 
-def test_capacity_counts_places_and_what_the_next_host_needs(
+def test_capacity_reports_slots_and_needs_of_the_next_host(
     served: tuple[FastAPI, TestClient],
 ) -> None:
     app, client = served
@@ -213,7 +213,7 @@ def test_capacity_counts_places_and_what_the_next_host_needs(
     ]
 
 
-def test_what_somebody_can_act_on_comes_first(
+def test_actionable_blockers_come_first(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     gateway.enable("web_0")
@@ -271,7 +271,7 @@ def test_anything_with_a_name_is_explained(
     )
 
 
-def test_a_name_of_a_host_and_of_a_vm_must_be_told_apart(client: TestClient) -> None:
+def test_ambiguous_name_needs_a_kind(client: TestClient) -> None:
     refused = get(client, "explain/same", 409)
     assert "--kind host" in refused["hint"]
     for kind in ("host", "vm"):
@@ -286,7 +286,7 @@ def test_a_name_of_a_host_and_of_a_vm_must_be_told_apart(client: TestClient) -> 
         ("zzzzzzzz", "`forewarn operations`"),
     ],
 )
-def test_an_unknown_name_is_told_with_the_nearest(
+def test_unknown_name_is_reported_with_suggestions(
     client: TestClient, name: str, hint: str
 ) -> None:
     told = get(client, f"explain/{name}", 404)

@@ -88,7 +88,7 @@ def test_nothing_else_passes(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("message", [None, [], "maintain", {}, 1])
-def test_what_is_no_order_is_refused(message: object) -> None:
+def test_message_that_is_not_a_request_is_refused(message: object) -> None:
     with pytest.raises(BadRequestError):
         read_message(message)
 

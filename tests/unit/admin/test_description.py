@@ -46,7 +46,7 @@ def test_every_path_is_described(description: Any) -> None:
                     assert parameter["description"], (path, parameter)
 
 
-def test_every_order_has_an_example_and_says_what_its_members_are(
+def test_every_request_has_an_example_and_described_fields(
     description: Any,
 ) -> None:
     schemas = description["components"]["schemas"]

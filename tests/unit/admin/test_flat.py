@@ -23,7 +23,7 @@ def read(data: bytes, size: int) -> dict[str, Any]:
 
 
 @given(OBJECTS, st.booleans(), st.integers(1, 40))
-def test_it_reads_what_is_written(
+def test_written_json_is_read_back(
     value: dict[str, Any], ascii_only: bool, size: int
 ) -> None:
     for indent in (None, 1):
@@ -32,7 +32,7 @@ def test_it_reads_what_is_written(
 
 
 @given(st.text('{}[]",:\\u0d8e1 \n', max_size=30), st.integers(1, 8))
-def test_it_takes_nothing_that_json_refuses(text: str, size: int) -> None:
+def test_invalid_json_is_refused(text: str, size: int) -> None:
     try:
         found = read(text.encode("utf-8"), size)
     except FlatError:
@@ -60,7 +60,7 @@ def test_it_takes_nothing_that_json_refuses(text: str, size: int) -> None:
         (b'{"a":"\xe2', "UTF-8"),
     ],
 )
-def test_it_says_what_is_wrong(data: bytes, why: str) -> None:
+def test_parse_error_states_the_reason(data: bytes, why: str) -> None:
     if not why:
         assert read(data, 7) == {"a": 1, "b": 1}
         return

@@ -42,7 +42,7 @@ def test_the_fleet_has_pages(client: TestClient) -> None:
     assert answer.status_code == 400
 
 
-def test_what_is_exported_changes_nothing(client: TestClient) -> None:
+def test_applying_an_exported_fleet_changes_nothing(client: TestClient) -> None:
     answer = client.get("/v1/fleet/export")
     assert answer.headers["content-type"].startswith("application/toml")
     assert post(client, "plan", answer.text)["is_empty"]
@@ -91,7 +91,7 @@ def test_a_plan_is_refused_where_its_application_would_be(client: TestClient) ->
     assert post(client, "apply", scopes, 409)["error"] == refused["error"]
 
 
-def test_every_problem_of_a_bad_file_is_told(client: TestClient) -> None:
+def test_every_problem_of_an_invalid_file_is_reported(client: TestClient) -> None:
     text = '[[vm]]\nname = "a"\nhost = "h7"\nsize = 3\n'
     for path in ("validate", "plan", "apply"):
         refused = post(client, path, text, 400)
@@ -127,7 +127,9 @@ def test_an_empty_file_removes_everything_only_if_that_is_meant(
 
 
 @pytest.mark.parametrize("path", ["validate", "plan", "apply"])
-def test_half_a_character_is_no_text_of_a_fleet(client: TestClient, path: str) -> None:
+def test_lone_surrogate_in_fleet_text_is_rejected(
+    client: TestClient, path: str
+) -> None:
     answer = client.post(
         f"/v1/fleet/{path}",
         content=rb'{"text": "[[host]]\nname = \"\ud800\"\n"}',

@@ -42,7 +42,9 @@ def bearer(token: str) -> dict[str, str]:
         ("nameless-token-31f5c2a9e8", "operator"),
     ],
 )
-def test_a_token_names_who_orders(guarded: TestClient, token: str, actor: str) -> None:
+def test_token_determines_the_actor(
+    guarded: TestClient, token: str, actor: str
+) -> None:
     answer = guarded.post("/v1/reboot", json={"vms": ["web_0"]}, headers=bearer(token))
     assert answer.json()["actor"] == actor
 
@@ -58,7 +60,7 @@ def test_a_token_names_who_orders(guarded: TestClient, token: str, actor: str) -
         {"X-Forewarn-Actor": "alice"},
     ],
 )
-def test_without_a_good_token_nothing_is_told(
+def test_invalid_token_gets_no_information(
     guarded: TestClient, headers: dict[str, str]
 ) -> None:
     for path in ("/v1/operations", "/v1/fleet", "/nowhere"):
@@ -73,7 +75,7 @@ def test_health_and_the_description_are_open(guarded: TestClient) -> None:
         assert guarded.get(path).status_code == 200
 
 
-def test_the_guides_way_to_what_is_wrong_leads_there_with_tokens(
+def test_readyz_command_in_the_guide_shows_problems_with_a_token(
     guarded: TestClient, gateway: LocalGateway
 ) -> None:
     """With a token file, an unknown caller gets only the state of the service."""
@@ -112,7 +114,7 @@ def test_tokens_are_not_shown() -> None:
         ),
     ],
 )
-def test_a_bad_token_file_is_told_without_its_tokens(text: str, message: str) -> None:
+def test_token_file_error_does_not_contain_tokens(text: str, message: str) -> None:
     with pytest.raises(TokenFileError) as raised:
         parse_tokens(text, file="file")
     assert raised.value.message == message
@@ -143,9 +145,7 @@ def test_two_lines_of_one_name_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", [*sorted(RESERVED - {"operator"}), "vm-1", "Tenant.x"])
-def test_no_token_is_called_what_the_history_calls_others(
-    client: TestClient, name: str
-) -> None:
+def test_reserved_token_name_is_rejected(client: TestClient, name: str) -> None:
     with pytest.raises(TokenFileError, match="is a reserved name"):
         parse_tokens(f"{name}:words\n", file="file")
     answer = client.post("/v1/tokens", json={"name": name})
@@ -198,7 +198,7 @@ def test_a_token_file_is_read(tmp_path: Path) -> None:
         ("0", False),
     ],
 )
-def test_what_names_the_loopback(host: str, *, good: bool) -> None:
+def test_loopback_host_names_are_recognized(host: str, *, good: bool) -> None:
     assert names_loopback(host) is good
 
 
@@ -235,7 +235,7 @@ def test_health(client: TestClient, gateway: LocalGateway) -> None:
     assert client.get("/healthz").status_code == 503
 
 
-def test_what_is_not_there(client: TestClient) -> None:
+def test_unknown_route_or_method_is_rejected(client: TestClient) -> None:
     answer = client.get("/v2/x")
     assert answer.status_code == 404
     assert answer.json()["error"] == "there is no route GET /v2/x"
@@ -255,7 +255,7 @@ class BusyError(ForewarnError):
 @pytest.mark.parametrize(
     "error", [StoreError("the disk is full"), BusyError("later"), TimeoutError()]
 )
-def test_what_cannot_be_done_now(
+def test_temporary_failure_is_answered_with_retry_after(
     client: TestClient, gateway: LocalGateway, error: Exception
 ) -> None:
     gateway.broken = error
@@ -265,7 +265,7 @@ def test_what_cannot_be_done_now(
     assert answer.json()["kind"] == "unavailable"
 
 
-def test_a_fault_of_the_service_is_logged_once_and_not_told(
+def test_internal_error_is_logged_once_and_not_disclosed(
     client: TestClient, gateway: LocalGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     gateway.broken = ZeroDivisionError("inside")

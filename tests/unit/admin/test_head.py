@@ -244,7 +244,7 @@ def test_a_probe_may_speak_http_1_0(shared: Shared, path: str) -> None:
 
 @pytest.mark.parametrize("digits", ["0" * 5000 + "1", "9" * 5000])
 @pytest.mark.parametrize("path", ["/healthz", "/v1/reboot", "/v1/fleet/plan"])
-def test_a_length_of_thousands_of_digits_is_no_fault_of_ours(
+def test_content_length_of_thousands_of_digits_is_no_server_error(
     shared: Shared, digits: str, path: str
 ) -> None:
     headers = {"Content-Length": digits, "Content-Type": "application/json"}

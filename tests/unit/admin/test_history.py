@@ -50,7 +50,7 @@ def test_the_trail_of_a_time(client: TestClient, gateway: LocalGateway) -> None:
     [("1h", "2h"), ("1h", "1h"), ("2030-01-02T00:00:00Z", "2030-01-01T00:00:00Z")],
 )
 @pytest.mark.parametrize("path", ["history", "history/operations", "availability"])
-def test_a_period_that_is_none(
+def test_period_that_ends_before_it_starts_is_rejected(
     client: TestClient, gateway: LocalGateway, path: str, since: str, until: str
 ) -> None:
     gateway.advance("3h")
@@ -76,13 +76,13 @@ def test_a_period_that_is_none(
         ("availability", {"vm": "web_0", "tenant": "nope"}),
     ],
 )
-def test_a_misspelt_name_is_told(
+def test_unknown_name_is_reported(
     client: TestClient, path: str, params: dict[str, str]
 ) -> None:
     assert "there is no" in refused(client, path, 404, **params)
 
 
-def test_nothing_lately_is_no_mistake(
+def test_period_without_entries_returns_empty_lists(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     gateway.advance("1h")
@@ -90,7 +90,7 @@ def test_nothing_lately_is_no_mistake(
     assert get(client, "history/operations", vm="web_0")["operations"] == []
 
 
-def test_who_left_the_fleet_is_known_by_the_trail(
+def test_removed_vm_is_still_found_in_the_history(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     without = FLEET[: FLEET.index('[[vm]]\nname = "same"')]
@@ -100,7 +100,9 @@ def test_who_left_the_fleet_is_known_by_the_trail(
     assert whats(client, vm="same", what="nothing of the kind") == []
 
 
-def test_what_became_of_an_operation(client: TestClient, gateway: LocalGateway) -> None:
+def test_operation_record_shows_outcome_approvals_and_phases(
+    client: TestClient, gateway: LocalGateway
+) -> None:
     gateway.enable("web_0")
     gateway.enable("db_0")
     made = post(client, "maintain", hosts=["h1"], impact="freeze", reason="a ticket")

@@ -99,7 +99,7 @@ def test_a_page_looks_through_so_many_rows_at_most(
     assert page["next"]
 
 
-def test_a_misspelt_name_is_no_empty_list(client: TestClient) -> None:
+def test_unknown_name_is_an_error_and_not_an_empty_list(client: TestClient) -> None:
     for params in ({"vm": "web_9"}, {"host": "x"}, {"scope": "x"}, {"tenant": "x"}):
         for what in ("operations", "events"):
             answer = client.get(f"/v1/{what}", params=params)
@@ -111,7 +111,7 @@ def test_a_misspelt_name_is_no_empty_list(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "params", [{"state": "Sleeping"}, {"limit": 0}, {"limit": 1001}, {"vn": "web_0"}]
 )
-def test_a_bad_filter_is_told(client: TestClient, params: dict[str, Any]) -> None:
+def test_invalid_filter_is_reported(client: TestClient, params: dict[str, Any]) -> None:
     answer = client.get("/v1/operations", params=params)
     assert answer.status_code == 400
     assert next(iter(params)) in answer.json()["error"]
@@ -153,7 +153,7 @@ def test_history(busy: TestClient, gateway: LocalGateway) -> None:
     assert what(since="1h")[0] == what()[0]
 
 
-def test_history_has_pages_and_says_why(busy: TestClient) -> None:
+def test_history_is_paginated(busy: TestClient) -> None:
     page = busy.get("/v1/history", params={"limit": 2}).json()
     assert len(page["entries"]) == 2
     following = busy.get("/v1/history", params={"after": page["next"], "limit": 1})
@@ -161,7 +161,7 @@ def test_history_has_pages_and_says_why(busy: TestClient) -> None:
 
 
 @pytest.mark.parametrize("since", ["yesterday", "2030-01-01T00:00:00", "1x"])
-def test_a_bad_since_is_told(client: TestClient, since: str) -> None:
+def test_invalid_since_is_reported(client: TestClient, since: str) -> None:
     answer = client.get("/v1/history", params={"since": since})
     assert answer.status_code == 400
     assert answer.json()["error"].startswith("since: ")

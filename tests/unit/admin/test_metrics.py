@@ -53,14 +53,14 @@ def test_every_series_is_there_before_anything_has_happened() -> None:
     }
 
 
-def test_what_was_counted_is_told_also_where_nobody_expected_it() -> None:
+def test_unexpected_label_value_is_exported() -> None:
     found = shown(Reading(ASKED, {"200": 3, "418": 1}))
     assert found["x_asked_total", ("200",)] == 3
     assert found["x_asked_total", ("404",)] == 0
     assert found["x_asked_total", ("418",)] == 1
 
 
-def test_a_histogram_counts_what_is_at_most_each_bound() -> None:
+def test_histogram_buckets_include_their_upper_bound() -> None:
     histogram = Histogram((0.5, 1))
     for value in (0.1, 0.5, 0.6, 7):
         histogram.observe(value)
@@ -113,5 +113,5 @@ def test_with_tokens_it_needs_one(app: FastAPI, answered: Counter[str]) -> None:
     assert answered - before == {"401": 1, "200": 1}
 
 
-def test_where_nothing_is_collected_there_is_no_such_page(client: TestClient) -> None:
+def test_without_metrics_the_page_does_not_exist(client: TestClient) -> None:
     assert client.get("/metrics").status_code == 404

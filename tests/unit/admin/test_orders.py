@@ -54,7 +54,7 @@ def test_control_characters_are_refused_with_their_place(
     assert client.get("/v1/operations").json()["operations"] == []
 
 
-def test_answers_escape_what_a_terminal_would_obey(
+def test_answers_escape_terminal_control_characters(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     # Stores of 0.1.0 have such texts.
@@ -178,7 +178,9 @@ def test_approving(client: TestClient, gateway: LocalGateway) -> None:
     assert post(client, "approve", 404, event_ids=["none"])["kind"] == "not-found"
 
 
-def test_resolving_what_nobody_knows(client: TestClient, gateway: LocalGateway) -> None:
+def test_operation_with_unknown_outcome_is_resolved(
+    client: TestClient, gateway: LocalGateway
+) -> None:
     gateway.driver.is_silent = True
     gateway.driver.forgets = True
     made = post(client, "reboot", vms=["web_0"])
@@ -249,7 +251,7 @@ def test_resolving_what_nobody_knows(client: TestClient, gateway: LocalGateway) 
         ),
     ],
 )
-def test_a_malformed_order_says_where(
+def test_malformed_request_names_the_invalid_field(
     client: TestClient, path: str, body: dict[str, Any], sentence: str
 ) -> None:
     refused = post(client, path, 400, **body)
@@ -265,7 +267,7 @@ def test_a_body_that_is_not_json(client: TestClient) -> None:
     assert answer.json()["error"].startswith("this is not JSON: ")
 
 
-def test_what_the_rules_refuse_changes_nothing(client: TestClient) -> None:
+def test_request_refused_by_the_rules_changes_nothing(client: TestClient) -> None:
     refused = post(client, "reboot", 409, vms=["web_0"], not_before="+1m")
     assert refused == {
         "error": "Reboot needs a notice of at least 15 m (5.1)",

@@ -53,7 +53,7 @@ def test_so_many_at_once_and_then_one_a_second(pace: Pace, seconds: Seconds) -> 
         pace.take("shop")
 
 
-def test_it_is_told_when_to_come_again_and_that_is_true(
+def test_request_succeeds_after_the_reported_retry_time(
     pace: Pace, seconds: Seconds
 ) -> None:
     use_up(pace, "shop")
@@ -79,7 +79,9 @@ def test_refused_orders_count_up_to_a_bound(pace: Pace, seconds: Seconds) -> Non
     pace.take("shop")
 
 
-def test_who_rests_may_begin_anew_and_no_more(pace: Pace, seconds: Seconds) -> None:
+def test_burst_size_is_not_exceeded_after_a_long_pause(
+    pace: Pace, seconds: Seconds
+) -> None:
     use_up(pace, "shop")
     seconds.now += 10**6
     assert use_up(pace, "shop") == limits.TENANT_ORDERS_AT_ONCE
@@ -90,7 +92,7 @@ def test_each_tenant_has_its_own(pace: Pace) -> None:
     assert use_up(pace, "bank") == limits.TENANT_ORDERS_AT_ONCE
 
 
-def test_who_is_idle_is_forgotten_and_who_is_not_is_not(
+def test_idle_callers_are_forgotten_and_active_callers_are_kept(
     pace: Pace, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "PACES_MAX", 3)
@@ -114,7 +116,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> Shared:
     return Shared()
 
 
-def test_a_tenant_that_orders_too_often_is_told_when_to_order_again(
+def test_tenant_over_the_rate_limit_gets_retry_after(
     hurried: Shared,
 ) -> None:
     shop, bank = hurried.token("shop"), hurried.token("hidden-bank")

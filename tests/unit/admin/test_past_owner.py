@@ -81,7 +81,7 @@ def test_the_new_owner_does_not(moved: Moved) -> None:
         ("events", {"all": "true"}, "events"),
     ],
 )
-def test_lists_tell_the_former_owner_and_nobody_else(
+def test_lists_show_the_operation_only_to_the_former_owner(
     moved: Moved, path: str, params: dict[str, str], key: str
 ) -> None:
     answer = moved.get(moved.bank, path, **params)
@@ -101,7 +101,7 @@ def test_the_new_owner_sees_what_comes(moved: Moved) -> None:
     moved.order("cancel", names=[operation])
 
 
-def test_operators_find_it_under_who_had_it(moved: Moved) -> None:
+def test_operators_find_the_operation_under_the_former_owner(moved: Moved) -> None:
     def asked(tenant: str) -> str:
         params = {"tenant": tenant, "all": "true"}
         return str(moved.client.get("/v1/operations", params=params).text)
@@ -114,7 +114,7 @@ def test_operators_find_it_under_who_had_it(moved: Moved) -> None:
     assert real not in asked("shop")
 
 
-def test_a_vm_is_not_told_how_its_former_owners_events_ended() -> None:
+def test_vm_does_not_see_how_events_of_its_former_owner_ended() -> None:
     moved = Moved()
 
     def ended() -> list[str]:
@@ -132,7 +132,7 @@ def test_a_vm_is_not_told_how_its_former_owners_events_ended() -> None:
     assert ended() == [moved.event]
 
 
-def test_what_comes_back_is_found_twice_nowhere() -> None:
+def test_operation_of_a_returned_vm_is_listed_once() -> None:
     moved = Moved()
     moved.apply(BEFORE)
     answer = moved.get(moved.bank, "history/operations").json()["operations"]

@@ -210,7 +210,7 @@ def test_two_tenants_find_nothing_equal(with_webhooks: Shared, tell: Any) -> Non
 
 @pytest.mark.parametrize("tell", DOORS)
 @pytest.mark.parametrize("part", ["ids", "instants", "entries"])
-def test_what_is_equal_would_be_found(
+def test_comparison_detects_equal_ids_and_times(
     with_webhooks: Shared, tell: Any, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if part == "ids":
@@ -295,7 +295,7 @@ def test_an_operator_uses_the_id_that_a_tenant_quotes(lived: Shared) -> None:
     assert lived.client.get("/v1/operations/op-0000000000").status_code == 404
 
 
-def test_an_operator_cancels_what_a_tenant_quotes(lived: Shared) -> None:
+def test_operator_can_cancel_by_the_id_that_a_tenant_sees(lived: Shared) -> None:
     token = lived.token()
     listed = lived.ask(token, "GET", "/v1/operations").json()["operations"]
     (seen,) = [each for each in listed if each["impact"] == "live-migrate"]
@@ -306,7 +306,7 @@ def test_an_operator_cancels_what_a_tenant_quotes(lived: Shared) -> None:
 
 @pytest.mark.parametrize("path", ["operations?all=true&", "history?", "availability?"])
 @pytest.mark.parametrize("digits", ["", "0", "17", "~", "op-", "web_0/1", "web_0/~"])
-def test_a_cursor_that_was_not_given_tells_nothing_of_real_keys(
+def test_invented_cursor_reveals_nothing_about_real_keys(
     browsed: Shared, path: str, digits: str
 ) -> None:
     token = browsed.token()

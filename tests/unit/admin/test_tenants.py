@@ -55,7 +55,7 @@ def token(lived: Shared) -> str:
     return lived.token()
 
 
-def test_every_route_says_what_it_demands(lived: Shared) -> None:
+def test_every_route_declares_its_required_permission(lived: Shared) -> None:
     described = lived.app.openapi()
     found = {f"{method} {path}" for method, path, _ in paths(described)} - HEALTH
     assert found <= set(DEMANDS), "name what new routes demand, in admin/access.py"
@@ -110,7 +110,7 @@ def bodies(example: dict[str, Any], names: dict[str, str]) -> Iterator[dict[str,
         yield example
 
 
-def test_what_is_anothers_is_answered_like_what_does_not_exist(
+def test_object_of_another_tenant_is_answered_like_an_unknown_object(
     lived: Shared, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 1_000)
@@ -343,7 +343,7 @@ def test_a_token_is_refused_once_it_is_revoked_or_expired(shared: Shared) -> Non
     assert again.status_code == 404
 
 
-def test_a_secret_is_told_once_and_kept_nowhere(shared: Shared) -> None:
+def test_secret_is_shown_once_and_not_stored(shared: Shared) -> None:
     made = shared.order("tokens", tenant="shop", name="ci")
     secret = made["token"].rpartition("_")[2]
     assert len(secret) == 64
@@ -423,7 +423,7 @@ def test_a_stream_does_not_show_when_others_act(
     run(shared.gateway, story, tenant="shop")
 
 
-def test_time_alone_is_no_change() -> None:
+def test_remaining_time_is_not_a_change() -> None:
     def looks(sentence: str, blocker: AnyBlocker, state: str = "") -> object:
         body = {"operation": "op-1", "blocked_by": [sentence], "state": state}
         return topics.looks_of(body, [blocker])
@@ -454,7 +454,7 @@ def test_tokens_of_the_store_are_good_beside_a_file(shared: Shared) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "Basic eDp5", "Bearer", "Bearer s3cret"])
-def test_what_is_sent_is_judged_also_where_nothing_is_needed(
+def test_invalid_token_is_rejected_even_if_auth_is_disabled(
     shared: Shared, value: str
 ) -> None:
     answer = shared.client.get("/v1/operations", headers={"Authorization": value})

@@ -57,7 +57,7 @@ def test_wrong_tokens_of_one_source_are_slowed_down(gateway: LocalGateway) -> No
     assert [ask(client, "wrong"), ask(client, "wrong")] == [401, 429]
 
 
-def test_token_that_was_revoked_is_known_no_more(gateway: LocalGateway) -> None:
+def test_revoked_token_is_rejected(gateway: LocalGateway) -> None:
     client = guarded(gateway)
     alice = {"Authorization": f"Bearer {ALICE}"}
     made = client.post("/v1/tokens", json={}, headers=alice).json()

@@ -34,7 +34,7 @@ def use(client: TestClient, token: str) -> int:
     return client.get("/v1/operations", headers=headers).status_code
 
 
-def test_token_ends_after_90_days_unless_its_maker_says_otherwise(
+def test_token_expires_after_90_days_by_default(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     usual, short = make(client), make(client, expires_in="1h")
@@ -127,7 +127,7 @@ def test_number_of_tokens_is_bounded(
     make(client, tenant="bank")
 
 
-def test_names_of_the_token_file_are_nobody_elses(gateway: LocalGateway) -> None:
+def test_names_of_the_token_file_cannot_be_reused(gateway: LocalGateway) -> None:
     open_app = TestClient(
         create_app(gateway, tokens=None, version="1"), base_url="http://127.0.0.1"
     )

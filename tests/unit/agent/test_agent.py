@@ -62,7 +62,7 @@ class Scene:
         return worker
 
 
-def test_what_is_done_was_durable_before() -> None:
+def test_state_is_saved_before_each_action() -> None:
     scene = Scene()
     worker, journal = scene.worker, scene.journal
     states: list[tuple[str, Stage, Consent]] = []
@@ -113,7 +113,7 @@ def test_nothing_new_is_not_written() -> None:
     assert scene.journal.saves == saves
 
 
-def test_none_ends_it_and_what_came_before_is_decided() -> None:
+def test_none_stops_the_agent_after_earlier_inputs_are_decided() -> None:
     scene = Scene()
     scene.worker.inbox.put(None)
     assert scene.worker.agent.turn() is False
@@ -128,7 +128,7 @@ def test_none_ends_it_and_what_came_before_is_decided() -> None:
     assert scene.worker.agent.status.turned == scene.machine.clock.monotonic()
 
 
-def test_what_is_due_is_done_though_nothing_comes_in() -> None:
+def test_due_action_runs_without_new_input() -> None:
     rule = Rule(name="rule 1", groups=(("drain",),), start_before=5 * MINUTE)
     scene = Scene(Policy(handlers=DRAIN.handlers, rules=(rule,)))
     scene.machine.notices = (event(),)
@@ -139,7 +139,7 @@ def test_what_is_due_is_done_though_nothing_comes_in() -> None:
     assert scene.machine.begun == [(Phase.PREPARE, "drain", "E1")]
 
 
-def test_a_clock_that_is_set_back_has_everything_decided_anew() -> None:
+def test_clock_set_back_leads_to_new_decisions() -> None:
     rule = Rule(name="rule 1", groups=(("drain",),), start_before=5 * MINUTE)
     scene = Scene(Policy(handlers=DRAIN.handlers, rules=(rule,)))
     scene.machine.notices = (event(),)
@@ -176,7 +176,7 @@ def test_an_order_is_obeyed_within_a_turn() -> None:
     assert scene.machine.approvals == ["E1"]
 
 
-def test_an_order_for_what_is_gone_is_told_and_forgotten() -> None:
+def test_approval_request_for_an_unknown_event_is_logged_once() -> None:
     scene = Scene()
     scene.journal.orders.append("E9")
     scene.worker.turn()
@@ -194,7 +194,7 @@ def test_the_name_of_the_settings_counts_from_the_beginning() -> None:
     assert worker.memory.name == "vm7"
 
 
-def test_a_run_that_goes_on_is_taken_up_again() -> None:
+def test_running_handler_is_resumed_after_a_restart() -> None:
     scene = Scene()
     scene.machine.notices = (event(),)
     scene.worker.second()
@@ -228,7 +228,7 @@ def faults(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-def test_a_journal_that_cannot_be_written_stops_nothing_and_is_told_once(
+def test_unwritable_journal_does_not_stop_the_agent_and_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = Scene()
@@ -264,7 +264,7 @@ def test_all_of_it_is_written_when_that_is_possible_again(
     assert scene.machine.approvals == ["E1"]
 
 
-def test_a_change_of_which_nothing_is_told_is_written_late_too() -> None:
+def test_change_without_a_note_is_also_written_later() -> None:
     scene = Scene(AT_ONCE)
     scene.worker.second()
     scene.journal.cannot_write = "the disk is full"
@@ -279,7 +279,7 @@ def test_a_change_of_which_nothing_is_told_is_written_late_too() -> None:
     assert scene.worker.agent.status.journal_fault == ""
 
 
-def test_orders_that_could_not_be_read_for_a_moment_are_no_lasting_fault(
+def test_temporary_failure_to_read_requests_is_cleared(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """No event need come for the agent to be ready again."""
@@ -298,7 +298,7 @@ def test_orders_that_could_not_be_read_for_a_moment_are_no_lasting_fault(
     ]
 
 
-def test_what_is_told_meanwhile_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsaved_notes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forewarn.agent.agent.UNSAVED_MAX", 5)
     scene = Scene(AT_ONCE)
     scene.journal.cannot_write = "the disk is full"
@@ -311,7 +311,7 @@ def test_what_is_told_meanwhile_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert scene.journal.notes == scene.heard[-5:]
 
 
-def test_an_approval_outlives_a_journal_that_comes_back_only_after_a_restart() -> None:
+def test_approval_is_sent_again_if_the_journal_returns_after_a_restart() -> None:
     """What was done and not remembered is done again: once too often, never not."""
     scene = Scene(AT_ONCE)
     scene.worker.second()

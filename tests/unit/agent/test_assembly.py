@@ -88,7 +88,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
         each.close()
 
 
-def test_it_begins_with_what_the_journal_has(make: Make, tmp_path: Path) -> None:
+def test_agent_starts_with_the_saved_memory(make: Make, tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "agent.db")
     journal.save(Memory(name="vm1", has_polled=True))
     journal.close()
@@ -97,7 +97,7 @@ def test_it_begins_with_what_the_journal_has(make: Make, tmp_path: Path) -> None
     assert not parts.agent.status.memory.lost_journal
 
 
-def test_a_new_journal_says_that_it_is_one(make: Make) -> None:
+def test_new_journal_is_marked_as_lost(make: Make) -> None:
     assert make().agent.status.memory.lost_journal
 
 
@@ -105,7 +105,7 @@ def test_the_name_of_the_settings_stands_from_the_beginning(make: Make) -> None:
     assert make(name="other").agent.status.memory.name == "other"
 
 
-def test_a_second_agent_is_refused_and_lets_go_of_all(
+def test_second_agent_is_refused_and_releases_everything(
     make: Make, tmp_path: Path
 ) -> None:
     first = make()
@@ -115,7 +115,7 @@ def test_a_second_agent_is_refused_and_lets_go_of_all(
     make()
 
 
-def test_an_address_that_is_taken_is_told_and_no_reason_not_to_watch(
+def test_occupied_address_is_reported_and_the_agent_still_watches(
     make: Make, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"
@@ -150,7 +150,7 @@ def test_a_second_agent_at_an_endpoint_is_refused_with_another_journal_too(
     make(state=state)
 
 
-def test_handlers_do_not_get_what_is_for_the_supervisor_of_the_agent(
+def test_handlers_do_not_get_the_supervisor_variables_of_the_agent(
     tmp_path: Path,
 ) -> None:
     environ = {
@@ -163,7 +163,9 @@ def test_handlers_do_not_get_what_is_for_the_supervisor_of_the_agent(
     assert ground.environment == {"PATH": "/bin"}
 
 
-def test_a_journal_and_what_is_beside_it_have_one_name(tmp_path: Path) -> None:
+def test_journal_behind_a_symlink_uses_the_directories_of_its_target(
+    tmp_path: Path,
+) -> None:
     """A symlink to it is not a second journal with separate records."""
     link = tmp_path / "link.db"
     link.symlink_to(tmp_path / "agent.db")
@@ -204,7 +206,7 @@ PEERS = (
         ("geheim-ß".encode(), "must be printable ASCII"),
     ],
 )
-def test_a_token_that_is_none_is_a_fault_of_its_setting(
+def test_invalid_token_file_is_an_error_of_its_setting(
     make: Make, tmp_path: Path, content: bytes | None, sentence: str
 ) -> None:
     file = tmp_path / "token"
@@ -262,7 +264,7 @@ def test_a_journal_that_cannot_be_used_is_shown(make: Make, tmp_path: Path) -> N
         make()
 
 
-def test_what_is_told_is_counted(make: Make) -> None:
+def test_notes_are_counted(make: Make) -> None:
     parts = make()
     notice = Notice(
         event_id="E1",
@@ -297,7 +299,7 @@ def running(parts: Parts) -> Generator[None]:
         assert not thread.is_alive()
 
 
-def test_the_supervisor_hears_of_its_beginning_its_life_and_its_end(
+def test_supervisor_is_notified_of_start_watchdog_and_stop(
     tmp_path: Path,
 ) -> None:
     address = str(tmp_path / "notify")

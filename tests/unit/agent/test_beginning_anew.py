@@ -65,7 +65,7 @@ def test_it_goes_back_when_the_disk_works_again(
     again.close()
 
 
-def test_what_is_under_way_is_not_forgotten() -> None:
+def test_work_in_progress_is_reported() -> None:
     seen = replace(task_of("E1"), stage=Stage.SEEN, steps=(), consent=Consent.NONE)
     assert not what(Memory())
     assert not what(Memory(tasks=(seen, replace(seen, stage=Stage.FINISHED))))

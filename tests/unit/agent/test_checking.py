@@ -42,7 +42,7 @@ def told(
     return [each for each in found if each.what in {"endpoint", "dhcp", "name"}]
 
 
-def test_elsewhere_is_looked_for_where_nobody_answers(tmp_path: Path) -> None:
+def test_other_addresses_are_tried_if_the_first_does_not_answer(tmp_path: Path) -> None:
     with (
         scripted(MISSING) as first,
         scripted(MISSING) as second,
@@ -59,7 +59,7 @@ def test_elsewhere_is_looked_for_where_nobody_answers(tmp_path: Path) -> None:
         assert not fourth.requests
 
 
-def test_nobody_answers_anywhere(tmp_path: Path) -> None:
+def test_no_address_answers(tmp_path: Path) -> None:
     with scripted(MISSING) as first, scripted(MISSING) as second:
         found = told(tmp_path, first, [second], ["no server"])
         assert not any(each.is_well for each in found)
@@ -70,7 +70,7 @@ def test_nobody_answers_anywhere(tmp_path: Path) -> None:
         ]
 
 
-def test_who_answers_where_a_lease_leads_is_enough(tmp_path: Path) -> None:
+def test_answer_from_a_leased_address_is_enough(tmp_path: Path) -> None:
     with (
         scripted(MISSING) as first,
         scripted(DOCUMENT, NAME) as leased,
@@ -81,7 +81,7 @@ def test_who_answers_where_a_lease_leads_is_enough(tmp_path: Path) -> None:
         assert not heard_of.requests
 
 
-def test_whoever_answers_is_enough(tmp_path: Path) -> None:
+def test_answer_from_the_first_address_is_enough(tmp_path: Path) -> None:
     with scripted(DOCUMENT, NAME) as first, scripted() as second:
         found = told(tmp_path, first, [second], ["not to be heard"])
         assert [each.what for each in found] == ["endpoint", "name"]

@@ -86,7 +86,7 @@ def test_the_journal_is_looked_at_and_nothing_is_changed(
     assert (path.read_bytes() if path.is_file() else None) == before
 
 
-def test_where_the_journal_has_no_place(tmp_path: Path) -> None:
+def test_unusable_journal_path_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for state, sentence in (
         (f"{tmp_path}/new/agent.db", f"{tmp_path}/new will be created"),
@@ -99,7 +99,7 @@ def test_where_the_journal_has_no_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_full_disk_is_told_and_no_file_is_left(
+def test_full_disk_is_reported_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
 ) -> None:
     place = tmp_path / "state"

@@ -85,9 +85,7 @@ def test_try_shows_which_rule_matches_and_what_would_run_when(
     assert (first["rule"], second["actions"]) == ("rule 1", [])
 
 
-def test_try_reads_what_is_piped_to_it(
-    agent: Say, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_try_reads_standard_input(agent: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     def give(text: str) -> None:
         piped = io.TextIOWrapper(io.BytesIO(text.encode()))
         monkeypatch.setattr(sys, "stdin", piped)
@@ -102,7 +100,7 @@ def test_try_reads_what_is_piped_to_it(
     assert "forewarn: (standard input): " in told
 
 
-def test_try_says_what_to_do_without_a_document(agent: Say) -> None:
+def test_try_without_a_document_explains_what_to_do(agent: Say) -> None:
     status, _, told = agent("try", "none.json")
     assert status == 2
     assert "none.json cannot be read: No such file or directory" in told
@@ -111,7 +109,7 @@ def test_try_says_what_to_do_without_a_document(agent: Say) -> None:
     )
 
 
-def test_try_says_how_far_it_has_looked(agent: Say, tmp_path: Path) -> None:
+def test_try_states_how_far_ahead_it_simulates(agent: Say, tmp_path: Path) -> None:
     far = {**EVENT, "NotBefore": "Fri, 31 Dec 9999 23:59:59 GMT"}
     _, out, _ = agent(
         "try", write(tmp_path, far), "--vm", "web_0", "--at", "2026-11-23T21:00:00Z"
@@ -184,7 +182,7 @@ def test_try_looks_as_far_as_another_event_while_the_others_are_asked(
     ]
 
 
-def test_try_tells_nothing_of_an_event_after_its_beginning(
+def test_try_shows_nothing_of_an_event_after_its_start(
     agent: Say, tmp_path: Path
 ) -> None:
     toml = (tmp_path / "agent.toml").read_text()
@@ -200,7 +198,7 @@ def test_try_tells_nothing_of_an_event_after_its_beginning(
     assert "  NotBefore - 5m approve" in second
 
 
-def test_try_says_that_a_dry_run_does_nothing(agent: Say, tmp_path: Path) -> None:
+def test_try_states_that_a_dry_run_does_nothing(agent: Say, tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(f"dry_run = true\n{file.read_text()}")
     _, out, _ = agent("try", write(tmp_path, EVENT), "--vm", "web_0")
@@ -218,7 +216,7 @@ def test_try_needs_to_know_which_vm_it_is(agent: Say, tmp_path: Path) -> None:
     assert "has no events" in agent("try", write(tmp_path))[1]
 
 
-def test_check_says_what_is_well_and_what_is_not(agent: Say) -> None:
+def test_check_reports_good_and_bad_findings(agent: Say) -> None:
     status, out, _ = agent("check")
     assert status == 1
     assert "ok   settings: valid: agent.toml, 1 rule" in out
@@ -228,7 +226,7 @@ def test_check_says_what_is_well_and_what_is_not(agent: Say) -> None:
     assert {each["what"] for each in told} > {"endpoint", "state"}
 
 
-def test_check_tells_all_faults_of_the_settings(agent: Say, tmp_path: Path) -> None:
+def test_check_reports_all_errors_in_the_settings(agent: Say, tmp_path: Path) -> None:
     (tmp_path / "agent.toml").write_text('pol = "1s"\nname = 1\n')
     status, _, err = agent("check")
     assert status == 2
@@ -302,7 +300,9 @@ def test_the_status_where_the_system_chose_the_port(agent: Say) -> None:
     assert "has port 0" in err
 
 
-def test_only_what_can_still_be_approved_is_ordered(agent: Say, tmp_path: Path) -> None:
+def test_only_events_that_can_still_be_approved_are_accepted(
+    agent: Say, tmp_path: Path
+) -> None:
     task = task_of("WAITS")
     begun = replace(task_of("BEGUN").notice, status=STARTED)
     memory = Memory(
@@ -334,7 +334,7 @@ def test_only_what_can_still_be_approved_is_ordered(agent: Say, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("flag", "word"), [("--observe", "observes only"), ("--dry-run", "is in a dry run")]
 )
-def test_an_agent_that_approves_nothing_takes_no_orders(
+def test_agent_that_sends_no_approvals_accepts_no_requests(
     agent: Say, tmp_path: Path, flag: str, word: str
 ) -> None:
     (tmp_path / "state").mkdir()
@@ -382,7 +382,7 @@ def test_an_event_that_is_in_no_journal_since_the_disk_is_full(
     assert "no current event" in agent("approve", "gone", "--listen", address)[2]
 
 
-def test_an_agent_that_runs_says_itself_that_it_only_observes(
+def test_running_agent_reports_that_it_only_observes(
     agent: Say, shown: tuple[str, dict[str, Any]]
 ) -> None:
     address, document = shown
@@ -404,7 +404,7 @@ def test_the_unit_starts_this_agent(agent: Say, tmp_path: Path) -> None:
     assert f"--config {tmp_path}/agent.toml" in out
 
 
-def test_a_unit_for_a_file_that_is_not_there_yet_says_so(
+def test_unit_for_a_missing_settings_file_has_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It may be written on another machine, or before the file; not without a word."""
@@ -430,9 +430,7 @@ def test_a_unit_for_a_file_that_is_not_there_yet_says_so(
         ("linux", False, "supervisor"),
     ],
 )
-def test_other_systems_are_told_what_to_do(
-    platform: str, openrc: bool, word: str
-) -> None:
+def test_other_systems_get_instructions(platform: str, openrc: bool, word: str) -> None:
     told = installing.advice(platform, ["/opt/x", "--config", "y"], has_openrc=openrc)
     assert word in told
     assert "/opt/x" in told
@@ -451,9 +449,7 @@ def test_help_teaches_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"{listed_one}," in told or f",{listed_one}" in told
 
 
-def test_check_says_that_the_rules_are_the_default_ones(
-    agent: Say, tmp_path: Path
-) -> None:
+def test_check_reports_that_the_default_rules_apply(agent: Say, tmp_path: Path) -> None:
     _, told, _ = agent("check")
     assert "valid: agent.toml, 1 rule\n" in told
     (tmp_path / "agent.toml").write_text(
@@ -476,7 +472,7 @@ def test_check_says_that_the_rules_are_the_default_ones(
         (("settings", "foo", "--write"), '"foo", --write'),
     ],
 )
-def test_what_a_command_does_not_take_is_not_ignored(
+def test_option_that_a_command_does_not_accept_is_an_error(
     agent: Say, words: tuple[str, ...], strays: str
 ) -> None:
     status, out, err = agent(*words)
@@ -487,9 +483,7 @@ def test_what_a_command_does_not_take_is_not_ignored(
     ]
 
 
-def test_each_of_several_mistakes_has_a_line_of_its_own(
-    agent: Say, tmp_path: Path
-) -> None:
+def test_each_error_has_a_separate_line(agent: Say, tmp_path: Path) -> None:
     (tmp_path / "agent.toml").write_text('pol = "1s"\nlisn = ""\n')
     status, _, err = agent("check")
     assert status == 2

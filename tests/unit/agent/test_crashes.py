@@ -156,7 +156,7 @@ def lives(*, is_durable: bool, has_reboot: bool) -> Iterator[Story]:
 
 @pytest.mark.parametrize("has_reboot", [False, True], ids=["restart", "reboot"])
 @pytest.mark.parametrize("is_durable", [False, True], ids=["before", "after"])
-def test_whichever_write_it_dies_at_all_is_done_and_undone(
+def test_work_is_completed_after_a_crash_at_any_write(
     is_durable: bool, has_reboot: bool
 ) -> None:
     count = 0
@@ -195,7 +195,7 @@ QUIET = GoneAfter().started // SECOND
 """Seconds of documents without an event, before what is `always` runs."""
 
 
-def test_a_lost_journal_has_what_is_always_recovered_once() -> None:
+def test_lost_journal_runs_recoveries_set_to_always_once() -> None:
     """As after a redeploy: the preparation is unknown, and is undone."""
     machine = Machine()
     worker = Worker(ALWAYS, machine, MemoryJournal())
@@ -207,7 +207,9 @@ def test_a_lost_journal_has_what_is_always_recovered_once() -> None:
 
 
 @pytest.mark.parametrize("is_durable", [False, True], ids=["before", "after"])
-def test_a_lost_journal_and_a_crash_at_each_write_is_no_more(is_durable: bool) -> None:
+def test_lost_journal_recovers_once_even_with_a_crash_at_any_write(
+    is_durable: bool,
+) -> None:
     at, crashes = 0, 1
     while crashes:
         at += 1

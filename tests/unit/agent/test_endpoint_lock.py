@@ -81,7 +81,7 @@ def test_it_goes_with_its_process_and_not_with_what_that_has_started(url: str) -
             os.close(child_is_there)
 
 
-def test_a_name_that_somebody_else_has_taken_is_told_and_no_reason_not_to_act(
+def test_endpoint_lock_of_other_user_logs_warning_and_agent_starts(
     url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Any user of the machine can take any name: not each may stop root's agent."""
@@ -110,7 +110,9 @@ def test_each_way_to_write_an_endpoint_is_one_name() -> None:
     assert name_of(long) != name_of(f"{long}y")
 
 
-def test_who_acts_takes_it_and_who_looks_on_does_not(tmp_path: Path, url: str) -> None:
+def test_active_agent_takes_the_lock_and_an_observer_does_not(
+    tmp_path: Path, url: str
+) -> None:
     def place(**flags: str) -> EndpointLock | None:
         return place_of(load_settings(environ={}, flags={"endpoint": url, **flags}))
 

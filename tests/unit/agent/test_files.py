@@ -99,7 +99,7 @@ def test_settings_are_read_of_a_file_alone(odd: tuple[str, str]) -> None:
     assert f"{place}: cannot be read: it is {kind}, and must be" in error.message
 
 
-def test_settings_that_are_no_file_have_their_last_good_copy_looked_for(
+def test_special_files_do_not_block_the_lookup_of_the_last_good_copy(
     odd: tuple[str, str], tmp_path: Path
 ) -> None:
     place, _ = odd
@@ -219,7 +219,7 @@ def test_of_a_long_file_the_first_line_is_read_and_a_long_one_is_refused(
         read_token(str(file))
 
 
-def test_large_file_is_no_certificate(tmp_path: Path) -> None:
+def test_oversized_certificate_file_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     with file.open("wb") as opened:
         opened.truncate(files.CERTIFICATE_BYTES_MAX + 1)

@@ -11,7 +11,7 @@ from forewarn.protocol.notices import Notice
 from tests.support.agent_journals import notice_of
 
 
-def test_an_event_without_not_before_says_so_as_the_wire_does() -> None:
+def test_event_without_not_before_has_an_empty_not_before() -> None:
     assert forms.event_json(Notice(event_id="E1"))["NotBefore"] == ""
     assert forms.event_words(Notice(event_id="E1"))["not_before"] == ""
 
@@ -23,7 +23,7 @@ def test_an_id_is_as_it_came() -> None:
     assert forms.event_words(Notice(event_id="AB-1"))["id"] == "AB-1"
 
 
-def test_where_there_is_no_event_every_word_is_there_nevertheless() -> None:
+def test_all_variables_are_set_without_an_event() -> None:
     assert forms.event_json(None) == {}
     assert forms.event_words(None).keys() == forms.event_words(notice_of()).keys()
 
@@ -35,7 +35,7 @@ def test_braces_of_json_stay() -> None:
     assert forms.unknown_places(template, {"type": ""}) == ["typo"]
 
 
-def test_what_is_filled_in_is_not_filled_again() -> None:
+def test_inserted_values_are_not_expanded_again() -> None:
     assert forms.fill("{a}{b}", {"a": "{b}", "b": "x"}) == "{b}x"
 
 

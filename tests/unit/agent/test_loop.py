@@ -114,7 +114,7 @@ def test_a_deadline_that_comes_nearer_reaches_the_hands() -> None:
     assert START < stop_at < loop.runs[0].stop_at
 
 
-def test_without_room_on_the_disk_it_goes_on_and_writes_later() -> None:
+def test_agent_continues_on_a_full_disk_and_writes_later() -> None:
     loop = Loop(policy(DRAIN))
     loop.journal.is_full = True
     loop.prepare()
@@ -154,7 +154,7 @@ def test_a_clock_that_is_set_back_is_noticed_though_nothing_comes_in() -> None:
         (NoteKind.SEEN, None, "INFO"),
     ],
 )
-def test_what_fails_is_told_loudly(
+def test_failures_are_logged_at_a_high_level(
     kind: NoteKind,
     ended: StepState | None,
     level: str,

@@ -137,7 +137,9 @@ def test_health_fails_only_when_the_loops_have_stopped() -> None:
         ),
     ],
 )
-def test_readiness_says_what_is_missing(change: dict[str, object], reason: str) -> None:
+def test_readiness_reports_what_is_missing(
+    change: dict[str, object], reason: str
+) -> None:
     scene = Scene()
     assert scene.get("/readyz").status == 200
     for name, value in change.items():
@@ -176,14 +178,14 @@ def test_the_status_is_json_and_words() -> None:
     assert "1970-01-01T00:00:01Z  Reboot seen" in told
 
 
-def test_nobody_is_told_of_another_vm_before_this_one_has_a_name() -> None:
+def test_status_does_not_claim_another_vm_before_the_name_is_known() -> None:
     document = status.document_of(Memory(tasks=(task(mine=False),)))
     told = "\n".join(status.words_of(document, now=MINUTE))
     assert "E1  (this VM's name is not known yet)" in told
     assert "of another VM" not in told
 
 
-def test_the_status_says_why_an_event_is_still_believed_to_be_there() -> None:
+def test_status_explains_why_an_event_is_kept() -> None:
     scene = Scene()
     doubted = task(presence=Presence.MISSING, absent_at=SECOND)
     left = task(event_id="E2", stage=Stage.RECOVERING, presence=Presence.GONE)
@@ -198,7 +200,7 @@ def test_the_status_says_why_an_event_is_still_believed_to_be_there() -> None:
     assert "\n".join(told).count("presence") == 1
 
 
-def test_the_status_says_that_silence_ends_no_event() -> None:
+def test_status_explains_that_missing_answers_end_no_event() -> None:
     scene = Scene()
     scene.watched = Watched(failures=3, detail="timed out")
     scene.status = AgentStatus(memory=Memory(name="web_0", tasks=(task(),)))
@@ -224,7 +226,7 @@ def test_in_a_dry_run_an_approval_would_be_given() -> None:
         assert f"  approval    {words}" in told
 
 
-def test_an_agent_that_does_not_answer_is_said_to() -> None:
+def test_status_reports_an_unreachable_agent() -> None:
     document = status.document_of(Memory(name="a"), about={"unreachable": "timeout"})
     told = "\n".join(status.words_of(document, now=0))
     assert "no answer: timeout" in told
@@ -237,7 +239,7 @@ def test_other_pages() -> None:
     assert scene.get("/x").status == 404
 
 
-def test_peers_are_told_how_an_event_stands_if_they_have_the_token() -> None:
+def test_peers_with_the_token_get_the_status_of_an_event() -> None:
     memory = Memory(
         name="web_0",
         tasks=(task(stage=Stage.PREPARED), task(event_id="E2", stage=Stage.PREPARING)),
@@ -266,7 +268,7 @@ def value(text: str, series: str) -> float:
     return float(line.rpartition(" ")[2])
 
 
-def test_what_happened_is_counted() -> None:
+def test_decisions_runs_and_approvals_are_counted() -> None:
     counted = Metrics(Memory(), handlers=["drain"])
     memory = Memory(tasks=(task(steps=(RUNNING,)),))
     counted.decided(memory, [Note(at=0, kind=NoteKind.SEEN)])
@@ -303,7 +305,7 @@ def test_when_the_next_event_may_begin_is_a_metric() -> None:
     assert due(late, task(mine=False)) == 1800
 
 
-def test_what_was_before_the_start_is_not_counted_again() -> None:
+def test_work_from_before_the_start_is_not_counted_again() -> None:
     memory = Memory(tasks=(task(steps=(ENDED,), consent=Consent.GIVEN, tries=1),))
     counted = Metrics(memory, handlers=["drain"])
     counted.decided(memory)
@@ -397,7 +399,7 @@ def test_a_request_in_pieces_is_answered_once(served: tuple[str, int]) -> None:
     assert said(served, b"HEAD /a HTTP/1.1\r\n\r\n").endswith("\r\n\r\n")
 
 
-def test_what_is_no_good_request_is_told_so(served: tuple[str, int]) -> None:
+def test_invalid_request_gets_an_error_status(served: tuple[str, int]) -> None:
     for request, status_line in (
         (b"POST / HTTP/1.1\r\n\r\n", "405"),
         (b"hello\r\n\r\n", "400"),
@@ -407,14 +409,14 @@ def test_what_is_no_good_request_is_told_so(served: tuple[str, int]) -> None:
         assert said(served, request).startswith(f"HTTP/1.1 {status_line} "), request
 
 
-def test_a_crowd_that_says_nothing_keeps_nobody_out(served: tuple[str, int]) -> None:
+def test_idle_connections_do_not_block_other_clients(served: tuple[str, int]) -> None:
     crowd = [socket.create_connection(served, timeout=5) for _ in range(40)]
     assert "200" in said(served, b"GET / HTTP/1.1\r\n\r\n")
     for each in crowd:
         each.close()
 
 
-def test_an_address_that_is_taken_is_told(served: tuple[str, int]) -> None:
+def test_occupied_address_is_reported(served: tuple[str, int]) -> None:
     other = Server(clock=SystemClock())
     with pytest.raises(ListenError, match="cannot listen at"):
         other.listen(f"127.0.0.1:{served[1]}", lambda _: Reply())
@@ -455,7 +457,7 @@ def test_the_server_tries_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> No
     server.stop()
 
 
-def test_one_server_follows_another_and_nobody_is_refused() -> None:
+def test_second_server_takes_over_without_refused_connections() -> None:
     listeners = Listeners()
 
     def serving(word: str) -> tuple[Server, tuple[str, int]]:

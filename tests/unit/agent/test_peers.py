@@ -41,14 +41,14 @@ def said(
 
 @pytest.mark.parametrize("vm", ["web_1", "WEB_1", ""])
 @pytest.mark.parametrize("prepared", [True, False])
-def test_another_agent_says_how_it_stands(
+def test_peer_reports_whether_it_is_prepared(
     vm: str, prepared: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = said(json.dumps({"vm": vm, "prepared": prepared}).encode(), caplog)
     assert answer == PeerSaid(event_id="A/B", name="web_1", is_prepared=prepared)
 
 
-def test_who_has_not_seen_the_event_is_there_and_not_prepared(
+def test_peer_that_has_not_seen_the_event_is_not_prepared(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     answer = said(b"", caplog, status="404 Not Found")
@@ -65,7 +65,7 @@ def test_who_has_not_seen_the_event_is_there_and_not_prepared(
         (b"", "401 Unauthorized", "it answered with status 401"),
     ],
 )
-def test_what_is_no_answer_of_that_vm_is_silence(
+def test_invalid_answer_of_a_peer_counts_as_no_answer(
     body: bytes, status: str, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = said(body, caplog, status=status)

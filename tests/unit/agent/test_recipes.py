@@ -45,7 +45,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.clause("8.4")
-def test_the_table_of_what_it_does_by_default() -> None:
+def test_table_of_default_rules_matches_the_behavior() -> None:
     text = DECISIONS_PAGE.read_text(encoding="utf-8")
     section = text.partition("## Default rules")[2].partition("\n## ")[0]
     shown = {
@@ -91,7 +91,7 @@ def test_side_by_side_then_in_turn(cook: Cook) -> None:
     assert started_by(life) == ["pool", "checkpoint", "stop"]
 
 
-def test_nothing_more_for_what_has_started(cook: Cook) -> None:
+def test_started_event_is_ignored(cook: Cook) -> None:
     life = Life(cook("Ignore events that have started"))
     life.poll(notice(status=STARTED, not_before=None))
     assert (life.runs, life.sent) == ([], [])
@@ -226,7 +226,7 @@ def test_it_approves_for_one_that_is_silent(cook: Cook) -> None:
     assert life.runs == []
 
 
-def test_it_hears_of_the_others(cook: Cook) -> None:
+def test_events_of_other_vms_run_handlers(cook: Cook) -> None:
     life = Life(cook("React to events of other VMs"))
     life.poll(notice("THEIRS", resources=("vm2",)))
     assert started_by(life) == ["warn"]
@@ -238,7 +238,7 @@ def test_it_hears_of_the_others(cook: Cook) -> None:
     assert life.memory.tasks[0].stage.value == "finished"
 
 
-def test_by_what_it_says(cook: Cook) -> None:
+def test_rule_matches_the_description_or_the_source(cook: Cook) -> None:
     life = Life(cook("Match the description or the source"))
     life.poll(
         notice("KEPT", description="A Memory-Preserving update of the host"),

@@ -47,7 +47,7 @@ class Terminal(io.StringIO):
         pytest.param(True, True, False, False, id="nohup-in-a-terminal"),
     ],
 )
-def test_a_hangup_reloads_a_service_and_ends_who_is_in_a_terminal(
+def test_hangup_reloads_a_service_and_ends_a_terminal_process(
     monkeypatch: pytest.MonkeyPatch,
     *,
     has_terminal: bool,
@@ -120,7 +120,7 @@ def test_it_waits_until_no_handler_is_at_work(busy: Memory) -> None:
     assert not renewal.is_due(Memory()), "it is read once"
 
 
-def test_what_is_refused_is_told_until_something_else_is_taken() -> None:
+def test_refused_settings_are_reported_until_others_are_accepted() -> None:
     signals = Signals()
     refusal = CommandFailedError(2, "agent.toml, line 3: no")
     renewal = Renewal(reader(refusal, Settings()), signals, Settings())
@@ -182,7 +182,7 @@ def test_without_a_copy_it_is_refused(file: Path, environ: dict[str, str]) -> No
         ordered(file, environ).settings_to_run()
 
 
-def test_other_commands_are_told_of_the_file_as_it_is(
+def test_other_commands_report_errors_of_the_current_file(
     file: Path, environ: dict[str, str]
 ) -> None:
     keep(file, environ)
@@ -191,7 +191,7 @@ def test_other_commands_are_told_of_the_file_as_it_is(
         ordered(file, environ).settings()
 
 
-def test_who_sits_before_it_is_told_at_once(
+def test_user_at_a_terminal_gets_the_error_at_once(
     file: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(file, environ)
@@ -201,7 +201,7 @@ def test_who_sits_before_it_is_told_at_once(
         ordered(file, environ).settings_to_run()
 
 
-def test_what_is_wrong_elsewhere_is_told_of_that(
+def test_invalid_flag_is_reported_despite_the_copy(
     file: Path, environ: dict[str, str]
 ) -> None:
     """A refused flag is not an error of the file."""
@@ -234,7 +234,7 @@ def test_a_copy_that_is_as_the_file_is_not_written_again(
     assert copy.read_bytes() == file.read_bytes()
 
 
-def test_what_a_crash_left_of_a_copy_is_in_nobodys_way(
+def test_partial_copy_from_a_crash_is_replaced(
     file: Path, environ: dict[str, str]
 ) -> None:
     place = Path(lastgood.place_of(str(file), environ, state=STATE))
@@ -292,7 +292,7 @@ def test_a_file_that_was_emptied_is_neither_kept_nor_gone_by(
     assert ordered(file, environ).settings_to_run().is_blank
 
 
-def test_who_looks_for_the_running_agent_is_told_of_the_copy(
+def test_lookup_of_the_running_agent_reports_the_copy(
     file: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(file, environ)
@@ -356,7 +356,7 @@ def watching(**changes: object) -> Settings:
         ("dry_run", True),
     ],
 )
-def test_what_tells_events_apart_stays_while_something_is_under_way(
+def test_settings_that_identify_events_cannot_change_during_work(
     key: str, value: object
 ) -> None:
     new = watching(**{key: value})
@@ -374,7 +374,7 @@ def test_everything_else_may_change_at_any_time() -> None:
     assert refused(BY_FILE, BUSY["prepared"], watching(dry_run=True)) == ""
 
 
-def test_it_is_said_what_is_under_way() -> None:
+def test_refusal_names_the_work_in_progress() -> None:
     said = {name: refused(watching(name="x"), BUSY[name]) for name in BUSY}
     assert "event E1 is prepared, and the change would lose it" in said["prepared"]
     assert "the recovery from event E1 is pending" in said["owed"]
@@ -397,7 +397,7 @@ def test_a_file_that_lost_everything_is_not_taken() -> None:
     assert refused(BY_FILE, NOTHING, Settings()) == ""
 
 
-def test_what_may_not_be_replaced_stays_in_force_and_is_told() -> None:
+def test_refused_change_is_reported_and_keeps_the_current_settings() -> None:
     signals = Signals()
     new = watching(state="/elsewhere/agent.db")
     renewal = Renewal(reader(new, new), signals, BY_FILE)

@@ -87,9 +87,7 @@ def test_secret_that_was_cut_is_known_by_its_beginning(token: str) -> None:
 
 
 @pytest.mark.parametrize("most", range(1, 60))
-def test_text_that_is_cut_shows_no_more_than_a_few_letters(
-    token: str, most: int
-) -> None:
+def test_truncated_text_shows_no_piece_of_a_secret(token: str, most: int) -> None:
     """Wherever the end of what is shown falls."""
     for text in (f"no such token: {token}", f"{quote(token, safe='')} is none", token):
         said = foreign.told(text, most)
@@ -122,14 +120,16 @@ def test_user_is_named_and_the_password_is_not(tmp_path: Path) -> None:
     assert masked(f"Basic {coded}").startswith(f"Basic {_coded('postgres:')}{MASK}")
 
 
-def test_few_letters_are_no_secret(tmp_path: Path) -> None:
+def test_short_text_is_not_a_secret(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("ab\n")
     read_token(str(file))
     assert masked("about") == "about"
 
 
-def test_what_is_told_is_on_one_bounded_line_that_steers_nothing(token: str) -> None:
+def test_reported_text_is_one_bounded_line_without_control_characters(
+    token: str,
+) -> None:
     said = foreign.told(
         f"\x1b[31mred\r\nERROR forged\u202e\ud800 {token}" + "x" * 5_000
     )
@@ -138,7 +138,7 @@ def test_what_is_told_is_on_one_bounded_line_that_steers_nothing(token: str) -> 
     assert said.startswith(" [31mred  ERROR forged   " + MASK)
 
 
-def test_last_line_is_told_so_too(token: str) -> None:
+def test_last_line_is_also_masked(token: str) -> None:
     assert last_line(f"a\n{'y' * 290}{token}\n\n").count(token[:8]) == 0
 
 
@@ -166,7 +166,7 @@ def test_log_shows_no_secret_and_no_traceback_with_one(token: str, form: str) ->
     behind=st.text("ab/+% ", max_size=12),
     most=st.integers(min_value=1, max_value=40),
 )
-def test_secret_is_in_no_text_whatever_stands_around_it(
+def test_secret_is_masked_in_any_surrounding_text(
     secret: str, before: str, behind: str, most: int
 ) -> None:
     """Text of a few letters, so that its beginning often repeats within it."""

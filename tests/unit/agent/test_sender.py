@@ -42,7 +42,7 @@ def test_an_endpoint_that_hangs_holds_few_threads_and_each_is_sent_once() -> Non
     assert told.empty()
 
 
-def test_without_a_thread_nobody_knows_of_the_approval(
+def test_approval_without_a_thread_stays_wanted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(_: threading.Thread) -> None:

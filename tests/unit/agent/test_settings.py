@@ -178,7 +178,7 @@ def test_a_variable_that_is_mistyped_is_a_mistake_as_a_key_is() -> None:
     assert 'did you mean "FOREWARN_AGENT_POLL"' in second
 
 
-def test_all_faults_are_told_with_their_lines(tmp_path: Path) -> None:
+def test_all_errors_are_reported_with_their_lines(tmp_path: Path) -> None:
     text = (
         'pol = "1s"\n'
         "dry_run = 1\n"
@@ -331,7 +331,9 @@ def every_list() -> Iterator[tuple[str, Option]]:
 
 
 @pytest.mark.parametrize(("name", "option"), [*every_list()])
-def test_no_list_is_empty_unless_that_says_something(name: str, option: Option) -> None:
+def test_empty_list_is_rejected_unless_it_has_a_meaning(
+    name: str, option: Option
+) -> None:
     if name in MAY_BE_EMPTY:
         assert from_toml(option, []) == ()
         return
@@ -356,7 +358,7 @@ def test_no_list_is_empty_unless_that_says_something(name: str, option: Option) 
         ),
     ],
 )
-def test_what_is_probably_a_mistake_is_warned_of(
+def test_probable_mistakes_cause_warnings(
     tmp_path: Path, text: str, warning: str
 ) -> None:
     assert warning in "\n".join(load(tmp_path, text).warnings)
@@ -445,7 +447,7 @@ def test_the_table_of_metrics_is_as_the_meters(request: pytest.FixtureRequest) -
         ),
     ],
 )
-def test_the_mistakes_of_a_kind_are_told_each_once(
+def test_each_error_of_a_handler_kind_is_reported_once(
     tmp_path: Path, text: str, told: list[str]
 ) -> None:
     if not told:

@@ -28,7 +28,7 @@ print("poll", again.watch.poll)
 """
 
 
-def test_what_the_start_needed_goes_and_can_come_again() -> None:
+def test_startup_modules_are_unloaded_and_can_be_loaded_again() -> None:
     done = subprocess.run(
         [sys.executable, "-c", STORY],
         capture_output=True,

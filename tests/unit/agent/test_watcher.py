@@ -96,7 +96,7 @@ class Watching:
         return pauses
 
 
-def test_a_document_is_told_twice_and_then_no_more() -> None:
+def test_unchanged_document_is_reported_only_twice() -> None:
     watching = Watching(changed(QUIET), same(QUIET))
     assert watching.turn(5) == [SECOND] * 5
     assert watching.told == [
@@ -105,7 +105,7 @@ def test_a_document_is_told_twice_and_then_no_more() -> None:
     ]
 
 
-def test_what_is_wanted_is_told_each_time_and_not_waited_for() -> None:
+def test_wanted_documents_are_reported_each_time_without_long_polling() -> None:
     watching = Watching(changed(QUIET), same(QUIET))
     watching.endpoint.longest_wait = MINUTE
     watching.turn(3)
@@ -167,7 +167,7 @@ def test_where_all_is_empty_the_name_is_learned_all_the_same() -> None:
     assert watching.told[0].name == "vm_0"
 
 
-def test_each_change_is_told_and_confirmed() -> None:
+def test_each_change_is_reported_and_confirmed() -> None:
     event = reading("vm_0")
     watching = Watching(
         changed(QUIET), changed(event), same(event), same(event), changed(QUIET)
@@ -177,7 +177,7 @@ def test_each_change_is_told_and_confirmed() -> None:
     assert counts == [0, 1, 1, 0, 0]
 
 
-def test_failures_are_counted_and_tell_nothing() -> None:
+def test_failures_are_counted_and_report_no_document() -> None:
     watching = Watching(changed(QUIET), FAILED, FAILED, FAILED, FAILED, same(QUIET))
     assert watching.turn(5) == [each * SECOND for each in (1, 1, 1, 2, 3)]
     view = watching.watcher.view
@@ -225,7 +225,7 @@ def test_a_fault_of_ours_does_not_end_the_watch(
     assert "a poll failed because of a bug in the agent" in caplog.text
 
 
-def test_a_document_that_could_not_be_told_is_told_again() -> None:
+def test_document_that_could_not_be_reported_is_reported_again() -> None:
     clock = VirtualClock(START)
     endpoint = FakeEndpoint([changed(QUIET), same(QUIET)], clock)
     told: list[Polled] = []
@@ -262,7 +262,7 @@ class TestTheName:
         assert watching.endpoint.named == []
         assert watching.told[0].name == "mine"
 
-    def test_may_come_late_and_is_told_then(self) -> None:
+    def test_late_name_is_reported_when_it_is_known(self) -> None:
         event = reading("vm_0")
         watching = Watching(changed(event), same(event), name="")
         watching.endpoint.names = [None, None, "vm_0"]
@@ -271,7 +271,9 @@ class TestTheName:
         names = [polled.name for polled in watching.told]
         assert names == ["", "", "vm_0"]
 
-    def test_is_read_anew_when_others_are_named_for_the_first_time(self) -> None:
+    def test_name_is_read_again_when_other_vms_are_named_for_the_first_time(
+        self,
+    ) -> None:
         event = reading("vm_7")
         watching = Watching(
             changed(QUIET), changed(event), same(event), changed(event), name=""
@@ -287,7 +289,7 @@ class TestTheName:
         watching.turn(3)
         assert len(watching.endpoint.named) == 1
 
-    def test_is_read_anew_after_a_gap(self) -> None:
+    def test_name_is_read_again_after_a_gap(self) -> None:
         watching = Watching(changed(QUIET), same(QUIET), same(QUIET), name="")
         watching.turn(2)
         watching.clock.advance_to(START + 6 * MINUTE)
@@ -344,7 +346,7 @@ class TestHealth:
         assert has_ended.wait(PATIENCE_SECONDS)
         eventually(watching.watcher.is_alive, lambda is_alive: not is_alive)
 
-    def test_a_thread_that_was_told_to_stop_is_no_fault(self) -> None:
+    def test_thread_that_was_asked_to_stop_is_not_a_fault(self) -> None:
         """As at a reload: the next one begins in a moment."""
         watching = Watching(changed(QUIET), same(QUIET))
         watching.watcher.start()
@@ -367,7 +369,7 @@ def after(first: Watching, *answers: Asked | Exception) -> Watcher:
     )
 
 
-def test_who_follows_a_watcher_knows_what_it_knew() -> None:
+def test_next_watcher_keeps_the_state_of_the_previous_one() -> None:
     first = Watching(changed(reading("vm_0")), FAILED)
     first.watcher.turn()
     first.clock.advance_to(START + 2 * SECOND)
@@ -385,7 +387,7 @@ def test_who_follows_a_watcher_knows_what_it_knew() -> None:
     assert len(first.told) == 2
 
 
-def test_poll_that_was_ended_by_the_agent_is_no_failure_of_the_endpoint() -> None:
+def test_poll_stopped_by_the_agent_is_not_a_failure_of_the_endpoint() -> None:
     first = Watching(changed(QUIET), Asked(result=Trouble.STOPPED, detail="ended"))
     first.watcher.turn()
     first.watcher.turn()
@@ -398,7 +400,7 @@ def test_poll_that_was_ended_by_the_agent_is_no_failure_of_the_endpoint() -> Non
     ("called", "former"),
     [("", ""), ("vm_0", ""), ("VM_0", ""), ("web_0", "web_0")],
 )
-def test_a_name_that_is_not_the_journals_is_told(
+def test_name_that_differs_from_the_journal_is_logged(
     called: str, former: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = Watching(changed(QUIET))

@@ -52,7 +52,9 @@ def http(status: str, body: str, kind: str = "text/plain") -> bytes:
         http("404 Not Found", '{"detail": "nothing"}'),
     ],
 )
-def test_what_is_no_operator_api(forewarn: Run, answer: bytes) -> None:
+def test_server_without_the_operator_api_is_reported(
+    forewarn: Run, answer: bytes
+) -> None:
     with answering(answer) as url:
         ended = forewarn("operations", "--url", url)
     assert ended.status == 3
@@ -70,7 +72,7 @@ def test_an_order_without_an_answer_may_have_been_done(forewarn: Run) -> None:
         assert "cannot be reached" in ended.err
 
 
-def test_a_stream_that_tells_of_an_error(forewarn: Run) -> None:
+def test_error_event_in_a_stream_is_reported(forewarn: Run) -> None:
     body = 'event: error\ndata: {"error": "the disk is full", "hint": "look"}\n\n'
     with answering(http("200 OK", body, "text/event-stream")) as url:
         ended = forewarn("events", "--watch", "--url", url)
@@ -104,7 +106,7 @@ def test_a_terminal_gets_colour_unless_it_is_unwanted(
 
 
 @pytest.mark.parametrize("command", ["reboot web_0", "operations --watch"])
-def test_who_asks_too_much_is_told_when_to_try_again(
+def test_caller_over_the_rate_limit_learns_when_to_try_again(
     forewarn: Run, command: str
 ) -> None:
     body = (

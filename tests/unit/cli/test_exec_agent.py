@@ -67,7 +67,7 @@ def test_it_is_started_as_safely_as_the_command_was(
         (["--pol", "2s"], "usage: forewarn agent"),
     ],
 )
-def test_its_faults_are_told_as_ever(
+def test_errors_of_the_started_agent_are_reported_as_usual(
     flags: list[str], said: str, tmp_path: Path
 ) -> None:
     done = subprocess.run(

@@ -29,7 +29,7 @@ def test_a_sound_file_needs_no_service(here: Path, forewarn: Run) -> None:
     assert json.loads(forewarn("fleet", "validate", "--json").out)["vms"] == 5
 
 
-def test_every_problem_is_told_with_its_place(
+def test_every_problem_is_reported_with_its_location(
     here: Path, service: Served, forewarn: Run
 ) -> None:
     (here / "bad.toml").write_text(BAD)
@@ -95,7 +95,7 @@ def test_files_that_cannot_be_read(here: Path, forewarn: Run) -> None:
     assert (ended.status, ended.err) == (2, "forewarn: fleet.toml:3: is not UTF-8\n")
 
 
-def test_one_of_a_kind_is_no_plural(here: Path, forewarn: Run) -> None:
+def test_single_item_is_counted_in_the_singular(here: Path, forewarn: Run) -> None:
     (here / "fleet.toml").write_text('[[host]]\nname = "h"\n')
     ended = forewarn("fleet", "validate")
     assert ended.out == "fleet.toml is valid: 0 tenants, 0 scopes, 1 host, 0 vms\n"

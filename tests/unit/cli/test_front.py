@@ -179,7 +179,7 @@ def test_settings_and_where_each_came_from(
     assert "timing.speed = 3" in shown
 
 
-def test_bad_settings_are_all_told(here: Path, forewarn: Run) -> None:
+def test_all_invalid_settings_are_reported(here: Path, forewarn: Run) -> None:
     (here / "other.toml").write_text("[timing]\nspeed = 'fast'\nspede = 1\n")
     for command in (["config", "show"], ["serve"]):
         ended = forewarn(*command, "--config", "other.toml", "--timing-recovery", "x")
@@ -191,7 +191,7 @@ def test_bad_settings_are_all_told(here: Path, forewarn: Run) -> None:
     assert ended.status == 2
 
 
-def test_a_misspelt_variable_is_told(
+def test_misspelled_variable_is_reported(
     here: Path, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOREWARN_TIMING_SPED", "3")

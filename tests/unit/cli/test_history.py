@@ -55,7 +55,7 @@ def test_a_summary_of_operations(service: Served, forewarn: Run) -> None:
     assert {each["vm"] for each in account["vms"]} == {"web_0", "db_0"}
 
 
-def test_a_summary_says_of_each_vm_who_approved_its_own_event(
+def test_summary_names_the_approver_of_the_event_of_each_vm(
     service: Served, forewarn: Run
 ) -> None:
     forewarn("maintain", "h1", "--impact", "reboot")
@@ -72,7 +72,7 @@ def test_a_summary_says_of_each_vm_who_approved_its_own_event(
     assert shown == {"web_0": ["web_0", "(operator)"], "db_0": ["db_0", "-"]}
 
 
-def test_one_who_has_left_its_event_keeps_who_approved_it(
+def test_vm_that_left_its_event_keeps_its_approver(
     service: Served, forewarn: Run
 ) -> None:
     forewarn("fail", "h1")
@@ -82,7 +82,9 @@ def test_one_who_has_left_its_event_keeps_who_approved_it(
     assert approvers == {"web_0": "(failure)", "db_0": "(failure)"}
 
 
-def test_a_summary_has_no_lines_to_filter(service: Served, forewarn: Run) -> None:
+def test_summary_cannot_be_combined_with_entry_filters(
+    service: Served, forewarn: Run
+) -> None:
     ended = forewarn("history", "--summary", "--what", "event")
     assert ended.status == 2
     assert "--what cannot be combined with --summary" in ended.err
@@ -131,7 +133,7 @@ def test_lengths_are_never_rounded_to_nothing(length: float, told: str) -> None:
     ("percent", "told"),
     [(None, "-"), (100.0, "100 %"), (99.999999, "99.999999 %"), (0.0, "0.000000 %")],
 )
-def test_a_hundred_percent_is_told_only_where_nothing_was_down(
+def test_hundred_percent_is_shown_only_without_downtime(
     percent: float | None, told: str
 ) -> None:
     assert history._percent(percent) == told

@@ -239,7 +239,7 @@ def test_long_details_are_shortened() -> None:
     assert listings.first_line("one\ntwo\nthree") == "one (+2 lines)"
 
 
-def test_a_stream_prints_what_is_and_what_changes(
+def test_stream_prints_the_current_state_and_each_change(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forewarn("fail", "web_0")
@@ -330,7 +330,7 @@ def test_another_kind_of_server(service: Served, forewarn: Run) -> None:
     assert ended.status in {3, 4}
 
 
-def test_what_a_terminal_would_obey_is_shown_instead() -> None:
+def test_control_characters_are_escaped() -> None:
     assert printable("a\x1b[31mb\tö") == "a\\x1b[31mb\\tö"
 
 
@@ -366,15 +366,13 @@ def test_lists_and_the_history_are_narrowed_to_a_rollout(
     assert forewarn("operations", "--rollout", "ro-none").status == 4
 
 
-def test_nobody_is_asked_whether_a_host_may_fail(
-    service: Served, forewarn: Run
-) -> None:
+def test_failure_of_a_host_needs_no_approvals(service: Served, forewarn: Run) -> None:
     forewarn("fail", "h1")
     _, row = forewarn("operations").out.splitlines()
     assert "fail of host h1  2    -         2030" in row
 
 
-def test_what_is_mistyped_is_told_with_the_usage_of_its_command(forewarn: Run) -> None:
+def test_typo_is_reported_with_the_usage_of_its_command(forewarn: Run) -> None:
     ended = forewarn("operations", "--hots", "h1")
     assert ended.status == 2
     assert ended.err.startswith("usage: forewarn operations [-h] [--vm VM]")

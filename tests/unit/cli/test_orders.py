@@ -19,7 +19,7 @@ def made(run: Run, *words: str) -> Any:
     return json.loads(ended.out)
 
 
-def test_an_order_prints_what_it_made_and_what_to_try_next(
+def test_request_prints_its_result_and_the_next_commands(
     service: Served, forewarn: Run
 ) -> None:
     ended = forewarn("maintain", "h1", "h2", "--impact", "live-migrate")
@@ -59,7 +59,7 @@ def test_every_vm_of_an_order_is_shown_with_its_event(
     assert silent.split()[:5] == ["web_1", "-", "-", "-", "-"]
 
 
-def test_what_an_order_says_otherwise(service: Served, forewarn: Run) -> None:
+def test_request_options_are_applied(service: Served, forewarn: Run) -> None:
     request = made(
         forewarn,
         *("maintain", "h1", "--impact", "freeze", "--duration", "-1"),
@@ -138,7 +138,9 @@ def test_each_order(
     assert kind in explained.out
 
 
-def test_an_order_that_nobody_is_told_of(service: Served, forewarn: Run) -> None:
+def test_request_without_an_event_reports_that_no_vm_gets_notice(
+    service: Served, forewarn: Run
+) -> None:
     ended = forewarn("terminate", "web_0")
     assert "no event, so no VM gets notice" in ended.out
 
@@ -171,7 +173,7 @@ def test_approving(service: Served, forewarn: Run) -> None:
     assert f"next: forewarn explain {event['operation']}" in ended.out
 
 
-def test_an_approval_that_comes_too_late_says_that_it_changes_nothing(
+def test_late_approval_reports_that_it_changes_nothing(
     service: Served, forewarn: Run
 ) -> None:
     operation = made(forewarn, "maintain", "h1", "--impact", "reboot")["operations"][0]
@@ -222,7 +224,7 @@ def test_resolving(service: Served, forewarn: Run) -> None:
     assert ended.out == f"{operation} is Failed: reboot of vm web_0\n"
 
 
-def test_a_refusal_says_why_and_what_to_do(service: Served, forewarn: Run) -> None:
+def test_refusal_gives_the_reason_and_a_hint(service: Served, forewarn: Run) -> None:
     ended = forewarn("reboot", "web_0", "--not-before", "+1m")
     assert (ended.status, ended.out) == (4, "")
     assert ended.err == (
@@ -272,7 +274,7 @@ def test_wrong_usage(service: Served, forewarn: Run, words: list[str]) -> None:
         ["resolve", "op-x", "failed", "--down="],
     ],
 )
-def test_a_variable_that_nobody_set_is_not_everything(
+def test_empty_value_from_an_unset_variable_is_rejected(
     service: Served, forewarn: Run, words: list[str]
 ) -> None:
     ended = forewarn(*words)

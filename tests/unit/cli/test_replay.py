@@ -24,7 +24,7 @@ from tests.support import recordings
         ([], "no.jsonl cannot be read: No such file or directory"),
     ],
 )
-def test_what_a_replay_cannot_have(
+def test_options_that_replay_does_not_support_are_rejected(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", *words, "--replay", "no.jsonl"]) == 2
@@ -80,7 +80,7 @@ def found(
         ),
     ],
 )
-def test_a_recording_that_nobody_asked_has_tested_nothing(
+def test_replay_without_client_requests_fails_or_is_not_judged(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     expect: str,
@@ -95,7 +95,7 @@ def test_a_recording_that_nobody_asked_has_tested_nothing(
     assert f"{suite.get('failures')}{suite.get('errors')}" == counts
 
 
-def test_what_was_not_approved_fails(
+def test_missing_approval_fails_the_replay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     started = recordings.document(3, recordings.event(status="Started"))
@@ -139,7 +139,7 @@ def test_a_replay_that_takes_too_long_fails(
     assert said in capsys.readouterr().out
 
 
-def test_what_no_replay_can_have_is_in_the_report(
+def test_unreadable_recording_is_an_error_in_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = tmp_path / "report.xml"
@@ -162,7 +162,7 @@ def test_a_report_may_go_where_nothing_can_be_replaced(
     assert capfd.readouterr().out.count("<testsuites") == 1
 
 
-def test_a_replay_goes_on_later_where_the_user_says_so(
+def test_second_replay_starts_after_the_requested_delay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = recordings.write(tmp_path / "life.jsonl", played((0.1, STILL), seconds=0.2))

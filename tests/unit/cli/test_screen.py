@@ -97,7 +97,7 @@ def words(text: str) -> list[list[str]]:
     return [line for line in lines if line]
 
 
-def test_a_picture_has_who_is_served_what_and_what_comes_next() -> None:
+def test_picture_shows_what_each_vm_is_served_and_what_comes_next() -> None:
     found = shown(rendered(PICTURE, [NEWS], width=110, playing="platform-reboot"))
     assert words(found) == words(SHOWN)
 
@@ -114,7 +114,7 @@ def test_before_and_after_the_picture_news_is_printed() -> None:
     assert console.file.getvalue().split() == NEWS.line().split()
 
 
-def test_a_line_has_when_what_and_the_rest() -> None:
+def test_line_has_the_time_the_kind_and_the_details() -> None:
     assert NEWS.line() == "2026-11-21T10:00:00.500Z approved  web_0: C7061BAC"
 
 

@@ -36,7 +36,7 @@ def sim(
     return lambda *words: forewarn("sim", *words)
 
 
-def test_the_clock_is_told_and_turned(sim: Run) -> None:
+def test_clock_is_shown_and_changed(sim: Run) -> None:
     assert ", speed 60; the next timer is at " in sim("clock").out
     assert ", paused" in sim("clock", "pause").out
     assert json.loads(sim("clock", "resume", "--json").out)["paused"] is False
@@ -64,7 +64,7 @@ def test_an_event_is_published_and_moved_on(sim: Run, running: Simulation) -> No
     assert moving.err.startswith("forewarn: a Preempt cannot be a live migration\n")
 
 
-def test_where_no_simulator_is_one_is_told_how_to_begin_it(forewarn: Run) -> None:
+def test_unreachable_simulator_is_reported_with_a_start_command(forewarn: Run) -> None:
     ended = forewarn("sim", "clock", "--url", "http://127.0.0.1:9")
     assert ended.status == 3
     assert "the simulator at http://127.0.0.1:9 cannot be reached" in ended.err
@@ -94,7 +94,7 @@ def test_vms_are_listed_added_and_removed(sim: Run) -> None:
     assert sim("vm", "add", "x", "--fault-domain", "two").status == 2
 
 
-def test_what_is_wrong_with_a_new_vm_is_told_without_a_file(sim: Run) -> None:
+def test_error_of_a_new_vm_is_reported_without_a_file_name(sim: Run) -> None:
     wrong = sim("vm", "add", "bad name")
     assert wrong.err.startswith(
         'forewarn: "bad name" is not a valid name: it must not contain'

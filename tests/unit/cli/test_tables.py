@@ -168,7 +168,7 @@ def test_every_word_is_whole_and_no_line_is_longer_than_it_must_be(
     assert all(len(block[0]) <= max(width, widest) for block in blocks)
 
 
-def test_a_long_table_has_one_line_for_each_row_and_says_what_is_left_out() -> None:
+def test_long_table_has_one_line_per_row_and_names_omitted_columns() -> None:
     rows = [(f"h{number}", "word " * 30) for number in range(51)]
     folded = tables.folded(("HOST", "WAITS FOR"), rows, width=80)
     assert [len(block) for block in folded.blocks] == [1] * 51
@@ -178,7 +178,7 @@ def test_a_long_table_has_one_line_for_each_row_and_says_what_is_left_out() -> N
     assert folded.left_out == ()
 
 
-def test_what_fits_in_a_height() -> None:
+def test_blocks_that_fit_in_a_height_are_counted() -> None:
     blocks = [["a"], ["b", "under b"], ["c"]]
     assert [tables.fitting(blocks, height=each) for each in range(5)] == [0, 1, 1, 2, 3]
 

@@ -89,7 +89,7 @@ def test_order_takes_any_offset_and_local_time(
     assert "maintain" in told.out
 
 
-def test_deletion_of_spot_vm_says_that_nobody_was_told(
+def test_termination_of_spot_vm_reports_that_no_vm_gets_notice(
     service: Served, forewarn: Run
 ) -> None:
     ended = forewarn("terminate", "db_0")

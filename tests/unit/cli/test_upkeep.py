@@ -30,7 +30,7 @@ def file(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 @pytest.mark.usefixtures("file")
-def test_a_sound_store_is_told_so(forewarn: Forewarn) -> None:
+def test_check_of_a_valid_store_reports_no_violations(forewarn: Forewarn) -> None:
     for words in ((), ("forewarn.db",)):
         ended = forewarn("store", "check", *words)
         assert (ended.status, ended.out) == (0, "forewarn.db: no violations\n")
@@ -72,7 +72,7 @@ def test_a_backup_is_made_of_the_store_of_the_settings(
     assert json.loads(ended.out)["of"] == str(file)
 
 
-def test_what_is_no_file_is_wrong_usage(
+def test_path_that_is_not_a_store_file_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forewarn: Forewarn
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -66,7 +66,7 @@ def test_quiet_rows_stay_and_a_change_has_its_time() -> None:
     ]
 
 
-def test_what_has_ended_keeps_its_row() -> None:
+def test_ended_operation_keeps_its_row() -> None:
     seen = begun(1)
     seen.take(
         "operations", operation(0, "Done", ended="2030-01-01T10:05:00Z"), now=LATER
@@ -74,7 +74,7 @@ def test_what_has_ended_keeps_its_row() -> None:
     assert picture(seen)[0] == "operations: 1 Done; last change 10:05:01Z"
 
 
-def test_of_what_has_ended_only_the_latest_is_kept(
+def test_only_the_latest_ended_operations_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(watching, "ENDED_MAX", 2)
@@ -113,7 +113,7 @@ def test_the_picture_fits_after_the_terminal_has_changed_its_size(
     assert all(len(line) <= max(width, 24 + 8) for line in under)
 
 
-def test_what_ended_while_the_service_was_away_has_no_row_any_more() -> None:
+def test_operation_that_ended_during_an_outage_loses_its_row() -> None:
     seen = begun(3)
     seen.take("operations", operation(2, "Done", ended="2030-01-01T10:05:00Z"), now=AT)
     seen.take(watching.LOST, "it is gone", now=AT)
@@ -149,7 +149,7 @@ def streams(*each: list[Any]) -> Callable[[], Iterator[tuple[str, Any]]]:
     return begin
 
 
-def test_a_stream_that_breaks_is_begun_until_it_goes_on() -> None:
+def test_broken_stream_is_retried_until_it_continues() -> None:
     refused = CommandError(Exit.REFUSED, "the token was revoked")
     begin = streams(
         [("", 1), unreachable()],
@@ -206,7 +206,7 @@ def test_a_terminal_gets_its_own_screen_back_with_the_last_picture(
     assert {each: signal.getsignal(each) for each in before} == before
 
 
-def test_a_wait_is_told_on_a_terminal_and_nowhere_else(
+def test_wait_message_is_shown_only_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from forewarn.cli import stopping  # noqa: PLC0415

@@ -68,7 +68,7 @@ def test_ids_of_one_order_begin_alike_and_their_aliases_do_not() -> None:
 
 
 @given(st.text())
-def test_what_has_no_such_form_stays_as_it_is(text: str) -> None:
+def test_text_that_is_not_an_id_stays_unchanged(text: str) -> None:
     own = Aliases(SECRET, "shop")
     assert aliases.is_id(text) is (FORM.fullmatch(text) is not None)
     if not aliases.is_id(text):

@@ -127,7 +127,7 @@ def both(plane: Plane, *acts: Callable[[HandTransaction], None]) -> int:
 
 
 @pytest.mark.clause("3.5")
-def test_of_two_last_approvals_at_once_one_is_decided_anew(plane: Plane) -> None:
+def test_one_of_two_simultaneous_last_approvals_is_retried(plane: Plane) -> None:
     first, second = approve(plane, "web_0"), approve(plane, "db_0")
     assert both(plane, first, second) == 1
     assert operation(plane).state is OperationState.ANNOUNCED
@@ -162,7 +162,7 @@ def in_parts(
 @pytest.mark.slow
 @pytest.mark.clause("3.5")
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: "".join(map(str, order)))
-def test_two_last_approvals_start_it_once_in_whatever_order_they_take_their_steps(
+def test_two_last_approvals_start_the_operation_once_in_any_interleaving(
     plane: Plane, order: tuple[int, ...]
 ) -> None:
     acts = [approve(plane, "web_0"), approve(plane, "db_0")]
@@ -194,7 +194,9 @@ def test_two_last_approvals_start_it_once_in_whatever_order_they_take_their_step
 
 
 @pytest.mark.clause("3.5")
-def test_an_approval_meets_whoever_takes_a_vm_off_its_operation(plane: Plane) -> None:
+def test_approval_conflicts_with_removal_of_a_vm_from_its_operation(
+    plane: Plane,
+) -> None:
     """Else each would find that the other's event is still waited for."""
     missing = FLEET.replace('name = "db_0"\nhost = "h1"', 'name = "db_0"\nhost = "h2"')
     wanted = read_fleet(missing, name="fleet.toml")
@@ -208,7 +210,7 @@ def test_an_approval_meets_whoever_takes_a_vm_off_its_operation(plane: Plane) ->
     assert "db_0" not in events(plane)
 
 
-def test_an_approval_meets_who_looks_again(plane: Plane) -> None:
+def test_approval_conflicts_with_a_recheck(plane: Plane) -> None:
     plane.approve([Approval(vm="db_0", event_ids=(events(plane)["db_0"],))], now=START)
     operation_id = operation(plane).operation_id
 

@@ -38,7 +38,7 @@ def of(world: World, host: str) -> Operation:
     return found
 
 
-def test_a_host_whose_rollout_has_no_slot_does_not_hide_the_next() -> None:
+def test_host_without_a_rollout_slot_does_not_block_the_next_host() -> None:
     """Two rollouts wait for one scope, and the slot of the first is in use."""
     it = World(
         store=MemoryStore,

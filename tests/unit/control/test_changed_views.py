@@ -147,7 +147,7 @@ def test_gpu_set_splits_and_joins_without_a_lower_number() -> None:
 
 
 @pytest.mark.clause("3.2", "3.3", "3.4")
-def test_vm_that_left_its_scope_is_answered_and_has_no_say() -> None:
+def test_approval_by_vm_that_left_its_scope_has_no_effect() -> None:
     world = busy_world()
     world.vm("other_0").get()
     maintain(world, "h0")

@@ -123,7 +123,7 @@ def test_a_migration_that_cannot_work_is_refused_with_the_sums(
     assert not it.operations()
 
 
-def test_room_that_others_work_on_is_no_reason_to_refuse() -> None:
+def test_rollout_with_a_busy_destination_host_is_not_refused() -> None:
     it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=cluster([3, 3, 0]))
     it.order(
         lambda work: verbs.maintain(work, ["h0002"], Action.FREEZE, OrderOptions())

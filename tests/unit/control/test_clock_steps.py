@@ -158,7 +158,7 @@ def test_held_operation_waits_for_not_before_again_after_step_back() -> None:
     assert ("Started", "Freeze", ["web_0"]) in seen(world, "web_0")
 
 
-def test_explain_names_the_notice_that_goes_on() -> None:
+def test_explain_shows_a_clock_step_during_the_notice() -> None:
     world = make_world(listening=["web_0", "db_0"])
     [operation] = maintain(world, "h1")
     world.step_clock("1h")
@@ -191,7 +191,7 @@ def test_wall_clock_rules_after_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.clause("7.3", "7.4")
-def test_step_forward_disables_nobody_who_polls() -> None:
+def test_step_forward_does_not_disable_a_polling_scope() -> None:
     world = make_world(listening=["web_0"])
     world.step_clock(2 * DAY)
     reboot(world, "web_0")
@@ -231,7 +231,7 @@ def test_recovery_and_time_outs_keep_their_length(
         assert world.operation(operation.operation_id).state is OperationState.DONE
 
 
-def test_step_forward_takes_no_call_for_timed_out() -> None:
+def test_step_forward_does_not_time_out_a_running_call() -> None:
     driver = SimulatedDriver()
     world = make_world(driver=driver, listening=["web_0"])
     [operation] = reboot(world, "web_0")
@@ -243,14 +243,14 @@ def test_step_forward_takes_no_call_for_timed_out() -> None:
     assert due_at - world.now == 30 * MINUTE
 
 
-def test_differences_below_a_step_are_none() -> None:
+def test_differences_below_the_minimum_step_are_ignored() -> None:
     clock = NoticeClock()
     assert clock.read(now=START, monotonic=7.0) == 0
     assert clock.read(now=START + 10 * SECOND + STEP_MIN - 1, monotonic=17.0) == 0
     assert clock.read(now=START + 10 * SECOND - STEP_MIN, monotonic=17.0) == -STEP_MIN
 
 
-def test_step_is_told_until_it_is_taken() -> None:
+def test_clock_step_is_returned_until_it_is_taken() -> None:
     clock = NoticeClock()
     clock.read(now=START, monotonic=0.0)
     for _ in range(2):

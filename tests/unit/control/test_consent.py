@@ -74,7 +74,7 @@ def test_all_approved_or_due(now: int, approvals: tuple[bool, ...]) -> None:
 
 
 @pytest.mark.clause("3.5", "3.6")
-def test_every_missing_approval_is_told() -> None:
+def test_every_missing_approval_is_reported() -> None:
     events = [
         event("web", approved=True),
         event("db", approved=False),

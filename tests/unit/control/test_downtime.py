@@ -95,7 +95,7 @@ def test_a_pause_is_as_long_as_the_driver_measured() -> None:
     assert began <= begun < ended
 
 
-def test_a_migration_that_nobody_measured_is_a_bound() -> None:
+def test_unmeasured_migration_downtime_is_an_upper_bound() -> None:
     gateway = LocalGateway()
     driver = SlowDriver(gateway)
     order(gateway, migrate)
@@ -138,7 +138,7 @@ def test_between_two_attempts_a_vm_runs() -> None:
     assert failed == begun + 3 * SECOND
 
 
-def test_what_nobody_knows_the_outcome_of_counts_as_down_until_somebody_says() -> None:
+def test_vm_with_unknown_outcome_counts_as_down_until_resolved() -> None:
     """As docs/explanation/availability-accounting.md tells: `fleet show` says that it runs, and what is at it."""
     gateway = LocalGateway()
     SlowDriver(gateway)
@@ -161,7 +161,7 @@ def test_what_nobody_knows_the_outcome_of_counts_as_down_until_somebody_says() -
     ]
 
 
-def test_what_befalls_a_vm_that_is_down_is_part_of_its_failure() -> None:
+def test_host_failure_of_a_down_vm_is_part_of_its_failure() -> None:
     gateway = LocalGateway()
     order(gateway, lambda work: failures.fail_vm(work, "web_0"))
     gateway.advance("10s")
@@ -177,7 +177,7 @@ def test_what_befalls_a_vm_that_is_down_is_part_of_its_failure() -> None:
     ]
 
 
-def test_a_vm_that_changes_its_scope_is_there_anew() -> None:
+def test_scope_change_of_a_vm_starts_a_new_span() -> None:
     gateway = LocalGateway()
     gateway.advance("1m")
     apply(
@@ -193,7 +193,7 @@ def test_a_vm_that_changes_its_scope_is_there_anew() -> None:
     assert new.is_open
 
 
-def test_a_vm_that_leaves_the_fleet_is_still_told_of() -> None:
+def test_vm_removed_from_the_fleet_stays_in_the_uptime_report() -> None:
     gateway = LocalGateway()
     gateway.advance("1m")
     apply(gateway, FLEET[: FLEET.index('[[vm]]\nname = "same"')])
@@ -206,7 +206,7 @@ def test_a_vm_that_leaves_the_fleet_is_still_told_of() -> None:
     assert [row["existed_seconds"] for row in told["vms"]] == [60.0]
 
 
-def test_what_is_forgotten_is_unknown_and_not_up() -> None:
+def test_expired_downtime_counts_as_unknown() -> None:
     gateway = LocalGateway()
     order(gateway, lambda work: failures.fail_vm(work, "web_0"))
     gateway.advance("1h")

@@ -80,7 +80,7 @@ def test_fault_domain_with_many_causes_names_three_and_counts_the_rest() -> None
 @pytest.mark.parametrize("routine", [True, False])
 @pytest.mark.parametrize("own", [{0}, {1}, {0, 1}])
 @pytest.mark.parametrize("down", [(), (0,), (1,), (0, 1)])
-def test_who_is_held_by_what(
+def test_routine_operation_is_held_by_other_down_fault_domains(
     routine: bool, own: set[int], down: tuple[int, ...]
 ) -> None:
     operation = replace(OPERATION, routine=routine)
@@ -112,7 +112,7 @@ def test_one_migration_of_a_scope_at_a_time(
 
 
 @pytest.mark.clause("6.3")
-def test_what_it_does_itself_does_not_hold_it() -> None:
+def test_operation_is_not_held_by_its_own_effects() -> None:
     own = unsteady(0, cause("op-own"))
     assert ask(OPERATION, {"web": {0}}, {"web": [own]}) == ()
     assert ask(OPERATION, {"web": {1}}, {"web": [own]}) == ()
@@ -122,7 +122,7 @@ def test_what_it_does_itself_does_not_hold_it() -> None:
 
 
 @pytest.mark.clause("6.3")
-def test_every_scope_is_asked_and_every_reason_is_told_once() -> None:
+def test_every_scope_is_checked_and_every_reason_is_reported_once() -> None:
     down = Cause()
     blockers = ask(
         MIGRATION,
@@ -156,7 +156,9 @@ def test_every_scope_is_asked_and_every_reason_is_told_once() -> None:
     st.sets(st.integers(0, 3), min_size=1, max_size=2),
     st.lists(st.integers(0, 3), max_size=4),
 )
-def test_what_passes_never_meets_another_domain(own: set[int], down: list[int]) -> None:
+def test_passed_operation_never_affects_a_second_fault_domain(
+    own: set[int], down: list[int]
+) -> None:
     found = [unsteady(domain, vm=f"v{at}") for at, domain in enumerate(down)]
     passes = not ask(OPERATION, {"web": own}, {"web": found})
     assert passes is (len(own | set(down)) == 1 or not down)

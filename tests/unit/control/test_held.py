@@ -97,7 +97,7 @@ def now_held_by(gateway: LocalGateway) -> tuple[AnyBlocker, ...]:
         ("db_0", DB, PLATFORM, BANK),
     ],
 )
-def test_each_tenant_is_told_of_its_own_domain_by_name_and_of_no_others(
+def test_tenant_history_names_only_its_own_fault_domains(
     failing: str, whole: str, shop: str, bank: str
 ) -> None:
     gateway = gateway_of_both()
@@ -124,7 +124,7 @@ def test_a_reason_that_comes_later_is_written_when_it_comes() -> None:
     assert held(gateway, "bank") == [PLATFORM, f"{BANK}; {PLATFORM}"]
 
 
-def test_a_reason_that_goes_is_no_longer_told() -> None:
+def test_cleared_reason_is_no_longer_reported() -> None:
     gateway = gateway_of_both()
     fail(gateway, "web_0")
     fail(gateway, "db_0")
@@ -138,7 +138,7 @@ def test_a_reason_that_goes_is_no_longer_told() -> None:
     assert len(held(gateway)) == 2
 
 
-def test_a_cause_that_changes_is_no_news_to_whom_it_is_not_told() -> None:
+def test_hidden_change_of_cause_adds_no_history_entry() -> None:
     def fail_both_alone(work: Work) -> None:
         failures.restore_host(work, "h1")
         failures.fail_vm(work, "web_0")

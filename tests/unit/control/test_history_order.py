@@ -128,7 +128,7 @@ def test_tenant_pages_after_clock_steps_back_join_to_the_whole(world: World) -> 
     assert world.read(joined) == world.read(whole)
 
 
-def test_tenant_cursor_tells_nothing_but_an_instant(world: World) -> None:
+def test_tenant_cursor_reveals_only_an_instant(world: World) -> None:
     decided_backwards(world)
     own = world.read(
         lambda reader: list(every(TenantReader(reader, "shop"), kinds.ALL_AUDIT))
@@ -150,7 +150,7 @@ def test_tenant_cursor_tells_nothing_but_an_instant(world: World) -> None:
     assert set(behind) == {len(own)}
 
 
-def test_period_finds_what_the_clock_said_then(world: World) -> None:
+def test_period_selects_entries_by_recorded_time(world: World) -> None:
     made = decided_backwards(world)
     since, until = world.now - HOUR, world.now - HOUR + MINUTE
     bounds = world.read(lambda reader: reader.audit_keys(since, until))

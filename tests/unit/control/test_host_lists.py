@@ -90,7 +90,7 @@ def _in_common(operation: Operation) -> tuple[object, ...]:
 
 
 @pytest.mark.usefixtures("short_pages")
-def test_an_order_that_nobody_waits_for_is_planned_as_a_whole_at_once() -> None:
+def test_request_without_a_waiting_caller_is_planned_at_once() -> None:
     it = world_of(scopes(HOSTS))
     names = [name_of(number) for number in range(HOSTS)]
     it.order(lambda work: verbs.maintain(work, names, Action.FREEZE, OrderOptions()))
@@ -131,7 +131,7 @@ def test_the_list_of_a_rollout_that_was_cancelled_is_cancelled() -> None:
 
 
 @pytest.mark.usefixtures("short_pages")
-def test_a_rollout_goes_on_whose_first_page_was_cancelled_host_by_host() -> None:
+def test_rollout_continues_after_its_first_page_was_cancelled() -> None:
     it = world_of(scopes(HOSTS))
     first_page_of(it)
     for operation in it.operations():

@@ -108,7 +108,9 @@ SAID.append((blockers.More(of="vm busy", count=3), "the platform holds it for no
 
 
 @pytest.mark.parametrize(("blocker", "sentence"), SAID)
-def test_a_reason_is_told_without_others(blocker: AnyBlocker, sentence: str) -> None:
+def test_reason_for_a_tenant_omits_other_tenants(
+    blocker: AnyBlocker, sentence: str
+) -> None:
     (told,) = for_tenant([blocker], **OWN)
     assert reason(told) == sentence
 
@@ -123,7 +125,7 @@ def test_redacting_twice_changes_nothing() -> None:
     assert for_tenant(once, **OWN) == once
 
 
-def test_how_many_others_there_are_is_not_told() -> None:
+def test_number_of_other_tenants_is_not_reported() -> None:
     several = [
         blockers.NotApproved(tenant=name, scope=f"db-{name}", listens=True)
         for name in ("a", "b", "c")

@@ -81,7 +81,7 @@ def upgrade(world: World, number: int) -> None:
 
 @settings(max_examples=amounts().order_examples)
 @given(ORDERS, SEEDS)
-def test_what_is_due_together_starts_as_it_was_ordered(
+def test_operations_due_together_start_in_request_order(
     numbers: list[int], seed: int
 ) -> None:
     driver = Called()
@@ -105,7 +105,9 @@ def test_what_is_due_together_starts_as_it_was_ordered(
 
 @settings(max_examples=amounts().order_examples)
 @given(ORDERS, SEEDS)
-def test_who_waits_for_the_guard_goes_in_order(numbers: list[int], seed: int) -> None:
+def test_operations_held_by_the_guard_start_in_request_order(
+    numbers: list[int], seed: int
+) -> None:
     """All are of one scale set: what is held starts when the one before has ended."""
     driver = Called()
     it = World(
@@ -162,7 +164,7 @@ def test_a_crash_while_many_are_due_keeps_the_order(
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_many_due_at_once_start_in_order_and_cost_no_more_each(
+def test_many_due_operations_start_in_order_at_constant_cost(
     tmp_path: Path, kind: str
 ) -> None:
     count = amounts().rollout_hosts
@@ -212,7 +214,7 @@ def test_events_of_one_instant_are_listed_as_they_were_ordered() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_two_events_are_no_matter_of_luck(seed: int) -> None:
+def test_two_events_scenario_starts_both_events_on_time(seed: int) -> None:
     scenario = find("two-events")
 
     async def play() -> list[Operation]:

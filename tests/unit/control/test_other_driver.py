@@ -73,7 +73,7 @@ def services() -> Services:
     return Services()
 
 
-def test_what_the_former_driver_was_told_is_not_done_by_this_one(
+def test_call_of_the_former_driver_is_not_rerun_by_the_new_one(
     services: Services,
 ) -> None:
     services.start(services.other)
@@ -110,7 +110,9 @@ def test_an_operator_may_say_what_became_of_it(services: Services) -> None:
     assert services.operation().state is OperationState.DONE
 
 
-def test_the_former_driver_tells_of_its_end_when_it_is_back(services: Services) -> None:
+def test_former_driver_reports_the_end_of_its_call_after_it_returns(
+    services: Services,
+) -> None:
     services.start(services.other)
     assert services.operation().call_state is CallState.UNKNOWN
     services.start(services.simulated)
@@ -120,7 +122,7 @@ def test_the_former_driver_tells_of_its_end_when_it_is_back(services: Services) 
     assert services.operation().state is OperationState.RECOVERING
 
 
-def test_what_follows_is_the_new_drivers_own(services: Services) -> None:
+def test_later_operations_use_the_new_driver(services: Services) -> None:
     services.start(services.other)
     name = services.operation().operation_id
     services.order(lambda work: outcome.resolve(work, name, done=True))

@@ -91,7 +91,7 @@ def test_an_order_that_is_durable_is_not_denied() -> None:
     assert len(states(it)) == HOSTS
 
 
-def test_what_is_due_does_not_wait_for_the_end_of_what_follows() -> None:
+def test_due_work_does_not_wait_for_all_follow_up_work() -> None:
     """Approvals come in every turn, and each of them has something follow."""
     count = 100
     it = world_of([{f"a{number}": 0} for number in range(count)])

@@ -126,7 +126,7 @@ def test_next_vm_in_turn_is_planned_again() -> None:
     assert world.operation(operation.operation_id).state is OperationState.RECOVERING
 
 
-def test_call_without_a_place_waits_and_goes_on_when_there_is_one() -> None:
+def test_call_without_a_destination_waits_until_a_host_is_available() -> None:
     world = world_of(fleet("a", hosts="h1 h2"))
     operation = started(world)
     fail_host(world, "h2")
@@ -171,7 +171,7 @@ def test_call_that_never_finds_a_place_ends_as_one_that_failed() -> None:
     assert len(held) == 1, "the history has an entry for each change, not each look"
 
 
-def test_vm_that_runs_where_it_was_has_no_failure() -> None:
+def test_vm_still_running_on_its_source_host_has_no_failure() -> None:
     world = world_of(fleet("a", hosts="h1 h2"))
     operation = started(world)
     fail_host(world, "h2")

@@ -89,7 +89,7 @@ def maintain(action: Action) -> Callable[[Work], object]:
     return lambda work: verbs.maintain(work, ["h1"], action, OrderOptions())
 
 
-def test_what_was_done_after_the_backup_ends_at_once(service: Service) -> None:
+def test_operation_done_after_the_backup_completes_at_once(service: Service) -> None:
     service.order(maintain(Action.REBOOT))
     service.back_up()
     service.wait(40 * MINUTE)
@@ -106,7 +106,7 @@ def test_what_was_done_after_the_backup_ends_at_once(service: Service) -> None:
     assert check(service.file) == []
 
 
-def test_moves_in_turn_are_each_told_again(service: Service) -> None:
+def test_each_sequential_move_is_reported_again(service: Service) -> None:
     service.order(maintain(Action.LIVE_MIGRATE))
     service.back_up()
     service.wait(40 * MINUTE)
@@ -118,7 +118,7 @@ def test_moves_in_turn_are_each_told_again(service: Service) -> None:
     assert check(service.file) == []
 
 
-def test_a_failed_attempt_and_its_success_are_told_again(service: Service) -> None:
+def test_failed_attempt_and_its_success_are_reported_again(service: Service) -> None:
     service.order(maintain(Action.FREEZE))
     service.back_up()
     service.driver.inject(Fault(kind=FaultKind.FAIL, times=1, reason="busy"))
@@ -131,7 +131,9 @@ def test_a_failed_attempt_and_its_success_are_told_again(service: Service) -> No
     assert service.operation().state is OperationState.RECOVERING
 
 
-def test_what_the_driver_cannot_tell_is_asked_of_an_operator(service: Service) -> None:
+def test_operator_resolves_a_call_that_the_driver_cannot_report(
+    service: Service,
+) -> None:
     service.order(maintain(Action.REBOOT))
     operation = service.operation()
     service.driver.begin(

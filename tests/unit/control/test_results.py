@@ -167,7 +167,7 @@ def test_unknown_vm_waits_for_an_operator_and_the_others_do_not(world: World) ->
     assert world.operation(operation.operation_id).state is OperationState.FAILED
 
 
-def test_operator_who_says_done_is_believed_where_nothing_is_known(
+def test_operator_outcome_applies_where_the_result_is_unknown(
     world: World,
 ) -> None:
     operation = started(world)
@@ -196,7 +196,7 @@ def test_operator_who_says_done_is_believed_where_nothing_is_known(
     assert after.state is OperationState.RECOVERING
 
 
-def test_vm_that_is_known_to_be_down_has_its_failure_whatever_is_resolved(
+def test_vm_reported_down_stays_down_after_resolve(
     world: World,
 ) -> None:
     operation = started(world)
@@ -250,7 +250,7 @@ def test_simulated_driver_succeeds_for_some(world: World) -> None:
     assert world.stored_vm("v3").host == "h2"
 
 
-def test_failure_of_a_vm_outlives_the_failure_of_its_host(world: World) -> None:
+def test_vm_failure_remains_after_its_host_is_restored(world: World) -> None:
     world.order(lambda work: failures.fail_vm(work, "v1"))
     [before] = [each for each in world.operations() if each.vms == ("v1",)]
     failure = world.order(lambda work: failures.fail_host(work, "h1"))
@@ -264,7 +264,7 @@ def test_failure_of_a_vm_outlives_the_failure_of_its_host(world: World) -> None:
     assert world.operation(before.operation_id).state is OperationState.DONE
 
 
-def test_operation_that_called_no_driver_says_so(world: World) -> None:
+def test_operation_without_a_driver_call_reports_it(world: World) -> None:
     world.order(
         lambda work: verbs.maintain(work, ["h2"], Action.REBOOT, OrderOptions())
     )

@@ -36,7 +36,7 @@ def rounds(gateway: LocalGateway) -> int:
     return done
 
 
-def test_what_has_ended_goes_with_everything_that_belongs_to_it() -> None:
+def test_ended_request_is_deleted_with_all_its_records() -> None:
     gateway = LocalGateway()
     request = maintain(gateway)
     gateway.advance("1h")
@@ -75,7 +75,7 @@ def test_of_too_many_the_oldest_go_with_their_trail() -> None:
     assert min(entry.at for entry in trail(gateway)) > oldest - 2 * HOUR
 
 
-def test_what_is_under_way_stays() -> None:
+def test_running_operation_is_not_deleted() -> None:
     gateway = LocalGateway()
     gateway.driver.is_silent = True
     request = maintain(gateway)
@@ -104,7 +104,7 @@ def test_a_long_trail_goes_at_once_in_short_steps() -> None:
     assert trail(gateway) == []
 
 
-def test_a_timer_that_is_due_does_not_keep_what_is_old() -> None:
+def test_due_timer_does_not_delay_deletion_of_old_entries() -> None:
     gateway = LocalGateway()
     note_many(gateway, 3)
     gateway.clock.advance_to(gateway.now() + 31 * DAY)

@@ -33,7 +33,7 @@ def test_one_fault_domain_of_a_scope_at_a_time() -> None:
     )
 
 
-def test_what_is_under_way_counts() -> None:
+def test_domain_in_progress_blocks_other_domains_of_its_scope() -> None:
     scopes = {"db": RolloutState(domains={1: "op-0"})}
     hosts = [host("op-1", db=0), host("op-2", db=1)]
     assert admit(hosts, slots=2, scopes=scopes).announced == ("op-2",)
@@ -48,7 +48,7 @@ def test_a_host_with_two_fault_domains_of_a_scope_waits_until_it_is_quiet() -> N
     assert admit([both], slots=1, scopes={}).announced == ("op-1",)
 
 
-def test_a_scope_that_is_reserved_is_left_to_who_has_waited() -> None:
+def test_reserved_scope_is_kept_for_the_waiting_host() -> None:
     scopes = {"db": RolloutState(reserved_by="op-2")}
     hosts = [host("op-1", db=0), host("op-2", db=0), host("op-3", db=0)]
     decided = admit(hosts, slots=3, scopes=scopes)
@@ -90,7 +90,7 @@ SCOPES = st.dictionaries(
 
 
 @given(hosts=HOSTS, slots=st.integers(0, 9), scopes=SCOPES)
-def test_whoever_is_announced_may_be(
+def test_announced_hosts_satisfy_all_constraints(
     hosts: list[Waiting], slots: int, scopes: dict[str, RolloutState]
 ) -> None:
     decided = admit(hosts, slots=slots, scopes=scopes)
@@ -107,7 +107,7 @@ def test_whoever_is_announced_may_be(
 
 
 @given(hosts=HOSTS, slots=st.integers(1, 9), scopes=SCOPES)
-def test_everybody_is_announced_or_told_why_not_until_the_slots_are_taken(
+def test_each_host_is_announced_or_has_a_reason_until_slots_are_full(
     hosts: list[Waiting], slots: int, scopes: dict[str, RolloutState]
 ) -> None:
     decided = admit(hosts, slots=slots, scopes=scopes)

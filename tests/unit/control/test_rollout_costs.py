@@ -32,7 +32,7 @@ from tests.support.worlds import World
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_what_a_host_costs_does_not_depend_on_the_number_of_hosts(
+def test_host_cost_is_independent_of_the_number_of_hosts(
     shared: bool,
 ) -> None:
     """Each host has one VM. Approvals are not counted."""

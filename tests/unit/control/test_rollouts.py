@@ -209,7 +209,7 @@ def test_a_host_that_fails_while_it_waits_leaves_the_rollout() -> None:
     assert {each.host for each in done} == {"h0000", "h0002"}
 
 
-def test_who_is_passed_over_for_long_comes_first() -> None:
+def test_host_passed_over_for_long_comes_first() -> None:
     # The first has a VM of each scope, and one of the scopes is always in use.
     hosts = [{"a": 1, "b": 1}] + [{"ab"[number % 2]: 0} for number in range(40)]
     it = world_of(hosts)

@@ -119,9 +119,7 @@ READ_MAX = 500
 
 
 @pytest.mark.parametrize("count", [100, 1000])
-def test_the_one_host_with_room_is_found_whatever_its_name(
-    store: Store, count: int
-) -> None:
+def test_only_host_with_capacity_is_found(store: Store, count: int) -> None:
     fill(store, count, capacity=lambda number: VMS * (2 if number == count - 2 else 1))
     places, read = look(store, 0)
     assert set(places.hosts.values()) == {f"h{count - 2:05}"}

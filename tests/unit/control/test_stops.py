@@ -129,7 +129,7 @@ def test_call_that_timed_out_is_tried_again_when_it_was_stopped(story: Story) ->
     assert story.becomes(CallState.RETRY).note == CallEnd(trouble=Trouble.STOPPED)
 
 
-def test_call_that_timed_out_and_goes_on_is_left_to_an_operator(story: Story) -> None:
+def test_timed_out_call_that_keeps_running_needs_an_operator(story: Story) -> None:
     story.driver.is_stopped = False
     story.time_out()
     story.driver.may_go_on.set()

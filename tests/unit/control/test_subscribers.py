@@ -79,7 +79,7 @@ def test_a_change_has_its_name(
     assert change_of(before, after) is expected
 
 
-def test_a_subscriber_hears_what_it_may_and_wants() -> None:
+def test_subscriber_receives_only_permitted_and_selected_changes() -> None:
     change = EventChange.STARTED
     assert Subscriber(name="all").wants(STARTED, change)
     assert Subscriber(name="shop", tenant="shop").wants(STARTED, change)
@@ -90,7 +90,7 @@ def test_a_subscriber_hears_what_it_may_and_wants() -> None:
     assert not ends.wants(STARTED, change)
 
 
-def test_each_step_is_written_for_each_who_wants_it() -> None:
+def test_each_step_is_written_for_each_interested_subscriber() -> None:
     store, numbers = MemoryStore(), itertools.count(1)
     steps = [(NEW, SCHEDULED), (SCHEDULED, APPROVED), (APPROVED, STARTED)]
     subscribers = (

@@ -90,7 +90,7 @@ def test_a_scope_is_whose_it_was_at_each_instant() -> None:
     assert whose(gateway, START, "web") == ["shop"]
 
 
-def test_what_was_a_tenants_is_listed_and_nothing_else() -> None:
+def test_only_former_scopes_of_a_tenant_are_listed() -> None:
     gateway = LocalGateway()
     assert scopes(gateway, "bank") == scopes(gateway, "shop") == set()
     apply(gateway, FLEET.replace(BANKS, SHOPS))
@@ -98,7 +98,7 @@ def test_what_was_a_tenants_is_listed_and_nothing_else() -> None:
     assert scopes(gateway, "shop") == set()
 
 
-def test_a_scope_that_has_gone_was_still_somebodys() -> None:
+def test_deleted_scope_keeps_its_former_owner() -> None:
     gateway = LocalGateway()
     gone = apply(gateway, GONE)
     assert whose(gateway, gone - 1) == ["bank"]

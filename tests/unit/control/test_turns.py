@@ -35,7 +35,7 @@ READS_MAX = 2 * LOOKS_PER_TURN + 4 * STEPS_PER_TURN
 """Of one turn: who waits and who follows, for each look and for each step."""
 
 
-def test_what_nobody_waits_for_is_looked_through_in_several_turns() -> None:
+def test_background_rechecks_span_several_iterations() -> None:
     store = ReadStore()
     it = world_of([{f"a{number}": 0} for number in range(HOSTS)], store=lambda: store)
     roll_out(it, HOSTS, at_once=HOSTS)
@@ -64,7 +64,7 @@ def test_a_turn_that_is_over_at_once_still_does_something(shared: bool) -> None:
     assert max(most) <= 2, "one step, and one timer"
 
 
-def test_who_orders_does_not_wait_for_what_others_have_ordered() -> None:
+def test_request_does_not_wait_for_earlier_requests() -> None:
     it = world_of([{f"a{number}": 0} for number in range(HOSTS + 1)])
     assert transactions_of(it, PAGE) == 1 + STEPS_PER_TURN
     assert states(it)[name_of(PAGE - 1)] is PLANNED, "much is left to be done"

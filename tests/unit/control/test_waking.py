@@ -60,7 +60,7 @@ def in_state(world: World, state: OperationState) -> list[Operation]:
 
 
 @pytest.mark.parametrize("hosts", [50, 200])
-def test_the_end_of_one_wakes_who_can_start_of_many_that_wait(hosts: int) -> None:
+def test_freed_scope_wakes_only_operations_that_can_start(hosts: int) -> None:
     it = world(hosts)
     it.order(lambda work: failures.fail_vm(work, "v0000"))
     it.order(lambda work: failures.fail_vm(work, "v0001"))
@@ -103,7 +103,7 @@ def test_a_turn_is_short_however_many_may_start() -> None:
         committed = count_transactions(it)
 
 
-def test_who_waits_is_found_after_a_crash() -> None:
+def test_waiting_operation_is_found_after_a_crash() -> None:
     it = world(10)
     it.order(lambda work: failures.fail_vm(work, "v0000"))
     it.order(lambda work: failures.fail_vm(work, "v0001"))
@@ -117,9 +117,7 @@ def test_who_waits_is_found_after_a_crash() -> None:
     assert len(in_state(it, OperationState.READY)) < ready
 
 
-def test_a_migration_in_the_domain_that_is_down_is_woken_before_others_are_told() -> (
-    None
-):
+def test_migration_in_the_down_domain_is_woken_before_other_waiters() -> None:
     """The first who waits in the scope is of another domain, and goes on to wait."""
     names = {"h0": 0, "h1": 0, "h2": 1, "h3": 0}
     lines = ['[[tenant]]\nname = "shop"']

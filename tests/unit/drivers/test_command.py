@@ -279,7 +279,7 @@ def test_report_names_failed_vms_and_vms_that_are_down(bench: Bench) -> None:
     assert report.reason == "vm b: exit status 3; vm c: exit status 1; and 1 more"
 
 
-def test_a_repeated_call_leaves_alone_what_is_done(bench: Bench) -> None:
+def test_repeated_call_skips_finished_vms(bench: Bench) -> None:
     driver = bench.open(
         'echo "$1" >> "$here/log"; test "$1" = a || test -e "$here/go" || exit 1'
     )
@@ -319,7 +319,7 @@ def test_program_that_ignores_sigterm_is_killed_after_the_grace(bench: Bench) ->
     assert list(driver.reports(now=NOW)) == []
 
 
-def test_what_may_not_be_stopped_goes_on(bench: Bench) -> None:
+def test_call_that_cannot_be_aborted_keeps_running(bench: Bench) -> None:
     driver = bench.open(f'echo x >> "$here/log"; {WAIT}', abortable=False)
     driver.begin(call_of(), now=NOW)
     eventually(bench.lines, bool)
@@ -414,7 +414,7 @@ def test_a_call_that_was_accepted_is_carried_out_by_the_next_process(
     assert bench.lines() == ["x"]
 
 
-def test_a_program_is_started_once_whoever_tries(bench: Bench) -> None:
+def test_program_is_started_once_by_repeated_shim_runs(bench: Bench) -> None:
     """As when a service dies between the start of a shim and its record."""
     driver = bench.open('echo x >> "$here/log"')
     driver.begin(call_of(), now=NOW)
@@ -467,7 +467,7 @@ def test_records_that_cannot_be_kept_stop_the_start(bench: Bench) -> None:
         ("exit 127", Observation()),
     ],
 )
-def test_an_observer_says_where_a_vm_runs(
+def test_observer_reports_where_a_vm_runs(
     bench: Bench, script: str, seen: Observation
 ) -> None:
     driver = bench.open("exit 0", observe=script)
@@ -482,7 +482,7 @@ def test_an_observer_that_does_not_answer_has_seen_nothing(
     assert driver.observe(["a", "b"]) == {"a": Observation(), "b": Observation()}
 
 
-def test_identities_tell_processes_apart() -> None:
+def test_identities_distinguish_processes() -> None:
     mine = shim.identity(os.getpid())
     assert mine == shim.identity(os.getpid())
     # It began later than this program, which took more than a tick to load.

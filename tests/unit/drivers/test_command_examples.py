@@ -177,7 +177,7 @@ def test_ended_call_can_be_probed_again(tool: Tool, action: str) -> None:
         ("reboot", "shutdown destroy reboot"),
     ],
 )
-def test_a_failure_that_leaves_the_vm_running_says_so(
+def test_failed_action_reports_that_the_vm_is_still_running(
     tool: Tool, action: str, broken: str
 ) -> None:
     if tool.program == "virsh.sh" and action == "reboot":
@@ -188,7 +188,7 @@ def test_a_failure_that_leaves_the_vm_running_says_so(
 
 
 @pytest.mark.parametrize("action", ["freeze", "reboot"])
-def test_a_failure_that_leaves_the_vm_down_says_so(tool: Tool, action: str) -> None:
+def test_failed_action_reports_that_the_vm_is_down(tool: Tool, action: str) -> None:
     if tool.program == "openstack.sh":
         tool.put("h1.101", tool.stopped)
         broken = "pause reboot"

@@ -67,7 +67,9 @@ def test_other_braces_stay_as_they_are() -> None:
         (("x", "{to_host}"), "{to_host} is only available in live_migrate, redeploy"),
     ],
 )
-def test_words_that_cannot_be_run_are_told(words: tuple[str, ...], fault: str) -> None:
+def test_arguments_that_cannot_be_run_are_reported(
+    words: tuple[str, ...], fault: str
+) -> None:
     assert placeholders.arguments_problem(words, FREEZE).startswith(fault)
 
 

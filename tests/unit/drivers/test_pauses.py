@@ -28,13 +28,13 @@ __all__ = ["bench"]
         ("Paused: 1s\n", None),
     ],
 )
-def test_a_program_says_it_on_a_line_of_its_own(
+def test_program_reports_a_pause_on_a_separate_line(
     output: str, pause: Micros | None
 ) -> None:
     assert records._paused_in(output) == pause
 
 
-def test_a_program_tells_of_its_own_vm(bench: Bench) -> None:
+def test_program_reports_the_pause_of_its_vm(bench: Bench) -> None:
     driver = bench.open('test "$1" = web_1 || echo "paused: 850ms"')
     driver.begin(call_of("web_0", "web_1", action=Action.FREEZE), now=0)
     assert report_of(driver).paused == (("web_0", 850 * MILLISECOND),)

@@ -84,7 +84,7 @@ def test_an_interruption_counts_as_far_as_it_lies_in_the_period(
     assert total.percent == 100 - down
 
 
-def test_what_follows_without_a_gap_is_one_interruption() -> None:
+def test_adjacent_spans_count_as_one_interruption() -> None:
     total = reckon(
         span(0, 0),
         span(110, 120, SpanKind.REBOOT),
@@ -100,13 +100,13 @@ def test_what_follows_without_a_gap_is_one_interruption() -> None:
     assert (total.interruptions, total.longest) == (2, 40)
 
 
-def test_what_is_not_known_is_neither_up_nor_down() -> None:
+def test_unknown_time_is_neither_up_nor_down() -> None:
     total = reckon(span(160, 0, exact=False), span(170, 180, SpanKind.FAILURE))
     assert (total.existed, total.unknown) == (40, 60)
     assert total.percent == 75
 
 
-def test_what_was_forgotten_before_the_period_is_none_of_its_business() -> None:
+def test_unknown_time_before_the_period_is_ignored() -> None:
     total = reckon(span(50, 0, exact=False))
     assert (total.existed, total.unknown) == (100, 0)
 
@@ -137,12 +137,12 @@ def test_before_its_first_day_a_vm_is_not_unknown() -> None:
     assert (total.existed, total.unknown) == (40, 0)
 
 
-def test_what_was_forgotten_between_two_lives_is_unknown() -> None:
+def test_gap_between_two_spans_of_existence_is_unknown() -> None:
     total = reckon(span(0, 120), span(150, 0, exact=False))
     assert (total.existed, total.unknown) == (70, 30)
 
 
-def test_a_pause_that_nobody_measured_is_told_apart() -> None:
+def test_unmeasured_pause_is_counted_separately() -> None:
     total = reckon(
         span(0, 0),
         span(110, 120, SpanKind.LIVE_MIGRATE, exact=False),
@@ -154,9 +154,7 @@ def test_a_pause_that_nobody_measured_is_told_apart() -> None:
 @pytest.mark.parametrize(
     ("began", "ended", "down_now"), [(110, 0, 1), (110, 201, 1), (110, 200, 0)]
 )
-def test_who_is_down_at_the_end_is_counted(
-    began: int, ended: int, down_now: int
-) -> None:
+def test_vm_down_at_the_end_is_counted(began: int, ended: int, down_now: int) -> None:
     total = reckon(span(0, 0), span(began, ended, SpanKind.FAILURE))
     assert total.down_now == down_now
 
@@ -165,7 +163,7 @@ def test_who_is_down_at_the_end_is_counted(
     ("began", "ended", "down_now"),
     [(200, 0, 1), (201, 0, 0), (0, 1, 0), (110, 120, 0)],
 )
-def test_who_is_down_at_the_end_is_so_whatever_was_before(
+def test_vm_down_at_the_end_is_counted_after_earlier_spans(
     began: int, ended: int, down_now: int
 ) -> None:
     total = reckon(
@@ -176,7 +174,7 @@ def test_who_is_down_at_the_end_is_so_whatever_was_before(
     assert total.down_now == down_now
 
 
-def test_nobody_is_available_who_was_never_there() -> None:
+def test_vm_that_never_existed_has_no_availability() -> None:
     assert reckon(span(0, 50)).percent is None
     assert Availability().percent is None
 

@@ -34,7 +34,7 @@ def told(*vms: Vm, scope: Scope = WEB, host: Host = H1) -> list[str]:
     return [str(each) for each in check_fleet([SHOP], [scope], [host], vms)]
 
 
-def test_one_bad_name_is_told_among_good_ones() -> None:
+def test_single_invalid_name_is_reported_among_valid_ones() -> None:
     [problem] = check_fleet([SHOP], [], [H1, Host(name="h 2")], [])
     assert (problem.key, problem.name) == ("host.name", "h 2")
 
@@ -46,19 +46,19 @@ def test_a_standalone_scope_has_one_vm_and_no_second() -> None:
     assert problem.endswith("and this has 2: web_0, web_1")
 
 
-def test_a_deleted_vm_takes_nothing_from_others() -> None:
+def test_deleted_vm_does_not_conflict_with_others() -> None:
     full = replace(H1, capacity=1)
     taken = replace(SECOND, addresses=FIRST.addresses, fault_domain=1)
     assert len(told(FIRST, taken, host=full)) == 3
     assert told(FIRST, replace(taken, state=VmState.DELETED), host=full) == []
 
 
-def test_an_owner_without_a_line_is_told_by_its_name() -> None:
+def test_address_owner_without_a_line_is_reported_by_name() -> None:
     [problem] = told(FIRST, replace(SECOND, addresses=FIRST.addresses))
     assert "192.0.2.4 is also an address of vm web_0; an address identifies" in problem
 
 
-def test_the_last_problem_that_is_told_is_no_sign_of_more() -> None:
+def test_message_mentions_more_problems_only_above_the_limit() -> None:
     each = [
         Problem(file="f", line=number, key="", message="is wrong")
         for number in range(PROBLEMS_MAX + 1, 0, -1)

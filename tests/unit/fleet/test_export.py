@@ -64,7 +64,7 @@ tenant = "t"
 """
 
 
-def test_only_what_must_be_said_is_written() -> None:
+def test_export_omits_default_values() -> None:
     text = export_fleet(
         [Tenant(name="t"), Tenant(name="default")],
         [
@@ -148,7 +148,7 @@ def test_a_tenant_that_owns_nothing_is_written() -> None:
     assert text == '[[tenant]]\nname = "default"\n'
 
 
-def test_entries_are_a_line_apart_whatever_is_first() -> None:
+def test_exported_tables_are_separated_by_one_blank_line() -> None:
     text = export_fleet([], [], [Host(name="h1"), Host(name="h2")], [])
     assert text == '[[host]]\nname = "h1"\n\n[[host]]\nname = "h2"\n'
 

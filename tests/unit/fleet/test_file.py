@@ -134,7 +134,7 @@ def test_a_vm_without_a_scope_stands_alone() -> None:
     assert (fleet.vms["a"].tenant, fleet.vms["a"].view) == ("default", "a")
 
 
-def test_the_only_tenant_owns_what_names_none() -> None:
+def test_single_tenant_owns_entries_without_a_tenant() -> None:
     fleet = read(
         '[[tenant]]\nname = "shop"\n[[scope]]\nname = "s"\nkind = "cloud-service"\n'
         '[[host]]\nname = "h"\n[[vm]]\nname = "a"\nhost = "h"\n'
@@ -198,7 +198,7 @@ def test_equal_wishes_are_equal_texts() -> None:
     assert one.hosts == other.hosts
 
 
-def test_what_is_not_said_is_not_remembered() -> None:
+def test_default_values_are_not_stored_as_applied() -> None:
     text = '[[host]]\nname = "h"\n[[vm]]\nname = "a"\nhost = "h"\n'
     same = f'{text}wire_name = "a"\nspot = false\nid = "{derived_vm_id("a")}"\n'
     assert read(text).vms == read(same).vms
@@ -268,5 +268,5 @@ def test_any_text_is_read_or_refused(parts: list[str]) -> None:
     assert len({str(problem) for problem in problems}) == len(problems)
 
 
-def test_a_text_is_what_it_says() -> None:
+def test_text_value_is_kept_unchanged() -> None:
     assert from_toml(Option(form=Forms.TEXT), "As It Is") == "As It Is"

@@ -106,13 +106,13 @@ def test_an_empty_file_removes_what_files_made(world: World) -> None:
     ]
 
 
-def test_what_no_file_made_stays(world: World) -> None:
+def test_object_not_created_by_a_file_is_kept(world: World) -> None:
     world.records[Kind.HOST]["spare"] = Host(name="spare")
     assert world.apply(BASE) == []
     assert "spare" in world.records[Kind.HOST]
 
 
-def test_what_exists_is_adopted_without_a_word(world: World) -> None:
+def test_existing_object_is_adopted_without_a_change(world: World) -> None:
     world.records[Kind.HOST]["spare"] = Host(name="spare", capacity=3, revision=7)
     text = BASE + '[[host]]\nname = "spare"\n'
     planned = world.plan(text)
@@ -216,7 +216,7 @@ def test_a_deleted_vm_leaves_a_tombstone(world: World) -> None:
     assert world.apply(moved.split("[[vm]]", maxsplit=1)[0]) == ["- vm web_0"]
 
 
-def test_a_deleted_vm_takes_no_place(world: World) -> None:
+def test_deleted_vm_uses_no_capacity(world: World) -> None:
     world.change_vm("web_0", state=VmState.DELETED)
     text = BASE.replace('name = "h1"', 'name = "h1"\ncapacity = 1')
     text = text.replace("web_0", "web_1") + 'wire_name = "web_0"\n'
@@ -270,7 +270,7 @@ def test_an_own_scope_may_change_its_tenant_without_a_line() -> None:
 
 
 @pytest.mark.clause("6.2")
-def test_a_neighbour_may_change_who_sees_what() -> None:
+def test_new_vm_in_a_scope_can_change_the_view_of_another() -> None:
     world = World()
     text = (
         '[[scope]]\nname = "g"\nkind = "scale-set"\ngpu = true\n[[host]]\nname = "h"\n'
@@ -308,7 +308,7 @@ def test_a_host_is_not_dropped_while_a_vm_moves_to_it(world: World) -> None:
     )
 
 
-def test_a_host_must_have_room_for_what_is_there(world: World) -> None:
+def test_host_capacity_must_cover_its_current_vms(world: World) -> None:
     more = '[[vm]]\nname = "x"\nhost = "h2"\n[[vm]]\nname = "y"\nhost = "h1"\n'
     world.apply(BASE + more)
     world.change_vm("web_0", host="h2")

@@ -100,7 +100,7 @@ TOO_LONG = "'11111111111111111111'… is longer than ten years"
         ),
     ],
 )
-def test_what_is_too_long_is_refused_briefly(text: str, expected: str) -> None:
+def test_oversized_input_gets_a_short_message(text: str, expected: str) -> None:
     assert told(text) == expected
 
 
@@ -115,7 +115,7 @@ def test_what_is_too_long_is_refused_briefly(text: str, expected: str) -> None:
         + "".join(f"[[vm]]\nname = 'v{n}'\nhost = 'h'\n" for n in range(60)),
     ],
 )
-def test_a_mistake_made_over_and_over_is_not_told_for_ever(text: str) -> None:
+def test_number_of_reported_mistakes_is_limited(text: str) -> None:
     with pytest.raises(FleetFileError) as caught:
         read_fleet(text, name="fleet.toml")
     assert len(caught.value.problems) == PROBLEMS_MAX

@@ -78,7 +78,7 @@ def test_a_scale_set_keeps_to_the_zone() -> None:
     assert choose_host(VM, SCALE_SET, zone="", candidates=candidates) == "b"
 
 
-def test_why_there_is_no_place_is_said() -> None:
+def test_missing_destination_host_is_explained() -> None:
     candidates = [
         HERE,
         candidate("a", state=HostState.DOWN),

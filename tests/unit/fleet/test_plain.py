@@ -61,7 +61,7 @@ def test_the_usual_forms_are_read() -> None:
         "[[vm]]\nhost\n",
     ],
 )
-def test_what_is_not_plain_is_left_to_others(text: str) -> None:
+def test_unsupported_toml_is_left_to_tomllib(text: str) -> None:
     assert fast_toml.tables(text) is None
 
 

@@ -207,7 +207,7 @@ def wanted(fleet: Fleet) -> Fleet:
 
 
 @given(fleets())
-def test_what_is_exported_reads_back(fleet: Fleet) -> None:
+def test_exported_fleet_reads_back_equal(fleet: Fleet) -> None:
     text = fleet.text()
     read = read_fleet(text, name="f")
     assert Fleet(
@@ -243,7 +243,9 @@ def test_applying_twice_is_applying_once(fleet: Fleet) -> None:
 
 
 @given(fleets(), fleets())
-def test_where_nobody_else_spoke_the_file_is_obeyed(one: Fleet, other: Fleet) -> None:
+def test_file_values_apply_if_there_are_no_other_changes(
+    one: Fleet, other: Fleet
+) -> None:
     after = EMPTY.after(one.text()).after(other.text())
     assert after == wanted(other)
     assert after.plan(other.text()).changes == ()

@@ -82,9 +82,7 @@ def addresses(count: int) -> tuple[str, ...]:
         ("listen", f"127.0.0.1:{PORT_MAX}", f"127.0.0.1:{PORT_MAX + 1}"),
     ],
 )
-def test_one_fault_of_a_vm_is_told_however_usual_the_rest_is(
-    key: str, good: Any, bad: Any
-) -> None:
+def test_single_fault_of_a_vm_is_reported(key: str, good: Any, bad: Any) -> None:
     as_written = {"vm_id": "id", "addresses": "address"}.get(key, key)
     # One with tags is looked at closely, whatever else it has.
     for usual in (VM, replace(VM, tags=(("role", "web"),))):
@@ -115,12 +113,12 @@ def test_a_host_has_room_for_one_at_least() -> None:
 
 
 @pytest.mark.parametrize("name", ["web_0", ".a", "a(b)", "Zürich-2", "ж" * 128])
-def test_a_name_may_be_of_any_language(name: str) -> None:
+def test_name_in_any_language_is_valid(name: str) -> None:
     assert name_fault(name) == ""
 
 
 @pytest.mark.parametrize("name", ["", ".", "...", "-a", "(a", "a/b", "ж" * 129])
-def test_what_commands_would_misread_is_no_name(name: str) -> None:
+def test_name_that_commands_would_misread_is_invalid(name: str) -> None:
     assert name_fault(name) != ""
 
 

@@ -50,7 +50,7 @@ def test_a_view_is_a_scope_split_where_clients_see_less(
     assert view.state is ViewState.DISABLED
 
 
-def test_a_scope_has_one_fault_domain_until_a_vm_says_otherwise() -> None:
+def test_scope_has_one_fault_domain_unless_a_vm_sets_another() -> None:
     vms = [
         VM,
         replace(VM, name="v2"),
@@ -62,7 +62,7 @@ def test_a_scope_has_one_fault_domain_until_a_vm_says_otherwise() -> None:
     ) == {"s"}
 
 
-def test_what_follows_from_scope_and_host_is_settled() -> None:
+def test_tenant_and_view_are_derived_from_scope_and_host() -> None:
     hosts = {"h": Host(name="h", zone="1")}
     scopes = {"s": scope()}
     settled = views.settle([VM], scopes=scopes, hosts=hosts)

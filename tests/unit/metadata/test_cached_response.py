@@ -88,7 +88,7 @@ CHANGES: dict[str, Callable[[Endpoint], object]] = {
 @pytest.mark.clause("1.7", "1.10", "7.1")
 @pytest.mark.parametrize("data", [GET, TAGGED], ids=["GET", "with a tag"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_whatever_changes_is_seen_by_the_next_request(
+def test_any_change_is_visible_to_the_next_request(
     change: str, data: bytes, play: Play
 ) -> None:
     """Compare with a connection that reads and looks up every request."""

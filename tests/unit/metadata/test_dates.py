@@ -59,7 +59,7 @@ def test_date_follows_the_status_line_and_changes_nothing_else() -> None:
     assert payload.replace(line, b"") == plain
 
 
-def test_answer_with_a_date_of_its_own_keeps_it() -> None:
+def test_existing_date_header_is_kept() -> None:
     clock, dates = dates_at(NOW)
     own = Response(
         status=200, payload=b"HTTP/1.1 200 OK\r\ndate: x\r\n\r\n", takes_date=False

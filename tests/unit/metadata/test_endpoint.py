@@ -132,7 +132,7 @@ def test_a_vm_whose_view_is_unknown_asks_for_it() -> None:
     assert ask(endpoint, get()) == Enable()
 
 
-def test_a_vm_that_has_gone_is_a_stranger() -> None:
+def test_deleted_vm_is_an_unknown_caller() -> None:
     endpoint = make_endpoint()
     endpoint.publish(Publication(guests_gone=("w0", "w0")))
     assert read(ask(endpoint, get())).status == 404
@@ -273,7 +273,7 @@ def test_a_good_approval_is_answered_with_nothing() -> None:
 
 
 @pytest.mark.clause("1.8", "3.3")
-def test_a_refusal_says_why() -> None:
+def test_refusal_contains_the_reason() -> None:
     answer = read(make_endpoint().approved("w0", 'no "event"', now=NOW))
     assert (answer.status, answer.json) == (400, {"error": 'no "event"'})
 
@@ -358,7 +358,7 @@ BAD_REQUESTS = {
 
 @pytest.mark.clause("1.9")
 @pytest.mark.parametrize("bad", BAD_REQUESTS.values(), ids=BAD_REQUESTS)
-def test_refused_requests_do_not_use_up_what_an_approval_needs(bad: Request) -> None:
+def test_refused_requests_do_not_use_the_rate_limit_of_approvals(bad: Request) -> None:
     endpoint = make_endpoint(rate_limit=5)
     statuses = statuses_of(endpoint, *[bad] * 20)
     assert 429 not in statuses[:5]

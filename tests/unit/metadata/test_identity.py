@@ -78,7 +78,7 @@ def test_each_vm_gets_its_own_views_document() -> None:
 
 
 @pytest.mark.clause("1.1")
-def test_a_stranger_gets_404_and_the_log_one_line_a_minute(
+def test_unknown_caller_gets_404_and_one_log_line_per_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     endpoint = make_endpoint()
@@ -135,7 +135,7 @@ def test_a_signed_request_is_the_signed_vms() -> None:
 
 
 @pytest.mark.clause("1.1")
-def test_a_signature_that_was_right_makes_no_other_right() -> None:
+def test_valid_signature_does_not_validate_others() -> None:
     endpoint = make_endpoint(secret=SECRET)
     for _ in range(2):
         assert endpoint.identify(signed(), PROXY) == "w0"
@@ -162,7 +162,7 @@ def test_a_name_in_another_case_is_signed_by_itself() -> None:
 
 
 @pytest.mark.clause("1.1")
-def test_who_was_never_proved_is_proved_by_no_empty_name() -> None:
+def test_empty_signature_is_rejected_for_an_empty_instance_id() -> None:
     """A fleet's ids are GUIDs; if one ever were not, nothing must be open for it."""
     endpoint = make_endpoint(secret=SECRET)
     endpoint.publish(Publication(guests=(replace(GUESTS[0], vm_id=""),)))
@@ -175,7 +175,7 @@ def test_who_was_never_proved_is_proved_by_no_empty_name() -> None:
 
 
 @pytest.mark.clause("1.1")
-def test_a_signature_speaks_for_whoever_has_its_id_now() -> None:
+def test_signature_identifies_the_current_vm_with_its_id() -> None:
     endpoint = make_endpoint(secret=SECRET)
     assert endpoint.identify(signed(), PROXY) == "w0"
     heir = replace(GUESTS[0], vm="heir", addresses=("192.0.2.99",))

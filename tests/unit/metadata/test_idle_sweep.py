@@ -63,7 +63,7 @@ def test_sweeps_run_only_while_there_are_connections(play: Play) -> None:
     play(story)
 
 
-def test_who_comes_and_goes_within_a_round_does_no_harm(play: Play) -> None:
+def test_connection_that_closes_during_a_sweep_is_harmless(play: Play) -> None:
     async def story() -> None:
         everybody: set[Quiet] = set()
 

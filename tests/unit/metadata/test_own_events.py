@@ -138,7 +138,7 @@ def test_others_have_no_names() -> None:
     assert sorted(waits(gateway, "web_0")) == ["Guard", "Operator"]
 
 
-def test_deletions_that_go_together_name_whom_the_document_names() -> None:
+def test_joint_deletions_name_only_the_vms_in_the_document() -> None:
     gateway = LocalGateway(FLEET.replace("spot = true", ""))
     gateway.enable("db_0")
     order(
@@ -152,7 +152,7 @@ def test_deletions_that_go_together_name_whom_the_document_names() -> None:
     assert [len(each["Resources"]) for each in others] == [1]
 
 
-def test_failure_has_no_approver_and_other_events_have_theirs() -> None:
+def test_failure_is_shown_unapproved_and_approved_event_as_approved() -> None:
     gateway = LocalGateway()
     gateway.enable("web_0")
     order(gateway, lambda work: failures.fail_vm(work, "web_0"))

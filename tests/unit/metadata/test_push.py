@@ -119,7 +119,7 @@ def test_the_timer_runs_by_itself(play: Play) -> None:
 
 
 @pytest.mark.parametrize("is_half", [False, True], ids=["closes", "half-closes"])
-def test_who_goes_frees_its_place_at_once(play: Play, is_half: bool) -> None:
+def test_closed_wait_frees_its_slot_at_once(play: Play, is_half: bool) -> None:
     async def story() -> None:
         async with running(waits=pushing(per_vm=2)) as world:
             wires = [await waiting(world, count=each + 1) for each in range(2)]
@@ -215,7 +215,7 @@ def test_a_head_that_waits_for_its_100_is_judged_with_its_wait(play: Play) -> No
     play(story)
 
 
-def test_a_vm_that_goes_is_a_stranger(play: Play) -> None:
+def test_waiting_vm_that_is_deleted_gets_404(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             wire = await waiting(world)
@@ -287,7 +287,7 @@ def test_a_proxys_requests_wait_for_the_vm_that_is_signed_for(play: Play) -> Non
     play(story)
 
 
-def test_the_stop_tells_all_that_wait_and_closes(play: Play) -> None:
+def test_stop_answers_all_waits_and_closes_connections(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             wires = [await waiting(world, count=each + 1) for each in range(3)]

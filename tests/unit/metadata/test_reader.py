@@ -61,7 +61,7 @@ def test_a_request_is_read() -> None:
 
 
 @pytest.mark.parametrize("data", [PLAIN, CHUNKED, SIZED, PLAIN + CHUNKED + SIZED])
-def test_where_it_is_cut_makes_no_difference(data: bytes) -> None:
+def test_split_position_does_not_change_the_requests(data: bytes) -> None:
     whole = read(data)
     for at in range(1, len(data)):
         reader = make_reader()
@@ -145,7 +145,7 @@ def test_whether_the_connection_stays(data: bytes, keep: bool) -> None:
         b"{}",
     ],
 )
-def test_whatever_is_doubtful_is_refused(data: bytes) -> None:
+def test_ambiguous_request_is_refused(data: bytes) -> None:
     answer = refusal(data)
     assert answer is answers.MALFORMED
     assert answer.close

@@ -388,7 +388,7 @@ def test_unknown_caller_gets_404_for_any_input(
 
 
 @pytest.mark.clause("1.1")
-def test_each_vm_may_have_a_listener_of_its_own(play: Play) -> None:
+def test_each_vm_can_have_a_separate_listener(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             any_port = ("127.0.0.1", 0)

@@ -132,7 +132,7 @@ def test_control_that_never_publishes_is_503_in_the_end(play: Play) -> None:
     play(story)
 
 
-def test_a_vm_that_goes_while_control_thinks_is_a_stranger(play: Play) -> None:
+def test_vm_deleted_during_a_control_call_gets_404(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             world.endpoint.publish(published(snapshot(1, enabled=False)))
@@ -379,7 +379,7 @@ def test_the_rate_is_limited_over_all_connections_of_a_vm(play: Play) -> None:
 # -- the end
 
 
-def test_a_stop_finishes_what_is_under_way(play: Play) -> None:
+def test_stop_finishes_running_requests(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             gate = Gate()
@@ -405,7 +405,7 @@ def test_a_stop_finishes_what_is_under_way(play: Play) -> None:
     play(story)
 
 
-def test_a_stop_tells_the_held_and_cuts_the_endless(play: Play) -> None:
+def test_stop_answers_delayed_requests_and_closes_incomplete_ones(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             ready_at = NOW + SECOND

@@ -150,7 +150,7 @@ def test_rate_limited_connection_pauses_reading(play: Play) -> None:
     play(story)
 
 
-def test_rate_limited_connection_goes_on_after_its_pause(play: Play) -> None:
+def test_rate_limited_connection_continues_after_its_pause(play: Play) -> None:
     async def story() -> None:
         conversation = Talk(make_hub(rate_limit=2), source=VM)
         conversation.connection.data_received(GET * 10)

@@ -69,7 +69,7 @@ def test_change_calls_all_waiters_of_its_view_and_no_others() -> None:
     assert len(waits) == 3, "called is not answered"
 
 
-def test_who_is_called_twice_looks_once() -> None:
+def test_waiter_called_twice_rechecks_once() -> None:
     waits = Waits(longest_seconds=60)
     waiter = entered(waits, wait_of())
     waits.call_view("west")
@@ -125,7 +125,7 @@ def test_there_is_a_limit_for_all_together() -> None:
     assert enter(waits, wait_of("alone", "alone")) is None
 
 
-def test_who_has_left_is_not_called_any_more() -> None:
+def test_waiter_that_left_is_no_longer_called() -> None:
     waits = Waits(longest_seconds=60)
     gone, left = entered(waits, wait_of()), entered(waits, wait_of())
     waits.call_view("west")
@@ -138,7 +138,7 @@ def test_who_has_left_is_not_called_any_more() -> None:
     assert (len(waits), [*waits.views], waits.next_due()) == (0, [], None)
 
 
-def test_who_is_another_vm_now_is_called_as_that_one() -> None:
+def test_waiter_that_changed_vm_is_called_for_the_new_vm() -> None:
     waits = Waits(longest_seconds=60)
     waiter = entered(waits, wait_of("w0"))
     assert waits.stay(waiter, wait_of("alone", "alone"))
@@ -169,7 +169,7 @@ def waiting(wait: str = "60", tag: str = '"1"') -> Request:
     return get(f"{NEWEST}&wait={wait}", if_none_match=tag)
 
 
-def test_who_has_the_present_document_waits() -> None:
+def test_request_with_the_current_document_waits() -> None:
     answer = asked(pushing(), waiting("7"))
     assert isinstance(answer, Wait)
     assert (answer.vm, answer.view_id, answer.seconds) == ("w0", "west", 7)
@@ -185,7 +185,7 @@ def test_who_has_the_present_document_waits() -> None:
 @pytest.mark.parametrize(
     ("wait", "tag"), [("60", '"0"'), ("60", ""), ("60", "*"), ("0", '"0"')]
 )
-def test_who_has_another_document_is_answered_at_once(wait: str, tag: str) -> None:
+def test_request_with_another_document_is_answered_at_once(wait: str, tag: str) -> None:
     answer = read(asked(pushing(), waiting(wait, tag)))
     assert (answer.status, answer.headers["Forewarn-Wait"]) == (200, "60")
     assert answer.json == {"DocumentIncarnation": 1, "Events": []}
@@ -208,7 +208,7 @@ def test_a_longer_wait_is_cut_to_the_longest(wait: str) -> None:
     ["", "x", "-1", "+1", "1.5", "1s", "1e1", "%20", "٣", "1" * 10, "1&wait=1", "60,"],
 )
 @pytest.mark.parametrize("tag", ['"1"', '"0"'])
-def test_a_wait_that_is_no_number_of_seconds_is_400(wait: str, tag: str) -> None:
+def test_wait_that_is_not_a_number_of_seconds_gets_400(wait: str, tag: str) -> None:
     answer = read(asked(pushing(), waiting(wait, tag)))
     assert answer.status == 400
     assert answer.json["error"].startswith("Bad request. wait ")
@@ -293,7 +293,7 @@ def test_change_of_other_views_calls_no_waiter() -> None:
     assert called(endpoint.waits) == []
 
 
-def test_who_waits_has_been_seen_just_now() -> None:
+def test_waiting_updates_the_last_seen_time() -> None:
     endpoint = pushing()
     waiter = filed(endpoint)
     assert endpoint.take_last_seen() == {"west": NOW}

@@ -50,7 +50,7 @@ def test_ids_are_taken_in_any_case_and_once() -> None:
         '\ufeff{"StartRequests":[{"EventId":"%s"}]}',
     ],
 )
-def test_what_real_clients_send(text: str) -> None:
+def test_bodies_of_real_clients_are_parsed(text: str) -> None:
     assert parse_start_requests((text % FIRST).encode()) == (FIRST,)
 
 
@@ -128,7 +128,7 @@ def test_every_guid_is_read_back(ids: list[str]) -> None:
 
 
 @given(st.data())
-def test_the_usual_body_says_the_same_to_who_reads_it_as_json(
+def test_fast_path_agrees_with_the_json_parser(
     data: st.DataObject,
 ) -> None:
     """A byte order mark keeps it from the short way, and means nothing."""

@@ -121,12 +121,12 @@ def test_our_own_empty_document_is_read_without_a_word() -> None:
         (b"\xff\xfe\x00", "is not JSON"),
     ],
 )
-def test_what_says_nothing_of_events_is_refused(body: bytes, sentence: str) -> None:
+def test_document_without_events_is_refused(body: bytes, sentence: str) -> None:
     with pytest.raises(UnreadableError, match=sentence):
         decode(body)
 
 
-def test_a_byte_order_mark_says_nothing() -> None:
+def test_byte_order_mark_is_ignored() -> None:
     assert decode(b"\xef\xbb\xbf" + document(EVENT)).notices == (NOTICE,)
 
 
@@ -136,7 +136,7 @@ def test_a_raw_line_break_in_a_string_is_read() -> None:
     assert notice.description == "Host server is undergoing\nmaintenance."
 
 
-def test_what_is_not_utf_8_is_read_as_far_as_it_goes() -> None:
+def test_invalid_utf_8_is_replaced_and_reported() -> None:
     reading = decode(document(EVENT).replace(b"vm_1", b"vm_\xff"))
     assert reading.notices[0].resources == ("vm_0", "vm_\ufffd")
     assert reading.oddities == ("the document is not UTF-8",)
@@ -199,7 +199,7 @@ def test_not_before_in_every_form(
     assert bool(oddities) == odd
 
 
-def test_what_has_started_needs_no_not_before() -> None:
+def test_started_event_needs_no_not_before() -> None:
     notice, oddities = only(NotBefore="", EventStatus="Started")
     assert notice.has_started
     assert notice.not_before is None
@@ -310,14 +310,14 @@ def test_of_duplicates_the_last_counts_and_started_stays() -> None:
     assert [notice.description for notice in reading.notices] == ["first"]
 
 
-def test_entries_that_are_no_events_are_passed_by() -> None:
+def test_entries_that_are_not_events_are_skipped() -> None:
     entries = [None, 7, "x", [], {}, {**EVENT, "EventId": 7}, {**EVENT, "EventId": " "}]
     reading = decode(document(*entries, {**EVENT, "EventId": "a\nb"}, EVENT))
     assert reading.notices == (NOTICE,)
     assert len(reading.oddities) == 8
 
 
-def test_what_nothing_carries_is_replaced() -> None:
+def test_invalid_characters_are_replaced() -> None:
     notice, _ = only(Description="a\x00b\ud800c", Resources=["x\x00"])
     assert notice.description == "a\ufffdb\ufffdc"
     assert notice.resources == ("x\ufffd",)
@@ -359,13 +359,11 @@ def test_what_nothing_carries_is_replaced() -> None:
         ({"EventType": []}, f"EventType of event {ID} is a list"),
     ],
 )
-def test_what_is_odd_is_said_in_a_sentence(
-    members: dict[str, Any], sentence: str
-) -> None:
+def test_each_warning_is_a_sentence(members: dict[str, Any], sentence: str) -> None:
     assert only(**members)[1] == (sentence,)
 
 
-def test_an_entry_that_is_no_event_is_said_by_its_place() -> None:
+def test_invalid_entry_is_reported_by_its_index() -> None:
     assert decode(document(EVENT, 7, {"EventId": ""})).oddities == (
         "Events[1] is a number, not an event",
         "Events[2] has no valid EventId",

@@ -123,7 +123,7 @@ def test_a_lone_surrogate_does_not_break_the_bytes() -> None:
 
 
 @pytest.mark.clause("2.10")
-def test_the_digest_follows_what_is_shown_and_nothing_else() -> None:
+def test_digest_depends_only_on_visible_content() -> None:
     base = documents.digest([MIGRATION])
     assert documents.digest([MIGRATION]) == base
     assert (
@@ -142,7 +142,7 @@ def test_the_digest_follows_what_is_shown_and_nothing_else() -> None:
 
 
 @pytest.mark.clause("2.10")
-def test_what_looks_alike_has_the_same_digest_and_the_rest_has_not() -> None:
+def test_events_that_look_alike_have_equal_digests() -> None:
     others: dict[str, object] = {
         "operation": "op-2",
         "tenant": "office",
@@ -172,7 +172,7 @@ def test_what_looks_alike_has_the_same_digest_and_the_rest_has_not() -> None:
 
 
 @pytest.mark.clause("2.10")
-def test_a_document_is_the_same_whatever_is_remembered_of_others(
+def test_document_does_not_depend_on_cached_events(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(documents, "_REMEMBERED_MAX", 3)

@@ -21,15 +21,15 @@ def test_an_error_has_a_sentence_and_perhaps_a_hint() -> None:
 
 
 @pytest.mark.parametrize("kind", [RefusedError, NotFoundError, BadRequestError])
-def test_one_door_translates_what_callers_are_told(kind: type[Exception]) -> None:
+def test_every_reported_error_is_a_forewarn_error(kind: type[Exception]) -> None:
     assert issubclass(kind, ForewarnError)
 
 
-def test_what_is_not_there_is_refused_and_what_is_malformed_is_not() -> None:
+def test_not_found_is_a_refusal_and_bad_request_is_not() -> None:
     assert issubclass(NotFoundError, RefusedError)
     assert not issubclass(BadRequestError, RefusedError)
 
 
-def test_a_bug_is_no_answer() -> None:
+def test_illegal_transition_is_not_a_forewarn_error() -> None:
     assert issubclass(IllegalTransitionError, AssertionError)
     assert not issubclass(IllegalTransitionError, ForewarnError)

@@ -61,7 +61,7 @@ def test_an_event_names_keys_and_not_wire_names() -> None:
     assert not EVENT.names("b")
 
 
-def test_an_event_is_approved_by_somebody() -> None:
+def test_event_with_an_approver_is_approved() -> None:
     assert not EVENT.is_approved
     assert replace(EVENT, approver=vm_actor("shop-a")).is_approved
 

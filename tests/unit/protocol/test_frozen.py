@@ -28,7 +28,7 @@ def test_the_fields_that_are_named_are_other_and_the_rest_is_kept() -> None:
     assert (FRONT.name, FRONT.is_open, FRONT.keys) == ("front", False, ("brass",))
 
 
-def test_what_comes_out_is_as_frozen_as_what_went_in() -> None:
+def test_changed_copy_is_also_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(changed(FRONT), "name", "back")  # noqa: B010
 
@@ -55,7 +55,7 @@ def test_a_field_that_is_not_there_is_refused() -> None:
         changed(FRONT, colour="red")
 
 
-def test_a_kind_that_checks_what_it_is_made_of_is_refused() -> None:
+def test_class_with_post_init_checks_is_refused() -> None:
     @dataclass(frozen=True, slots=True)
     class Checked:
         number: int

@@ -167,7 +167,7 @@ def test_a_table_has_a_row_for_each_status(
     assert list(table) == list(states)
 
 
-def test_what_is_no_status_is_a_bug_too() -> None:
+def test_missing_status_is_an_illegal_transition() -> None:
     with pytest.raises(IllegalTransitionError):
         look_up({}, EventStatus.NEW, EventInput.PUBLISH)
 
@@ -249,7 +249,7 @@ def test_an_impact_that_ends_with_its_operation_ends_then() -> None:
 
 
 @pytest.mark.clause("4.1")
-def test_what_was_cancelled_had_no_impact() -> None:
+def test_cancelled_operation_has_no_impact() -> None:
     noticed = replace(OPERATION, state=OperationState.ANNOUNCED)
     cancelled = step_operation(noticed, OperationInput.CANCEL, now=5)
     assert (cancelled.ended_at, cancelled.impact_ended_at) == (5, 0)

@@ -54,7 +54,7 @@ def test_an_operation_has_its_vms_in_order() -> None:
 
 
 @pytest.mark.clause("5.4")
-def test_what_is_done_to_a_host_is_bound_to_it() -> None:
+def test_operation_on_a_host_is_bound_to_it() -> None:
     assert OPERATION.is_host_bound
     of_vm = replace(OPERATION, target_kind=TargetKind.VM, verb=Verb.REBOOT)
     assert not of_vm.is_host_bound

@@ -48,7 +48,7 @@ def test_nothing_is_two_empty_lists() -> None:
     assert render(OwnEvents(live=(), ended=())) == b'{"Events":[],"Ended":[]}'
 
 
-def test_a_live_event_says_what_it_waits_for() -> None:
+def test_live_event_lists_what_it_waits_for() -> None:
     assert told(LIVE) == {
         "Events": [
             {
@@ -76,7 +76,7 @@ def test_a_live_event_says_what_it_waits_for() -> None:
     }
 
 
-def test_what_is_unknown_is_left_out() -> None:
+def test_unknown_values_are_omitted() -> None:
     waiting = Waiting(what=Wait.OWN_GUARD)
     assert told(replace(LIVE, waiting=(waiting,)))["Events"][0]["WaitsFor"] == [
         {
@@ -97,7 +97,7 @@ def test_everything_that_an_event_waits_for_has_its_word_and_sentence() -> None:
     assert len({each["Message"] for each in shown}) == len(Wait)
 
 
-def test_an_ended_event_says_how_it_went_and_how_long_it_took() -> None:
+def test_ended_event_reports_its_outcome_and_downtime() -> None:
     assert told(ended=(ENDED,)) == {
         "Events": [],
         "Ended": [

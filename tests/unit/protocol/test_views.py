@@ -134,7 +134,7 @@ def test_a_view_is_found_by_its_id() -> None:
         ((), False),
     ],
 )
-def test_what_a_view_showed_before_a_vm_left_it_is_known(
+def test_event_shown_before_a_vm_left_the_view_is_recognized(
     left: tuple[str, ...], expected: bool
 ) -> None:
     shown = replace(event("web", "a"), shown_in=("web 2 5",))

@@ -56,7 +56,7 @@ async def test_a_listener_that_is_served_takes_connections(
 
 
 @in_loop
-async def test_a_listener_that_nobody_serves_takes_none(
+async def test_unserved_listener_takes_no_connections(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(limits, "API_REACH_SECONDS", 0.05)

@@ -404,7 +404,7 @@ async def test_failed_start_leaves_nothing_running(tmp_path: Path) -> None:
         assert service.health().ready
 
 
-def test_a_start_without_files_to_open_says_what_to_do() -> None:
+def test_start_without_free_file_descriptors_has_a_hint() -> None:
     with (
         no_more_files(),
         pytest.raises(StartError) as told,

@@ -484,7 +484,7 @@ def test_a_switch_is_nothing_else(text: str) -> None:
         load(metadata__push=text)
 
 
-def test_a_switch_in_a_file_has_no_quotes(file: Path) -> None:
+def test_quoted_boolean_in_a_file_is_rejected(file: Path) -> None:
     assert problems(file, '[metadata]\npush = "true"\npush_longest_wait = "11m"') == [
         ':2: metadata.push: must be true or false, not the text "true"',
         ":3: metadata.push_longest_wait: must be at most 10m",

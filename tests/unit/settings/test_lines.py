@@ -202,7 +202,7 @@ def test_a_hundred_thousand_tables_are_counted() -> None:
     assert Lines(text).line("vm.100000.host") == 399_999
 
 
-def test_headers_are_told_from_lists_of_lists() -> None:
+def test_table_headers_are_distinguished_from_nested_lists() -> None:
     text = """\
 a = [
   ["b"],

@@ -101,7 +101,7 @@ def test_an_event_may_be_foreign_or_unknown() -> None:
         assert judged(inspector(), request, refusal) == [name]
 
 
-def test_who_asks_too_often_is_told_once_a_second() -> None:
+def test_frequent_polling_is_reported_once_per_second() -> None:
     judge = inspector()
     found = [judged(judge, get(), at=n / 10) for n in range(16)]
     hasty = [n for n, names in enumerate(found) if names]
@@ -109,7 +109,7 @@ def test_who_asks_too_often_is_told_once_a_second() -> None:
     assert [judged(judge, get(), vm="w1", at=float(n)) for n in range(9)] == [[]] * 9
 
 
-def test_a_poller_is_judged_anew_when_it_asks_otherwise() -> None:
+def test_changed_request_of_a_poller_is_judged_again() -> None:
     judge = inspector()
     wrong, right = get(metadata=""), get()
     assert judged(judge, wrong, answers.HEADER_MISSING) == ["header"]

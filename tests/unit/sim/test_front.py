@@ -113,7 +113,7 @@ def test_each_request_is_in_the_journal_with_its_number_and_its_time() -> None:
     run(story)
 
 
-def test_only_what_may_be_news_is_told() -> None:
+def test_unchanged_repeated_requests_are_not_reported() -> None:
     async def story() -> None:
         bench = Bench()
         talk = await poll(bench)
@@ -143,7 +143,7 @@ def test_a_client_that_hurries_is_found_out_once_in_a_second() -> None:
     run(story)
 
 
-def test_what_is_wrong_with_each_request_is_told_with_each() -> None:
+def test_deviation_is_reported_for_each_request() -> None:
     async def story() -> None:
         bench = Bench()
         await ask(await poll(bench, WRONG_CASE), WRONG_CASE)
@@ -176,7 +176,7 @@ def test_a_fault_befalls_the_next_request(how: str) -> None:
     run(story)
 
 
-def test_what_a_recording_has_befalls_the_next_request_too() -> None:
+def test_recorded_fault_affects_the_next_request() -> None:
     async def story() -> None:
         bench = Bench()
         talk = await poll(bench)

@@ -74,7 +74,7 @@ def test_questions_narrow_each_other() -> None:
     assert journal.deviations(vm="web_0") == []
 
 
-def test_what_a_poller_repeats_is_told_as_any_other() -> None:
+def test_repeated_request_is_recorded_like_any_other() -> None:
     journal = Journal(most=4)
     first = see(journal, at=5 * SECOND)
     note = journal.repeating(Repeated(first, now=6 * SECOND, monotonic=100.0))
@@ -98,7 +98,7 @@ def test_what_a_poller_repeats_is_told_as_any_other() -> None:
     assert [(seen.number, seen.at) for seen in journal] == [(6, 9 * SECOND)]
 
 
-def test_the_latest_of_a_vm_is_known_also_when_it_is_kept_no_more() -> None:
+def test_latest_request_of_a_vm_is_available_after_eviction() -> None:
     journal = Journal(most=2)
     assert journal.latest("web_0") is None
     first = see(journal)
@@ -116,7 +116,7 @@ def test_the_latest_of_a_vm_is_known_also_when_it_is_kept_no_more() -> None:
     assert journal.latest("web_0") == again
 
 
-def test_who_only_counts_is_told_of_repetitions_too() -> None:
+def test_counting_listener_is_called_for_repetitions() -> None:
     journal = Journal()
     told: list[str] = []
     journal.on_seen.append(lambda seen: told.append(f"seen {seen.number}"))
@@ -127,7 +127,7 @@ def test_who_only_counts_is_told_of_repetitions_too() -> None:
     assert told == ["seen 1", "again, 3"]
 
 
-def test_what_is_of_no_interest_is_not_kept() -> None:
+def test_irrelevant_data_is_not_kept() -> None:
     request = Request(
         method="POST",
         path="/" + "p" * 9_000,
@@ -148,7 +148,7 @@ def test_what_is_of_no_interest_is_not_kept() -> None:
     assert len(seen.body) == BODY_KEPT_MAX
 
 
-def test_a_listener_is_told_of_each() -> None:
+def test_listener_is_called_for_each_request() -> None:
     journal = Journal()
     told: list[int] = []
     journal.on_seen.append(lambda seen: told.append(seen.number))

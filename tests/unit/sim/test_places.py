@@ -35,7 +35,7 @@ def test_an_ipv6_listener_stands_in_brackets() -> None:
 @pytest.mark.parametrize(
     "text", ["", "8301", "127.0.0.1", "127.0.1.0/24", "127.0.1.0/24:0", "1.2.3.4/33:80"]
 )
-def test_what_is_no_place_is_refused(text: str) -> None:
+def test_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(BadRequestError) as refused:
         parse_places(text)
     assert "127.0.0.1:8301" in refused.value.hint

@@ -80,7 +80,7 @@ def documented() -> list[str]:
 
 @pytest.mark.parametrize("words", documented())
 @in_loop
-async def test_what_documents_play_at_once_can_be_played(words: str) -> None:
+async def test_documented_scenario_combinations_are_playable(words: str) -> None:
     for names in rounds_of(words.split()):
         scenarios = [builtin.find(name) for name in names]
         assert PlayOptions().terms(scenarios).setup.fleet
@@ -92,7 +92,7 @@ async def test_what_documents_play_at_once_can_be_played(words: str) -> None:
 
 @pytest.mark.parametrize("scenario", builtin.scenarios(), ids=lambda each: each.name)
 @in_loop
-async def test_every_scenario_is_over_in_two_minutes_whatever_clients_do(
+async def test_every_scenario_ends_within_two_minutes(
     scenario: Scenario,
 ) -> None:
     setup = PlayOptions().terms([scenario]).setup

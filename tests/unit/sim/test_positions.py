@@ -84,7 +84,7 @@ def test_vms_of_other_names_are_at_the_same_addresses_in_their_order(
         assert ports(found) == first
 
 
-def test_each_new_world_tells_where_its_vms_are(loop: LoopThread) -> None:
+def test_each_new_world_reports_the_addresses_of_its_vms(loop: LoopThread) -> None:
     with simulation(loop, fleet("a", "b")) as found:
         begin(found, fleet("c"))
         at = ports(found)["c"]
@@ -98,7 +98,7 @@ def test_each_new_world_tells_where_its_vms_are(loop: LoopThread) -> None:
         assert joined.facts == {"vm": "late", "url": told[1].facts["url"]}
 
 
-def test_a_position_without_a_vm_says_so(loop: LoopThread) -> None:
+def test_position_without_a_vm_returns_404_with_the_reason(loop: LoopThread) -> None:
     with simulation(loop, fleet("a", "b")) as found:
         vacant = ports(found)["b"]
         begin(found, fleet("c"))
@@ -126,7 +126,7 @@ def test_a_vm_that_was_removed_leaves_its_position_to_itself(loop: LoopThread) -
         assert ports(found)["b"] == before["b"]
 
 
-def test_what_later_worlds_need_is_bound_at_the_start(loop: LoopThread) -> None:
+def test_addresses_of_later_worlds_are_bound_at_the_start(loop: LoopThread) -> None:
     simulator = loop.call(lambda: Simulator(fleet("a"), ANYWHERE, places=3))
     served: list[tuple[str, int]] = []
     simulator.on_served.append(lambda name, at: served.append((name, at[1])))
@@ -141,7 +141,7 @@ def test_what_later_worlds_need_is_bound_at_the_start(loop: LoopThread) -> None:
         loop.wait(simulator.stop())
 
 
-def test_a_larger_world_that_nobody_told_of_gets_more_addresses(
+def test_unexpectedly_larger_world_gets_more_addresses(
     loop: LoopThread,
 ) -> None:
     with simulation(loop, fleet("a")) as found:
@@ -151,7 +151,7 @@ def test_a_larger_world_that_nobody_told_of_gets_more_addresses(
         assert asked(larger["y"])[0] == 200
 
 
-def test_a_world_for_which_there_is_no_room_changes_nothing(loop: LoopThread) -> None:
+def test_world_without_enough_addresses_changes_nothing(loop: LoopThread) -> None:
     with socket.create_server(("127.0.9.3", 0)) as taken:
         port = taken.getsockname()[1]
         few = Addresses(vms=Places(host="127.0.9.1", port=port, hosts=2), admin=None)
@@ -171,7 +171,7 @@ def test_a_world_for_which_there_is_no_room_changes_nothing(loop: LoopThread) ->
             assert [*begin(found, fleet("x", "y", "z"))] == ["x", "y", "z"]
 
 
-def test_listener_of_a_fleet_file_takes_no_position(loop: LoopThread) -> None:
+def test_listener_from_a_fleet_file_uses_no_position(loop: LoopThread) -> None:
     with socket.create_server(("127.0.9.9", 0)) as chosen:
         port = chosen.getsockname()[1]
     own = f"127.0.9.9:{port}"
@@ -183,7 +183,7 @@ def test_listener_of_a_fleet_file_takes_no_position(loop: LoopThread) -> None:
         assert begin(found, again) == {"y": port, "z": first["b"][1]}
 
 
-def test_a_connection_goes_on_from_one_world_to_the_next(loop: LoopThread) -> None:
+def test_connection_continues_in_the_next_world(loop: LoopThread) -> None:
     """One unused connection, and one that is kept for the next poll."""
     with simulation(loop, fleet("a", "b")) as found:
         port = ports(found)["a"]
@@ -201,7 +201,7 @@ def test_a_connection_goes_on_from_one_world_to_the_next(loop: LoopThread) -> No
             connection.close()
 
 
-def test_nobody_is_refused_while_one_world_follows_another(loop: LoopThread) -> None:
+def test_no_client_is_refused_during_a_change_of_worlds(loop: LoopThread) -> None:
     """The listeners stay, so a client that connects in between reaches either world."""
     with simulation(loop, fleet("a")) as found:
         port, over = ports(found)["a"], threading.Event()

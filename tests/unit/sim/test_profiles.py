@@ -11,7 +11,7 @@ def test_the_real_one_is_slow_to_begin_and_counts_requests() -> None:
     }
 
 
-def test_speed_divides_what_the_platform_takes_and_not_the_limit() -> None:
+def test_speed_divides_platform_times_and_not_the_rate_limit() -> None:
     settings = settings_of(Profile.REAL, speed=60)
     assert settings["metadata.first_answer_delay"] == "1s"
     assert settings["metadata.first_events_delay"] == "5s"
@@ -23,7 +23,7 @@ def test_to_be_slower_than_life_delays_nothing_more() -> None:
     assert slow == settings_of(Profile.REAL, speed=1)
 
 
-def test_the_others_answer_at_once_and_only_one_of_them_tells() -> None:
+def test_other_profiles_answer_at_once_and_only_strict_reports() -> None:
     for profile in (Profile.STRICT, Profile.LENIENT):
         assert settings_of(profile, speed=60) == {"metadata.rate_limit": "0"}
     assert [each for each in Profile if each.tells] == [Profile.STRICT]

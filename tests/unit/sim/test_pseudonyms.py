@@ -64,7 +64,7 @@ def test_a_document_keeps_its_story() -> None:
     assert again[1]["EventId"].endswith("002")
 
 
-def test_a_description_keeps_what_the_platform_says() -> None:
+def test_description_keeps_the_platform_text() -> None:
     hide = Pseudonyms()
     text = (
         "Virtual machine payroll-7 (Ünïq vm, 10.1.2.3, node7.corp.example) is being "
@@ -83,7 +83,7 @@ def test_the_underscore_of_the_oldest_version_stays() -> None:
     assert found["Events"][0]["Resources"] == ["_vm_1", "vm_1"]
 
 
-def test_what_is_not_understood_is_left_out() -> None:
+def test_unparsable_content_is_omitted() -> None:
     hide = Pseudonyms()
 
     def body(given: bytes) -> bytes:

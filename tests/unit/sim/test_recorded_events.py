@@ -109,7 +109,7 @@ def test_one_unknown_id_refuses_all() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"Events":null}', b"[]"])
-def test_what_is_no_document_changes_nothing(body: bytes) -> None:
+def test_body_that_is_not_a_document_changes_nothing(body: bytes) -> None:
     events = recorded()
     take(events, START, event())
     before = events.live
@@ -117,7 +117,7 @@ def test_what_is_no_document_changes_nothing(body: bytes) -> None:
     assert events.live == before
 
 
-def test_a_type_that_nobody_knows_may_be_approved() -> None:
+def test_event_of_unknown_type_can_be_approved() -> None:
     events = recorded()
     take(events, START, event(REBOOT, event_type="Levitate"))
     assert events.live == []

@@ -56,7 +56,7 @@ outcomes: st.SearchStrategy[Outcome] = st.one_of(
 
 
 @hypothesis.given(st.lists(st.tuples(st.integers(0, 9_999), outcomes), min_size=1))
-def test_what_is_written_is_read(steps: list[tuple[int, Outcome]]) -> None:
+def test_written_recording_reads_back_equal(steps: list[tuple[int, Outcome]]) -> None:
     writer, at, moments = Writer(), 0, list[Moment]()
     lines = [writer.header(HEADER)]
     for passed, outcome in steps:
@@ -172,7 +172,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("sentence", WRONG)
-def test_what_is_wrong_is_told_with_its_line(sentence: str) -> None:
+def test_problem_is_reported_with_its_line(sentence: str) -> None:
     with pytest.raises(RecordingError) as error:
         read(*WRONG[sentence])
     assert error.value.message == f"night.jsonl:{sentence}"

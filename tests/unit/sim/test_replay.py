@@ -125,7 +125,7 @@ async def test_each_document_comes_at_its_time() -> None:
 
 
 @in_loop
-async def test_what_is_left_of_a_cut_recording_begins_at_once() -> None:
+async def test_rest_of_a_cut_recording_starts_at_once() -> None:
     due = START + 5_000 * SECOND
     left = recording((4_000, shown(1, not_before=due)), (4_010, shown(2)))
     story = Player(left)
@@ -147,7 +147,7 @@ async def test_speed_divides_the_time() -> None:
 
 
 @in_loop
-async def test_an_equal_tag_gets_304_and_nobody_gets_it_first() -> None:
+async def test_matching_etag_gets_304_only_after_the_first_response() -> None:
     story = Player(recording((0, shown(1)), (10, shown(2))))
     assert story.ask(etag='"1"').status == 200
     assert story.ask(etag='"1"').payload == (
@@ -221,13 +221,13 @@ async def test_older_versions_are_made_of_the_recorded_one() -> None:
     )
 
 
-def test_what_is_no_document_is_the_same_in_all_versions() -> None:
+def test_non_document_body_is_the_same_in_all_versions() -> None:
     assert as_older(b"<html>", VERSIONS[0]) == b"<html>"
     assert as_older(b'{"Events":null}', VERSIONS[0]) == b'{"Events":null}'
 
 
 @in_loop
-async def test_approvals_are_taken_for_what_was_shown() -> None:
+async def test_approvals_are_accepted_for_events_that_were_shown() -> None:
     played = recording((0, shown(1)), (10, shown(2, not_before=START)), (20, shown(3)))
     story = Player(played)
     body = json.dumps({"StartRequests": [{"EventId": EVENT.lower()}]}).encode()
@@ -252,7 +252,7 @@ async def test_approvals_are_taken_for_what_was_shown() -> None:
 
 
 @in_loop
-async def test_a_vm_is_told_its_name() -> None:
+async def test_instance_metadata_contains_the_vm_name() -> None:
     gateway = Player(recording((0, shown(1)))).replay
     facts = await gateway.instance("web_0")
     assert facts is not None

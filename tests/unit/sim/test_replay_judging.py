@@ -53,7 +53,7 @@ STARTED = event(status="Started")
 
 
 @pytest.mark.parametrize("expected", [Expected.SCENARIO, Expected.ASKED])
-def test_somebody_must_have_asked(expected: Expected) -> None:
+def test_replay_without_client_requests_is_an_error(expected: Expected) -> None:
     assert judged(NOTHING, expected) == [ASKED]
     [(outcome, sentence)] = judged(NOTHING, expected, asked=["web_1"])
     assert outcome is Outcome.ERROR
@@ -115,7 +115,7 @@ def test_a_recording_of_which_no_event_can_be_judged_fails() -> None:
     assert judged(shown([FREEZES], approve="web_0"))[1][0] is Outcome.PASSED
 
 
-def test_what_is_open_is_not_judged_before_the_end() -> None:
+def test_open_event_is_not_judged_before_the_end() -> None:
     assert judged(shown([FREEZES]), is_over=False) == [ASKED]
     assert judged(NOTHING, is_over=False) == [ASKED]
     assert len(judged(shown([FREEZES], [STARTED]), is_over=False)) == 2

@@ -86,7 +86,7 @@ def test_only_a_jump_has_a_length(fresh: Simulation, body: dict[str, str]) -> No
     assert (status, answer["kind"]) == (400, "bad-request")
 
 
-def test_what_is_withheld_counts_when_it_is_released(fresh: Simulation) -> None:
+def test_withheld_approval_counts_after_release(fresh: Simulation) -> None:
     fresh.sim("events", {"type": "Redeploy", "vms": ["web_0"], "notice": DAY})
     [event] = fresh.events()
     assert fresh.sim("approvals", {"do": "withhold", "vms": ["web_0"]}) == {
@@ -100,7 +100,7 @@ def test_what_is_withheld_counts_when_it_is_released(fresh: Simulation) -> None:
     assert fresh.sim("approvals")["withheld"] == []
 
 
-def test_a_vm_joins_at_an_address_of_its_own_and_leaves(fresh: Simulation) -> None:
+def test_vm_joins_at_a_separate_address_and_leaves(fresh: Simulation) -> None:
     joined = fresh.sim("vms", {"name": "late", "spot": True, "standalone": True})
     assert (joined["scope"], joined["host"]) == ("late", "late-host")
     assert fresh.document("late")["Events"] == []
@@ -172,7 +172,7 @@ def test_a_reset_keeps_the_addresses_and_nothing_else(fresh: Simulation) -> None
     assert len(fresh.sim("journal")["requests"]) == 1
 
 
-def test_what_happens_is_told_once(fresh: Simulation) -> None:
+def test_each_change_is_reported_once(fresh: Simulation) -> None:
     fresh.news.clear()
     fresh.document("web_1")
     fresh.document("web_1")
@@ -191,7 +191,7 @@ def test_what_happens_is_told_once(fresh: Simulation) -> None:
     ]
 
 
-def test_who_asks_though_it_is_gone_is_told_once(fresh: Simulation) -> None:
+def test_request_of_a_deleted_vm_is_reported_once(fresh: Simulation) -> None:
     made = fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": "0s"})
     fresh.sim(
         f"operations/{made['operations'][0]['operation']}/move", {"to": "removed"}
@@ -207,7 +207,7 @@ def test_who_asks_though_it_is_gone_is_told_once(fresh: Simulation) -> None:
     assert [each["status"] for each in asked] == [200, 404, 404, 404]
 
 
-def test_a_fault_is_told_with_what_was_kept_back(fresh: Simulation) -> None:
+def test_fault_is_reported_with_its_status(fresh: Simulation) -> None:
     fresh.sim("faults", {"vms": ["web_0"], "faults": "503"})
     fresh.news.clear()
     assert fresh.ask(fresh.url() + EVENTS)[0] == 503
@@ -220,7 +220,9 @@ def test_a_fault_is_told_with_what_was_kept_back(fresh: Simulation) -> None:
     assert told[1] == "web_0: got 200 (fault: empty)"
 
 
-def test_deviations_are_told_and_many_alike_are_counted(fresh: Simulation) -> None:
+def test_deviations_are_reported_and_further_ones_are_counted(
+    fresh: Simulation,
+) -> None:
     before = fresh.reporter.deviations
     for _ in range(12):
         fresh.ask(fresh.url() + "/metadata/scheduledevents?api-version=2020-01-01")
@@ -273,7 +275,7 @@ def test_a_port_that_is_taken_is_passed_over_or_an_error(loop: LoopThread) -> No
         assert f"127.0.0.1:{port}" in refused.value.message
 
 
-def test_where_files_run_out_it_says_what_to_do(loop: LoopThread) -> None:
+def test_shortage_of_open_files_is_reported_with_a_hint(loop: LoopThread) -> None:
     simulator = loop.call(lambda: Simulator(Terms(), ANYWHERE))
     with no_more_files(), pytest.raises(StartError) as refused:
         loop.wait(simulator.start())
@@ -299,7 +301,7 @@ def test_a_vm_that_cannot_be_served_is_not_added_and_hinders_no_other(
             assert served(found)["late"] is not None
 
 
-def test_one_that_others_added_without_an_address_is_no_ones_failure(
+def test_vm_added_by_others_without_an_address_is_not_an_error(
     loop: LoopThread,
 ) -> None:
     with socket.create_server(("127.0.9.4", 0)) as taken:
@@ -320,7 +322,7 @@ def test_one_that_others_added_without_an_address_is_no_ones_failure(
             assert served(found)["filed"] is not None
 
 
-def test_the_operators_own_port_is_no_vms(loop: LoopThread) -> None:
+def test_operator_port_is_not_given_to_a_vm(loop: LoopThread) -> None:
     with socket.create_server(("127.0.9.2", 0)) as chosen:
         port = chosen.getsockname()[1]
     addresses = Addresses(
@@ -367,7 +369,7 @@ def test_many_simulators_live_side_by_side(loop: LoopThread) -> None:
         assert other.events() == []
 
 
-def test_only_a_good_question_for_events_lets_a_scenario_begin(
+def test_scenario_starts_only_after_a_valid_request_for_events(
     running: Simulation,
 ) -> None:
     """Other requests do not enable events, so events would come without notice."""

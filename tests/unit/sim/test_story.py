@@ -44,7 +44,7 @@ def test_ids_have_names_in_order_of_appearance() -> None:
 @pytest.mark.parametrize(
     "text", ["00:00:00", "00:15:00.5", "23:59:59.000001", "7d 00:00:00"]
 )
-def test_moments_are_told_as_they_are_meant(text: str) -> None:
+def test_moment_text_round_trips(text: str) -> None:
     assert moments.told(moments.meant(text, now=START)) == text
 
 
@@ -124,7 +124,7 @@ def test_the_trail_of_anything_can_be_shown() -> None:
     )
 
 
-def test_who_listens_would_notice_a_document_with_two_contents() -> None:
+def test_audience_detects_a_document_with_two_contents() -> None:
     story = Story()
     story.apply_fleet(
         fleet_lines.edit(fleet_lines.edit({}, "+ host h1"), "+ vm a host=h1")

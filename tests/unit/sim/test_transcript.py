@@ -55,7 +55,7 @@ def test_a_transcript_that_was_replayed_stays_as_it_is() -> None:
     assert replay(once, again, name="t") == once
 
 
-def test_a_command_without_output_says_ok() -> None:
+def test_command_without_output_prints_ok() -> None:
     assert replay("quiet\n----\n", lambda _block: "", name="t") == "quiet\n----\nok\n"
 
 
@@ -69,7 +69,7 @@ def test_a_block_without_separator_is_refused(text: str) -> None:
         replay(text, echo, name="t")
 
 
-def test_what_a_block_raises_gets_its_place() -> None:
+def test_error_in_a_block_gets_its_position() -> None:
     def fail(_block: Block) -> str:
         raise TranscriptError("no such command")
 

@@ -161,7 +161,7 @@ def live(store: Store, seed: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_who_remembers_tells_the_same_as_who_does_not(
+def test_store_with_cache_returns_the_same_as_without(
     store: SqliteStore, seed: int
 ) -> None:
     assert live(store, seed) == live(MemoryStore(), seed)
@@ -204,7 +204,7 @@ def changed_behind(store: SqliteStore) -> Callable[[str], object]:
     return store._writer.run
 
 
-def test_what_was_changed_behind_its_back_is_read_again(store: SqliteStore) -> None:
+def test_record_changed_by_another_connection_is_read_again(store: SqliteStore) -> None:
     store.transact(lambda tx: tx.add(VM))
     run = changed_behind(store)
     run("UPDATE vms SET revision = 7")

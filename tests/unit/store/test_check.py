@@ -35,7 +35,7 @@ def file(written: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(written, tmp_path / "forewarn.db"))
 
 
-def test_what_the_service_wrote_is_sound(written: Path) -> None:
+def test_file_written_by_the_service_passes_the_check(written: Path) -> None:
     assert check(written) == []
 
 
@@ -389,7 +389,7 @@ OVERLAPS = {
 
 
 @pytest.mark.parametrize("damage", OVERLAPS, ids=OVERLAPS.values())
-def test_what_must_not_be_at_once_is_found(file: Path, damage: str) -> None:
+def test_conflicting_records_are_found(file: Path, damage: str) -> None:
     with sqlite3.connect(file) as connection:
         for statement in damage.split(";"):
             assert connection.execute(statement).rowcount, statement

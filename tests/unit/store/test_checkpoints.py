@@ -135,7 +135,7 @@ def gated(
     store.close()
 
 
-def test_who_writes_waits_for_no_checkpoint_and_begins_no_second(
+def test_writer_does_not_wait_for_a_checkpoint_or_start_a_second(
     gated: tuple[SqliteStore, Gate],
 ) -> None:
     store, gate = gated

@@ -9,7 +9,7 @@ from forewarn.store.port import TRANSACTION_ATTEMPTS, ConflictError, Transaction
 from tests.support.hand_transactions import begin
 
 
-def test_it_meets_other_writers_when_a_test_says_so() -> None:
+def test_memory_store_simulates_write_conflicts() -> None:
     answers = [True, True, False]
     store = MemoryStore(conflict=lambda: answers.pop(0))
     attempts: list[int] = []
@@ -45,7 +45,7 @@ def test_transactions_ended_by_hand_are_not_asked_about() -> None:
     assert store.read(lambda reader: reader.get(Tenant, "shop"))
 
 
-def test_an_open_view_keeps_only_what_was_replaced() -> None:
+def test_open_view_keeps_only_replaced_records() -> None:
     """The past is kept for open views, and goes with them."""
     store = MemoryStore()
     store.transact(lambda tx: tx.add(Tenant(name="shop")))

@@ -124,7 +124,7 @@ def test_statements_are_split_where_they_end() -> None:
     assert list(statements(text)) == ["-- One; and\nSELECT ';' ;\n", "SELECT\n  2;\n"]
 
 
-def test_an_upgrade_says_since_when_it_knows(path: Path) -> None:
+def test_upgrade_marks_the_time_before_records_as_unknown(path: Path) -> None:
     """What was before the records is unknown; what goes on is noted from then on."""
     write_a_life(path)
     (step,) = (step for step in STEPS if step.name.endswith("_spans.sql"))

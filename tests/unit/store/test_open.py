@@ -35,7 +35,7 @@ def test_a_file_by_its_relative_path(
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
-def test_what_this_version_cannot_do_is_said(scheme: str) -> None:
+def test_unsupported_store_url_is_rejected(scheme: str) -> None:
     with pytest.raises(ValueError, match=r"PostgreSQL: write .* sqlite:///"):
         open_store(f"{scheme}://db.example/forewarn")
 

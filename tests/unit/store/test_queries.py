@@ -168,7 +168,7 @@ def test_no_table_has_rowids(database: sqlite3.Connection) -> None:
     assert [name for name, sql in tables if "WITHOUT ROWID" not in sql] == []
 
 
-def test_every_table_says_what_it_is_for() -> None:
+def test_every_table_has_a_comment() -> None:
     for step in load_steps():
         for block in step.sql.split("\n\n"):
             if "CREATE TABLE" in block:

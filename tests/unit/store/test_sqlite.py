@@ -49,7 +49,7 @@ def names(store: Store) -> list[str]:
 # -- it lasts ----------------------------------------------------------------------
 
 
-def test_what_was_committed_is_there_after_opening_again(path: Path) -> None:
+def test_committed_data_remains_after_reopening(path: Path) -> None:
     with opened(path) as store:
         store.transact(lambda tx: tx.add(HOST))
         tx = begin(store)
@@ -111,7 +111,7 @@ def run(program: str, path: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.system
-def test_what_was_committed_survives_a_kill_and_the_rest_does_not(path: Path) -> None:
+def test_only_committed_data_survives_a_kill(path: Path) -> None:
     ended = run(WRITER, path)
     assert ended.returncode == -9, ended.stderr
     with opened(path) as store:
@@ -215,7 +215,7 @@ def test_a_commit_that_the_disk_refuses_is_rolled_back(path: Path) -> None:
         assert names(store) == ["h1", "h3"]
 
 
-def test_a_full_disk_says_so(path: Path) -> None:
+def test_full_disk_is_reported(path: Path) -> None:
     with opened(path) as store:
         assert store._writer
         store._writer.rows("PRAGMA max_page_count = 1")  # that is: no more than now
@@ -245,7 +245,7 @@ def test_a_writer_that_cannot_be_used_again_is_replaced(path: Path) -> None:
         assert names(store) == ["h2"]
 
 
-def test_a_file_that_may_only_be_read_says_so(path: Path) -> None:
+def test_read_only_file_is_reported(path: Path) -> None:
     with opened(path) as store:
         assert store._writer
         store._writer.run("PRAGMA query_only = 1")
@@ -254,7 +254,7 @@ def test_a_file_that_may_only_be_read_says_so(path: Path) -> None:
         assert "Allow the service's user to write" in caught.value.hint
 
 
-def test_a_file_that_is_no_database_is_left_as_it_is(path: Path) -> None:
+def test_file_that_is_not_a_database_is_not_changed(path: Path) -> None:
     path.write_text("name,host\nweb_0,h1\n" * 100)
     with pytest.raises(StoreError, match="not a database") as caught:
         SqliteStore(path)

@@ -371,7 +371,7 @@ def test_help_shows_how_a_call_is_written() -> None:
     )
 
 
-def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
+def test_missing_file_error_names_the_search_directory(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as told:
         ScheduledEvents(fleet=Path("nowhere.toml"))
     assert told.value.__notes__ == [f"hint: 'nowhere.toml' is relative to {Path.cwd()}"]

@@ -129,7 +129,7 @@ def test_a_scenarios_name_may_say_how_fast_it_is(talk: Talk) -> None:
     assert "2030-01-01T00:00:2" in talk.done("now")["now"]
 
 
-def test_an_event_goes_on(talk: Talk) -> None:
+def test_verbs_move_an_event_through_its_statuses(talk: Talk) -> None:
     talk.done("world", clock="virtual", seed=0)
 
     def ordered() -> str:
@@ -356,7 +356,7 @@ def test_a_fault_may_be_a_number(talk: Talk) -> None:
     )
 
 
-def test_a_missing_file_says_where_it_was_looked_for(talk: Talk) -> None:
+def test_missing_file_error_names_the_search_directory(talk: Talk) -> None:
     answer = talk.say("world", fleet="nowhere.toml")
     assert (answer["kind"], answer["error"][:9]) == ("machine", "[Errno 2]")
     assert answer["hint"] == f"'nowhere.toml' is relative to {Path.cwd()}"

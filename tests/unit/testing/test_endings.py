@@ -25,7 +25,7 @@ from tests.support.processes import PATIENCE_SECONDS, eventually
 from tests.support.programs import Program
 
 
-def test_nothing_outlives_its_world() -> None:
+def test_closing_a_world_frees_all_resources() -> None:
     before = threading.active_count()
     with ScheduledEvents() as one:
         port = int(one.vm("web_0").url.rpartition(":")[2])
@@ -67,7 +67,7 @@ def test_the_loop_ends_with_its_last_lease() -> None:
     assert threading.active_count() == before
 
 
-def test_a_world_that_is_closed_under_a_wait_says_so() -> None:
+def test_closing_a_world_ends_a_blocking_wait() -> None:
     world = ScheduledEvents(clock="virtual")
     event = world.vm("web_0").reboot()
     with ThreadPoolExecutor(1) as pool:
@@ -78,7 +78,7 @@ def test_a_world_that_is_closed_under_a_wait_says_so() -> None:
             waiting.result(PATIENCE_SECONDS)
 
 
-def test_a_world_that_is_closed_under_an_awaited_wait_says_so() -> None:
+def test_closing_a_world_ends_an_awaited_wait() -> None:
     async def main() -> None:
         world = ScheduledEvents(clock="virtual")
         event = world.vm("web_0").reboot()
@@ -169,7 +169,7 @@ def test_collected_world_is_reported_and_ended() -> None:
 
 
 @pytest.mark.slow
-def test_a_world_with_an_operator_api_is_no_exception() -> None:
+def test_dropped_world_with_an_operator_api_is_closed() -> None:
     with ScheduledEvents(vms=1, clock="virtual") as other:
         files = _open_files()
         held = [ScheduledEvents(vms=1)]

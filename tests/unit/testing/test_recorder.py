@@ -129,7 +129,7 @@ def test_an_endpoint_without_tags_is_compared() -> None:
     assert {etag for etag, _ in story.asked} == {None}
 
 
-def test_a_tag_that_lies_is_used_no_more() -> None:
+def test_etag_of_an_invalid_body_is_no_longer_used() -> None:
     broken = Answer(status=200, headers=(("ETag", '"1"'),), body=b'{"Docum')
     story = tape(shown(1), broken, shown(1), shown(2))
     story.run(4)
@@ -143,7 +143,7 @@ def test_an_unrequested_304_is_an_answer() -> None:
     assert [line["status"] for line in story.written] == [304]
 
 
-def test_a_line_each_minute_says_that_it_is_still_there() -> None:
+def test_unchanged_answers_are_recorded_once_per_minute() -> None:
     story = Tape(iter([shown(1), *[UNCHANGED] * 200]))
     story.run(151)
     assert story.brief() == ["0 answer 1", "60 same 60", "120 same 60"]

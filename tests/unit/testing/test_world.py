@@ -172,7 +172,7 @@ def test_an_approval_is_waited_for(world: ScheduledEvents) -> None:
     assert vm.state == "deleted"
 
 
-def test_time_passes_when_a_test_says_so(still: ScheduledEvents) -> None:
+def test_time_advances_only_on_request(still: ScheduledEvents) -> None:
     event = still.vm("web_0").freeze()
     still.advance("14m59s")
     event.assert_status("Scheduled")
@@ -197,7 +197,7 @@ def test_on_the_machines_clock_not_before_comes_nearer(world: ScheduledEvents) -
     event.assert_status("Started")
 
 
-def test_an_event_goes_on_by_hand(still: ScheduledEvents) -> None:
+def test_event_can_be_advanced_manually(still: ScheduledEvents) -> None:
     event = still.vm("web_0").reboot()
     event.start()
     event.assert_status("Started")
@@ -326,7 +326,7 @@ def test_an_operator_api_is_there_when_it_is_asked_for() -> None:
 # Unmet expectations and invalid calls
 
 
-def test_unmet_expectation_reports_what_was_seen(still: ScheduledEvents) -> None:
+def test_unmet_expectation_reports_the_actual_state(still: ScheduledEvents) -> None:
     vm = still.vm("web_0")
     event = vm.preempt()
     with pytest.raises(NotSeenError, match=r"Preempt .* was not approved within 0 s"):

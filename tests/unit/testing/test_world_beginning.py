@@ -54,7 +54,7 @@ def test_worlds_may_have_more_files_open_than_a_shell_allows() -> None:
         shared.give_back()
 
 
-def test_where_files_run_out_a_world_says_so() -> None:
+def test_world_without_free_file_descriptors_reports_it() -> None:
     with ScheduledEvents() as world:
         with open_files.no_more_files(), pytest.raises(StartError) as told:
             ScheduledEvents()

@@ -51,7 +51,7 @@ def test_a_client_has_the_time_that_it_takes_on_a_virtual_clock() -> None:
     assert result.passed
 
 
-def test_a_scenario_stands_still_until_the_test_lets_time_pass() -> None:
+def test_scenario_pauses_until_the_test_advances_time() -> None:
     def told() -> list[tuple[str, str]]:
         with ScheduledEvents(
             scenario="live-migration", clock="virtual", seed=0, expect="asked"
@@ -121,7 +121,7 @@ def test_every_step_that_was_due_is_done_when_time_has_passed(tmp_path: Path) ->
         assert world.wait_for_scenario(timeout=1).passed
 
 
-def test_waiting_for_a_scenario_goes_on_from_where_the_test_has_come() -> None:
+def test_waiting_for_a_scenario_continues_from_the_current_time() -> None:
     with ScheduledEvents(scenario="user-reboot", clock="virtual") as world:
         vm = world.vm("web_0")
         Program(vm.url).events()
@@ -307,7 +307,7 @@ def test_names_that_cannot_be_are_refused(wanted: dict[str, Any], said: str) -> 
         ScheduledEvents(**wanted)
 
 
-def test_scenario_timeout_reports_what_it_waits_for() -> None:
+def test_scenario_timeout_reports_the_pending_expectations() -> None:
     with ScheduledEvents(scenario="user-reboot", speed=1) as world:
         world.vms[0].fault("500 x1")
         HttpClient(world.vms[0].url, timeout_seconds=5).ask("GET", EVENTS)

@@ -34,7 +34,7 @@ def named(*names: str) -> list[Alert]:
     return [Alert(labels={"alertname": name}) for name in names]
 
 
-def test_prometheus_says_what_fires_and_what_is_pending() -> None:
+def test_prometheus_firing_and_pending_alerts_are_read() -> None:
     body = prometheus(
         Fires("A", {"severity": "page"}).of_prometheus(),
         Fires("B", state="pending").of_prometheus(),
@@ -51,7 +51,7 @@ def test_prometheus_says_what_fires_and_what_is_pending() -> None:
     assert len(counted(found, ALL, pending=True)) == 2
 
 
-def test_alertmanager_says_what_is_active() -> None:
+def test_alertmanager_active_alerts_are_read() -> None:
     listed = [
         Fires("A").of_alertmanager(),
         Fires("B", state="silenced").of_alertmanager(),
@@ -85,7 +85,7 @@ BAD_PROMETHEUS: list[Any] = [
 
 
 @pytest.mark.parametrize("body", BAD_PROMETHEUS, ids=range(len(BAD_PROMETHEUS)))
-def test_what_is_no_answer_of_prometheus_is_none(body: bytes) -> None:
+def test_invalid_prometheus_answer_is_rejected(body: bytes) -> None:
     with pytest.raises(AlertsError):
         of_prometheus(body)
 
@@ -93,12 +93,12 @@ def test_what_is_no_answer_of_prometheus_is_none(body: bytes) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b"null", b"[1]", b"[{}]", b'[{"status":{"state":"active"}}]']
 )
-def test_what_is_no_answer_of_alertmanager_is_none(body: bytes) -> None:
+def test_invalid_alertmanager_answer_is_rejected(body: bytes) -> None:
     with pytest.raises(AlertsError):
         of_alertmanager(body)
 
 
-def test_error_of_prometheus_is_told() -> None:
+def test_prometheus_error_is_reported() -> None:
     with pytest.raises(AlertsError, match="timeout: too slow"):
         of_prometheus(BAD_PROMETHEUS[-1])
 
@@ -110,7 +110,7 @@ def test_no_bytes_are_more_than_an_error(body: bytes) -> None:
             assert isinstance(read(body), list)
 
 
-def test_labels_that_are_no_texts_are_passed_over() -> None:
+def test_labels_that_are_not_strings_are_ignored() -> None:
     labels = {"alertname": 7, "a": None, "b": "c", "d": {"e": "f"}}
     [alert] = of_prometheus(prometheus({"labels": labels, "state": "firing"}))
     assert alert.labels == {"b": "c"}

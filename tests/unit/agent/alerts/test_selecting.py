@@ -49,7 +49,7 @@ def test_selector_matches(text: str, is_one: bool) -> None:
         ("=c", '"" is not a valid label name'),
     ],
 )
-def test_what_is_no_selector_has_a_sentence(text: str, why: str) -> None:
+def test_invalid_selector_error_gives_the_reason(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         selector(text)
 

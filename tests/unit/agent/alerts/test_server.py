@@ -44,7 +44,7 @@ def test_silenced_and_inhibited_alerts_do_not_count() -> None:
         assert ask(fake).answer is GateAnswer.CLEAR
 
 
-def test_token_is_read_anew_each_time_and_never_told(tmp_path: Path) -> None:
+def test_token_is_read_again_each_time_and_not_disclosed(tmp_path: Path) -> None:
     file = tmp_path / "token"
     with FakeAlerts(token="right-one") as fake:
         with pytest.raises(ForewarnError, match="cannot be read"):
@@ -58,7 +58,7 @@ def test_token_is_read_anew_each_time_and_never_told(tmp_path: Path) -> None:
         assert ask(fake, token_file=str(file)).answer is GateAnswer.CLEAR
 
 
-def test_redirect_is_told_and_not_followed() -> None:
+def test_redirect_is_reported_and_not_followed() -> None:
     with FakeAlerts() as fake:
         fake.odd = Odd(301, headers=(("Location", "https://login.example.com/"),))
         with pytest.raises(AlertsError, match="a redirect to https://login"):
@@ -66,7 +66,7 @@ def test_redirect_is_told_and_not_followed() -> None:
         assert fake.asked == 1
 
 
-def test_answer_that_is_too_large_is_no_answer() -> None:
+def test_oversized_answer_is_rejected() -> None:
     with FakeAlerts() as fake:
         fake.odd = Odd(body=b" " * (8 * 1024 * 1024 + 1))
         with pytest.raises(ForewarnError):
@@ -89,7 +89,7 @@ def test_only_a_certificate_that_is_trusted_is(tmp_path: Path) -> None:
             ask(fake)
 
 
-def test_check_tells_of_alerts_that_do_not_count() -> None:
+def test_check_reports_the_number_of_alerts_that_do_not_count() -> None:
     with FakeAlerts() as fake:
         settings = Settings(gate=GateSettings(prometheus=fake.url))
         fake.alerts = (Fires("Watchdog"),)

@@ -134,7 +134,7 @@ def test_rule_that_leaves_out_a_gate_that_is_not_there_is_warned_of(
 # The status
 
 
-def test_status_has_the_gate_and_what_it_holds_back() -> None:
+def test_status_shows_the_gate_and_the_delayed_events() -> None:
     life = living((GateAnswer.ALERTS, FIRES))
     document = status.document_of(life.memory, waits=tuple(life.waits.items()))
     assert document["gate"] == {
@@ -157,7 +157,7 @@ def test_status_has_the_gate_and_what_it_holds_back() -> None:
     ) in words
 
 
-def test_status_before_the_first_answer_and_of_nobody_who_waits() -> None:
+def test_status_without_an_answer_or_delayed_events() -> None:
     document = status.document_of(living().memory)
     assert "gate      no answer yet: Prometheus at http://p" in list(
         status.words_of(document, now=START)
@@ -183,7 +183,7 @@ def shown(counted: Metrics, memory: Memory) -> list[str]:
     ]
 
 
-def test_metrics_count_questions_and_show_what_is_held_back() -> None:
+def test_metrics_count_gate_requests_and_show_delayed_events() -> None:
     life = Life(POLICY)
     counted = Metrics(life.memory)
     assert shown(counted, life.memory) == [
@@ -219,7 +219,7 @@ def test_metrics_count_questions_and_show_what_is_held_back() -> None:
 # `agent try` and a dry run
 
 
-def test_try_says_when_alerts_are_asked_for() -> None:
+def test_try_shows_when_alerts_are_queried() -> None:
     trial = attempt(POLICY, [notice()], name="vm1", now=START)
     lines = list(words_of(trial, [notice()], name="vm1", now=START))
     assert lines[2:] == [

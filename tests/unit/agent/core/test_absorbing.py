@@ -83,7 +83,7 @@ def test_started_never_falls_back() -> None:
 # It was there again.
 
 
-def test_who_returns_before_recovery_goes_on_as_before() -> None:
+def test_event_that_returns_before_recovery_stays_prepared() -> None:
     life = Life(policy(DRAIN))
     other = notice("E2")
     life.poll(EVENT, other)
@@ -99,7 +99,7 @@ def test_who_returns_before_recovery_goes_on_as_before() -> None:
     assert life.sent == ["E1", "E2"]
 
 
-def test_who_returns_after_recovery_is_prepared_anew() -> None:
+def test_event_that_returns_after_recovery_is_prepared_again() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(EVENT)
     life.end("drain")
@@ -124,7 +124,7 @@ def test_who_returns_after_recovery_is_prepared_anew() -> None:
     assert len(life.told(NoteKind.RECOVERED)) == 1
 
 
-def test_what_is_back_is_as_if_it_had_just_come() -> None:
+def test_returned_event_is_treated_as_new() -> None:
     before = Task(
         event_id="E1",
         notice=EVENT,
@@ -153,7 +153,7 @@ def test_what_is_back_is_as_if_it_had_just_come() -> None:
     )
 
 
-def test_what_is_owed_of_an_earlier_round_is_not_lost() -> None:
+def test_pending_recovery_of_an_earlier_round_is_kept() -> None:
     """It returned during recovery, and no handler prepared again."""
     life = Life(policy(DRAIN, FLUSH))
     life.poll(EVENT)
@@ -170,7 +170,7 @@ def test_what_is_owed_of_an_earlier_round_is_not_lost() -> None:
     assert life.stage() is Stage.FINISHED
 
 
-def test_what_was_not_approved_may_be_when_it_returns() -> None:
+def test_event_that_returns_started_needs_no_approval() -> None:
     life = Life(AT_ONCE)
     life.poll(EVENT)
     gone(life)
@@ -215,7 +215,7 @@ def test_until_the_name_is_known_nothing_is_done() -> None:
     assert life.task().rule == "rule 1"
 
 
-def test_a_name_that_is_not_told_is_the_one_from_before() -> None:
+def test_missing_vm_name_keeps_the_previous_name() -> None:
     life = Life(policy(DRAIN))
     life.poll()
     life.name = ""
@@ -225,7 +225,7 @@ def test_a_name_that_is_not_told_is_the_one_from_before() -> None:
 
 
 @pytest.mark.clause("8.3")
-def test_others_events_are_handled_only_where_a_rule_says_so() -> None:
+def test_events_of_other_vms_are_handled_only_with_a_rule() -> None:
     theirs = notice(resources=("vm2",))
     rule = Rule(name="others", mine=False, groups=(("drain",),))
     life = Life(policy(DRAIN))
@@ -239,7 +239,7 @@ def test_others_events_are_handled_only_where_a_rule_says_so() -> None:
     assert life.sent == [], "it is not ours to approve"
 
 
-def test_what_does_not_name_this_vm_again_and_again_is_prepared_for_once() -> None:
+def test_repeated_notice_of_another_vm_is_prepared_for_once() -> None:
     rule = Rule(name="others", mine=False, groups=(("drain",),))
     life = Life(policy(DRAIN, rules=(rule,)))
     life.poll(notice(resources=("vm2",)), times=3)
@@ -268,7 +268,7 @@ def test_an_event_that_names_this_vm_later_is_prepared_by_its_own_rule(
     assert life.owed() == []
 
 
-def test_who_is_no_longer_named_has_left_the_event() -> None:
+def test_vm_that_is_no_longer_named_recovers() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice(resources=("vm1", "vm2")))
     life.end("drain")
@@ -282,7 +282,7 @@ def test_who_is_no_longer_named_has_left_the_event() -> None:
 # Notes
 
 
-def test_somebody_else_approved() -> None:
+def test_start_approved_elsewhere_is_reported() -> None:
     life = Life(policy(DRAIN))
     life.poll(EVENT)
     life.poll(started(EVENT))
@@ -292,7 +292,7 @@ def test_somebody_else_approved() -> None:
 
 
 @pytest.mark.parametrize("is_given", [True, False])
-def test_nobody_else_did(*, is_given: bool) -> None:
+def test_other_starts_are_not_reported_as_approved_elsewhere(*, is_given: bool) -> None:
     life = Life(AT_ONCE if is_given else policy(DRAIN))
     life.poll(EVENT)
     if not is_given:
@@ -345,7 +345,7 @@ def test_an_approved_event_that_goes_was_hardly_cancelled() -> None:
     assert life.told()[-1] == (NoteKind.GONE, "it was never seen Started")
 
 
-def test_the_end_of_a_run_is_told_with_its_handler() -> None:
+def test_end_of_a_run_is_reported_with_its_handler() -> None:
     life = Life(policy(DRAIN, FLUSH, rules=(prepare(("drain", "flush")),)))
     life.poll(EVENT)
     life.end("flush", StepState.FAILED, "no disk")
@@ -357,7 +357,7 @@ def test_the_end_of_a_run_is_told_with_its_handler() -> None:
     ]
 
 
-def test_the_end_of_a_run_that_nobody_remembers() -> None:
+def test_end_of_an_unknown_run_is_ignored() -> None:
     life = Life(policy(DRAIN))
     life.poll(EVENT)
     before = life.memory

@@ -63,7 +63,7 @@ def test_at_once_means_at_the_first_sight() -> None:
 
 
 @pytest.mark.clause("8.5")
-def test_what_is_prepared_is_approved_in_the_same_decision() -> None:
+def test_prepared_event_is_approved_in_the_same_decision() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice())
     assert life.waits == {"E1": "it is being prepared"}
@@ -83,7 +83,7 @@ def test_at_once_with_handlers_is_not_before_them() -> None:
 
 @pytest.mark.clause("8.4")
 @pytest.mark.parametrize("event_type", ["Preempt", "Terminate"])
-def test_what_leaves_nothing_is_never_approved_unprepared(event_type: str) -> None:
+def test_event_that_ends_the_vm_is_never_approved_unprepared(event_type: str) -> None:
     shown = notice(event_type=event_type, source="User")
     life = Life(AT_ONCE)
     life.poll(shown)
@@ -109,7 +109,7 @@ def test_an_optional_handler_that_failed_has_prepared_nothing() -> None:
 
 
 @pytest.mark.clause("8.4")
-def test_what_was_prepared_before_it_went_does_not_count_when_it_is_back() -> None:
+def test_returned_event_is_not_approved_on_its_earlier_preparation() -> None:
     shown = notice(event_type="Terminate", source="User", not_before=START + DAY)
     settings = policy(Handler(name="drain", required=False), blackouts=(LUNCH,))
     life = prepared("vm1", settings, shown)
@@ -123,7 +123,7 @@ def test_what_was_prepared_before_it_went_does_not_count_when_it_is_back() -> No
     assert life.waits == {"E1": "a Terminate is never approved unprepared"}
 
 
-def test_what_new_settings_want_prepared_holds_the_approval() -> None:
+def test_handler_added_by_new_settings_delays_the_approval() -> None:
     life = prepared("vm1", policy(DRAIN, blackouts=(LUNCH,)), notice())
     both = policy(DRAIN, FLUSH, rules=(prepare(("drain",), ("flush",)),))
     life.restart(both)
@@ -132,7 +132,7 @@ def test_what_new_settings_want_prepared_holds_the_approval() -> None:
     assert life.waits == {"E1": "not prepared by flush"}
 
 
-def test_what_has_started_is_not_approved() -> None:
+def test_started_event_is_not_approved() -> None:
     life = Life(AT_ONCE)
     life.poll(started(notice()))
     assert life.sent == []
@@ -153,7 +153,7 @@ def test_an_order_overrides_everything(event_id: str) -> None:
     assert life.sent == ["E1"]
 
 
-def test_what_fails_after_the_order_is_no_approval_that_is_withheld() -> None:
+def test_failure_after_approval_by_request_is_not_reported_as_withheld() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice())
     life.order()
@@ -186,7 +186,7 @@ def test_an_approval_waits_for_its_window() -> None:
     assert life.sent == ["E1"]
 
 
-def test_what_has_gone_meanwhile_is_not_approved_when_it_opens() -> None:
+def test_event_that_ended_in_a_blackout_is_not_approved_afterwards() -> None:
     life = Life(replace(AT_ONCE, blackouts=(LUNCH,)))
     life.poll(notice(not_before=START + DAY))
     gone(life)
@@ -312,7 +312,7 @@ def test_a_leader_does_not_wait_for_those_that_say_nothing() -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_who_was_unprepared_and_falls_silent_has_the_time_of_a_takeover() -> None:
+def test_silent_unprepared_peer_delays_approval_by_the_takeover_time() -> None:
     life = prepared("vm1", lead_by(Approver.LEADER, has_peers=True))
     life.hear("vm2", is_prepared=False)
     life.sleep(30 * SECOND - 1)
@@ -333,7 +333,7 @@ def test_a_leader_that_was_started_again_asks_first() -> None:
     assert life.sent == ["E1"]
 
 
-def test_without_peers_a_leader_asks_nobody() -> None:
+def test_leader_without_peers_queries_no_peer() -> None:
     life = prepared("vm1", lead_by(Approver.LEADER))
     assert life.asked == []
     assert life.sent == ["E1"]
@@ -362,7 +362,7 @@ def test_all_means_that_every_named_vm_has_prepared() -> None:
     assert first.sent == ["E1"]
 
 
-def test_who_says_no_after_all_is_waited_for() -> None:
+def test_peer_that_becomes_unprepared_delays_the_approval() -> None:
     life = prepared("vm1", lead_by(Approver.ALL, has_peers=True), THREE)
     life.hear("vm2", is_prepared=True)
     life.hear("vm2", is_prepared=False)

@@ -41,7 +41,7 @@ def left(run: Run, now: Micros = START) -> tuple[float, float]:
 # Where there is time enough, a handler has what it asked for.
 
 
-def test_a_handler_is_told_its_own_time_where_there_is_more() -> None:
+def test_handler_gets_its_timeout_if_more_time_is_left() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice())
     assert left(life.runs[0]) == (300, 305)
@@ -62,7 +62,7 @@ def test_without_not_before_only_its_own_time_counts() -> None:
 # Else it is split.
 
 
-def test_groups_share_what_is_left_and_inherit_what_is_saved() -> None:
+def test_groups_share_remaining_time_and_inherit_saved_time() -> None:
     ten = Handler(name="ten", timeout=10 * MINUTE)
     five = Handler(name="five", timeout=5 * MINUTE)
     life = Life(policy(ten, five))
@@ -74,7 +74,7 @@ def test_groups_share_what_is_left_and_inherit_what_is_saved() -> None:
     assert left(life.runs[1], START + 10 * SECOND) == (75, 80)
 
 
-def test_who_asks_for_little_has_it_beside_those_who_ask_for_all() -> None:
+def test_handler_with_short_timeout_gets_it_next_to_long_ones() -> None:
     flush = Handler(name="flush", timeout=4 * SECOND)
     rest = [Handler(name=f"h{number}") for number in range(2)]
     life = Life(policy(flush, *rest))
@@ -121,7 +121,7 @@ def test_each_has_its_share(
     assert found == (START + first * SECOND, START + first * SECOND)
 
 
-def test_who_only_recovers_has_no_share() -> None:
+def test_handler_that_only_recovers_gets_no_share() -> None:
     back = Handler(name="back", prepares=False)
     life = Life(policy(back, DRAIN, FLUSH))
     life.poll(notice(not_before=START + 62 * SECOND))
@@ -177,7 +177,7 @@ def test_where_not_before_is_upon_us_the_hurry_counts(ahead: int) -> None:
     assert stop == 8
 
 
-def test_who_comes_back_late_hurries_also() -> None:
+def test_late_restart_leaves_the_urgent_time() -> None:
     """The agent was down when its rule wanted it to begin."""
     settings = policy(DRAIN, rules=(prepare(("drain",), start_before=5 * MINUTE),))
     life = Life(settings)
@@ -220,7 +220,7 @@ def test_in_a_hurry_the_worthiest_come_first_and_get_all() -> None:
     assert life.runs[-1].handler == "tell"
 
 
-def test_who_saves_last_is_left_out_when_time_is_up() -> None:
+def test_last_handler_is_skipped_when_time_is_up() -> None:
     handlers = (Handler(name="save", priority=9), Handler(name="tell", required=False))
     life = Life(policy(*handlers))
     life.poll(notice(event_type="Preempt", not_before=START + 30 * SECOND))
@@ -232,7 +232,7 @@ def test_who_saves_last_is_left_out_when_time_is_up() -> None:
 
 
 @pytest.mark.clause("8.5")
-def test_a_preempt_that_tells_no_time_leaves_the_hurry() -> None:
+def test_preempt_without_time_leaves_the_urgent_time() -> None:
     """A slow handler must not have the whole of what may be thirty seconds."""
     handlers = (Handler(name="save", priority=9), Handler(name="drain"))
     life = Life(policy(*handlers, urgent_time=20 * SECOND))
@@ -244,13 +244,13 @@ def test_a_preempt_that_tells_no_time_leaves_the_hurry() -> None:
     assert left(life.runs[1], life.now)[1] == 12
 
 
-def test_what_has_started_leaves_the_hurry() -> None:
+def test_started_event_leaves_the_urgent_time() -> None:
     life = Life(policy(DRAIN, urgent_time=20 * SECOND))
     life.poll(started(notice()))
     assert left(life.runs[0])[1] == 20
 
 
-def test_what_starts_early_hurries_what_is_left() -> None:
+def test_early_start_shortens_the_remaining_handlers() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(notice())
     life.now += MINUTE
@@ -291,12 +291,12 @@ def test_of_several_that_begin_later_the_next_one_wakes_it() -> None:
         {"not_before": None},
     ],
 )
-def test_what_cannot_wait_does_not(values: dict[str, Any]) -> None:
+def test_urgent_event_is_prepared_without_delay(values: dict[str, Any]) -> None:
     rule = prepare(("drain",), start_before=MINUTE)
     assert budget.begin_at(task_of(**values), rule) is None
 
 
-def test_an_order_to_approve_lets_preparation_begin() -> None:
+def test_request_to_approve_starts_the_preparation() -> None:
     settings = policy(DRAIN, rules=(prepare(("drain",), start_before=MINUTE),))
     life = Life(settings)
     life.poll(notice())

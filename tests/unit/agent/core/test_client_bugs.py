@@ -44,7 +44,7 @@ def test_it_does_not_panic_without_a_drain() -> None:
     assert life.sent == ["E2"]
 
 
-def test_it_does_not_uncordon_at_start_what_it_never_cordoned() -> None:
+def test_start_does_not_undo_preparation_that_never_ran() -> None:
     life = Life(policy(DRAIN), memory=Memory(lost_journal=True))
     life.restart()
     life.poll(times=5)
@@ -77,7 +77,7 @@ def test_of_two_events_both_are_approved() -> None:
     assert life.sent == ["E1", "E2"]
 
 
-def test_an_event_is_not_approved_by_what_was_done_for_another() -> None:
+def test_preparation_for_one_event_does_not_approve_another() -> None:
     freeze = notice("F", event_type="Freeze", duration_seconds=60)
     rules = (
         prepare(("drain",), types=frozenset({"Reboot"})),
@@ -120,7 +120,7 @@ def test_an_answer_is_not_read_for_more_than_it_is() -> None:
     assert life.sent == ["E1"]
 
 
-def test_what_may_be_acknowledged_by_itself_is() -> None:
+def test_event_with_an_at_once_rule_is_approved() -> None:
     life = Life(Policy(rules=(Rule(name="it", approve=Approve.AT_ONCE),)))
     life.poll(notice())
     assert life.sent == ["E1"]

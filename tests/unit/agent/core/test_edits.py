@@ -37,7 +37,7 @@ BOTH = prepare(("drain",), ("flush",))
 
 
 @pytest.mark.clause("8.4")
-def test_a_rule_that_is_inserted_above_changes_nothing_for_what_has_begun() -> None:
+def test_rule_inserted_above_does_not_affect_a_running_event() -> None:
     life = Life(edited(BOTH))
     life.poll(notice())
     life.restart(edited(SHORT, BOTH))
@@ -76,7 +76,9 @@ LEFT_OUT = "the settings want drain no longer, and it has not run"
     ],
     ids=["no rule", "at once", "another rule", "no handler", "nothing at all"],
 )
-def test_no_edit_excuses_what_was_required_when_it_began(settings: Policy) -> None:
+def test_settings_change_does_not_excuse_a_handler_required_at_start(
+    settings: Policy,
+) -> None:
     for state, why in (
         (StepState.FAILED, "drain failed: not drained"),
         (StepState.LOST, "drain failed: not drained"),
@@ -98,7 +100,7 @@ def test_no_edit_excuses_what_was_required_when_it_began(settings: Policy) -> No
         assert life.sent == []
 
 
-def test_a_handler_that_is_no_longer_required_was_so_when_it_began() -> None:
+def test_handler_required_at_start_stays_required() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice())
     life.restart(policy(replace(DRAIN, required=False)))
@@ -135,7 +137,7 @@ def test_an_approval_that_waits_is_taken_back_by_an_edit() -> None:
 
 
 @pytest.mark.clause("8.8")
-def test_what_waited_for_its_time_has_perhaps_gone_when_the_agent_is_back() -> None:
+def test_delayed_preparation_is_skipped_if_event_ended_during_restart() -> None:
     begin_late = prepare(("drain",), start_before=5 * MINUTE)
     life = Life(policy(DRAIN, rules=(begin_late,)))
     life.poll(notice())
@@ -168,7 +170,7 @@ def test_the_endpoint_is_away_for_minutes_after_a_start() -> None:
 
 
 @pytest.mark.clause("8.8")
-def test_what_was_lost_begins_anew_only_if_its_event_is_still_there() -> None:
+def test_lost_run_is_repeated_only_if_its_event_is_still_listed() -> None:
     for shown in ((notice(),), ()):
         life = Life(policy(DRAIN))
         life.poll(notice())

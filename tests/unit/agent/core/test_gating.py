@@ -247,7 +247,7 @@ def test_rule_may_leave_the_gate_out() -> None:
     assert life.gate_asked == []
 
 
-def test_observer_asks_nobody() -> None:
+def test_observer_does_not_query_the_gate() -> None:
     life = Life(gated(is_observer=True))
     life.poll(notice())
     life.sleep(MINUTE)
@@ -255,7 +255,7 @@ def test_observer_asks_nobody() -> None:
     assert life.memory.gate == NO_GATE
 
 
-def test_approval_that_was_sent_is_sent_again_whatever_fires() -> None:
+def test_sent_approval_is_retried_even_if_alerts_fire() -> None:
     life = Life(gated())
     life.poll(notice())
     life.gate_says(CLEAR)
@@ -284,7 +284,7 @@ def test_approval_is_given_up_at_not_before() -> None:
     assert [each for each in told(life) if "not approved" in each] == told(life)[-1:]
 
 
-def test_event_that_starts_while_it_is_held_back_is_told_once() -> None:
+def test_start_of_a_delayed_event_is_reported_once() -> None:
     life = held()
     life.poll(started(notice()))
     life.poll(started(notice()))
@@ -307,7 +307,7 @@ def test_event_that_starts_while_it_is_held_back_is_told_once() -> None:
         ((TROUBLE,), "it answered 503 (Prometheus at http://p)"),
     ],
 )
-def test_event_that_starts_unapproved_is_told_with_the_reason(
+def test_start_of_an_unapproved_event_is_reported_with_the_reason(
     answers: tuple[GateAnswer, ...], why: str
 ) -> None:
     life = Life(gated())
@@ -320,7 +320,7 @@ def test_event_that_starts_unapproved_is_told_with_the_reason(
     assert given_up == [f"not approved before it started: {why}"]
 
 
-def test_event_that_is_cancelled_while_it_is_held_back_is_not_told_of() -> None:
+def test_event_cancelled_while_delayed_is_not_reported() -> None:
     life = held()
     life.poll(times=2)
     assert told(life) == [f"{FIRES} (Prometheus at http://p)"]
@@ -412,7 +412,7 @@ def test_agent_that_begins_again_asks_again() -> None:
     assert life.sent == ["E1"]
 
 
-def test_another_server_is_asked_anew() -> None:
+def test_changed_alert_server_is_queried_again() -> None:
     life = held()
     life.policy = replace(life.policy, gate=replace(GATE, label="Alertmanager"))
     life.give()
@@ -428,7 +428,7 @@ def test_settings_without_a_gate_hold_nothing_back() -> None:
     assert life.memory.gate == NO_GATE
 
 
-def test_clock_that_is_set_back_makes_no_answer_last_longer() -> None:
+def test_clock_set_back_does_not_extend_an_answer() -> None:
     life = held()
     life.sleep(30 * SECOND)
     life.gate_says(CLEAR)

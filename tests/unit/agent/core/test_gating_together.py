@@ -52,7 +52,7 @@ def test_lock_comes_after_the_gate() -> None:
     assert len(life.gate_asked) == 1
 
 
-def test_alert_that_fires_while_the_lock_is_waited_for_lets_go_of_it() -> None:
+def test_alert_while_waiting_for_the_lock_releases_it() -> None:
     life = locked()
     life.gate_says(CLEAR)
     life.lock_says(REFUSED, detail="vm7 has it")
@@ -64,7 +64,7 @@ def test_alert_that_fires_while_the_lock_is_waited_for_lets_go_of_it() -> None:
     assert "DiskFull" in life.waits["E1"]
 
 
-def test_gate_is_asked_once_more_when_the_lock_comes_late() -> None:
+def test_gate_is_queried_again_when_the_lock_is_taken_late() -> None:
     life = locked()
     life.gate_says(CLEAR)
     life.lock_says(REFUSED, detail="vm7 has it")
@@ -158,7 +158,7 @@ def test_others_are_asked_on_while_the_gate_is_closed() -> None:
     assert len(life.asked) == asked + 10
 
 
-def test_other_that_is_no_longer_prepared_holds_back_too() -> None:
+def test_peer_that_becomes_unprepared_also_delays_the_approval() -> None:
     life = company(Approver.ALL)
     life.hear("vm2", is_prepared=True)
     life.gate_says(ALERTS, FIRES)
@@ -175,7 +175,7 @@ def test_other_that_is_no_longer_prepared_holds_back_too() -> None:
     assert life.sent == ["E1"]
 
 
-def test_who_stands_by_for_another_passes_the_gate_too() -> None:
+def test_standby_approval_for_another_vm_also_passes_the_gate() -> None:
     standby = Standby(names=("vm2",), after=SECOND)
     life = Life(gated(standby=standby, has_peers=True))
     life.poll(notice(resources=("vm2",), source="User"))

@@ -143,7 +143,7 @@ def test_an_agent_that_was_started_again_listens_from_the_beginning() -> None:
     assert life.stage() is Stage.RECOVERING
 
 
-def test_what_a_journal_of_an_older_version_has_of_it() -> None:
+def test_journal_of_an_older_version_gets_presence_from_the_stage() -> None:
     """It knew no presence: what is there is listed, and what is not has gone."""
     tasks = (
         Task(event_id="E1", notice=EVENT, mine=True, stage=Stage.PREPARED),
@@ -174,7 +174,7 @@ def test_after_a_minute_of_empty_answers_it_recovers() -> None:
     assert life.told(NoteKind.GONE) == [(NoteKind.GONE, detail)]
 
 
-def test_a_document_says_more_than_an_empty_body() -> None:
+def test_document_without_the_event_outweighs_empty_bodies() -> None:
     life = patient(EVENT)
     life.poll_empty(times=40)
     life.poll()
@@ -188,7 +188,7 @@ def test_a_document_says_more_than_an_empty_body() -> None:
 
 
 @pytest.mark.clause("2.10", "8.1")
-def test_a_reset_is_waited_out_and_the_event_goes_on_as_before() -> None:
+def test_incarnation_reset_keeps_the_event_prepared() -> None:
     life = patient(EVENT, BEGUN)
     life.incarnation = 1
     life.poll()
@@ -230,7 +230,7 @@ def test_an_event_that_returns_after_all_is_prepared_for_again() -> None:
     assert life.stage() is Stage.FINISHED
 
 
-def test_one_that_returns_scheduled_is_matched_anew() -> None:
+def test_event_that_returns_scheduled_is_matched_to_rules_again() -> None:
     late = prepare(("drain",), name="late", max_lead=5 * MINUTE)
     early = replace(late, name="early", max_lead=None, min_lead=5 * MINUTE)
     life = patient(EVENT, settings=policy(DRAIN, rules=(late, early)))
@@ -266,7 +266,7 @@ def test_a_start_under_another_id_is_the_same_maintenance() -> None:
     assert len(life.told(NoteKind.GONE)) == 1
 
 
-def test_a_run_goes_on_under_the_other_id() -> None:
+def test_run_continues_under_the_new_event_id() -> None:
     life = patient()
     life.poll(EVENT)
     life.poll(notice("E2"))
@@ -298,7 +298,7 @@ def test_two_servers_with_an_id_each() -> None:
     assert life.stage() is Stage.PREPARED
 
 
-def test_what_is_listed_beside_it_is_another_maintenance() -> None:
+def test_event_listed_at_the_same_time_is_another_maintenance() -> None:
     life = patient(EVENT)
     life.poll(EVENT, notice("E2"))
     assert len(life.memory.tasks) == 2
@@ -330,7 +330,7 @@ def test_an_empty_answer_has_nothing_under_another_id() -> None:
     assert life.task().presence is Presence.EMPTY
 
 
-def test_runs_of_both_ids_have_names_of_their_own() -> None:
+def test_runs_of_both_ids_have_different_ids() -> None:
     life = patient(EVENT)
     life.poll(notice("E2"))
     life.poll(notice("E2"), EVENT)
@@ -340,7 +340,7 @@ def test_runs_of_both_ids_have_names_of_their_own() -> None:
     assert life.stage("E1") is life.stage("E2") is Stage.PREPARED
 
 
-def test_one_that_comes_back_after_it_was_forgotten_has_runs_of_its_own() -> None:
+def test_event_that_returns_after_expiry_gets_new_run_ids() -> None:
     life = patient(EVENT, settings=policy(DRAIN, forget_after=MINUTE))
     pass_seconds(life, 31)
     life.end("drain")

@@ -302,7 +302,7 @@ seeds = st.integers(min_value=0, max_value=2**32 - 1)
 @pytest.mark.parametrize("withholds", [False, True])
 @settings(max_examples=max(16, settings().max_examples // 4), deadline=None)
 @given(seed=seeds, slots=st.integers(1, 3), agents=st.integers(1, 5))
-def test_agents_share_a_lock_whatever_happens(
+def test_agents_share_a_lock_in_random_histories(
     withholds: bool, seed: int, slots: int, agents: int
 ) -> None:
     World(seed, slots=slots, agents=agents, withholds=withholds).live()

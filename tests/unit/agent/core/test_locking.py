@@ -89,7 +89,7 @@ def test_lock_is_taken_before_the_approval_and_released_after_recovery() -> None
     assert agent.wake is None
 
 
-def test_lock_that_others_have_is_asked_for_again_and_who_has_it_is_told_once() -> None:
+def test_busy_lock_is_retried_and_its_holder_is_reported_once() -> None:
     agent = life()
     agent.poll(notice())
     for number in range(2, 6):
@@ -186,7 +186,7 @@ def test_event_without_not_before_waits_for_the_lock_as_long_as_it_takes() -> No
 
 
 @pytest.mark.parametrize("kind", ["Preempt", "Terminate"])
-def test_event_of_which_nothing_is_left_takes_no_lock(kind: str) -> None:
+def test_event_that_ends_the_vm_takes_no_lock(kind: str) -> None:
     agent = life(policy(DRAIN, lock=TERMS))
     agent.poll(notice(event_type=kind))
     agent.end("drain")
@@ -214,7 +214,7 @@ def test_rule_without_lock_approves_without_it() -> None:
     ],
     ids=["never", "observer", "preparing", "blackout", "peers"],
 )
-def test_what_cannot_be_approved_yet_takes_no_lock(settings: Policy) -> None:
+def test_event_that_cannot_be_approved_yet_takes_no_lock(settings: Policy) -> None:
     agent = life(settings)
     agent.poll(notice(resources=("vm1", "vm2")))
     assert agent.sent == []

@@ -40,7 +40,7 @@ from tests.unit.agent.core.support import (
 # Trouble
 
 
-def test_server_that_is_away_is_asked_again_and_told_of_once() -> None:
+def test_unavailable_lock_server_is_retried_and_reported_once() -> None:
     agent = life()
     agent.poll(notice())
     for _ in range(6):
@@ -126,7 +126,7 @@ def test_release_is_tried_until_it_is_confirmed() -> None:
     ]
 
 
-def test_refusal_that_comes_when_the_lock_is_not_wanted_any_more_is_not_told() -> None:
+def test_refusal_of_a_lock_no_longer_needed_is_not_reported() -> None:
     agent = life()
     agent.poll(notice())
     gone(agent)
@@ -140,7 +140,7 @@ def test_refusal_that_comes_when_the_lock_is_not_wanted_any_more_is_not_told() -
     assert not [each for each in told(agent) if "vm7" in each]
 
 
-def test_clock_that_was_set_back_makes_no_pause_longer() -> None:
+def test_clock_set_back_does_not_extend_a_pause() -> None:
     agent = life()
     agent.poll(notice(not_before=None))
     agent.lock_says(REFUSED)
@@ -212,7 +212,7 @@ def test_lock_that_was_not_confirmed_in_time_approves_nothing_more() -> None:
     assert agent.sent == ["E1"]
 
 
-def test_clock_that_was_set_back_makes_no_lock_last_longer() -> None:
+def test_clock_set_back_does_not_extend_a_lock() -> None:
     agent = held()
     agent.now -= MINUTE
     agent.give()
@@ -290,7 +290,7 @@ def test_restart_after_the_event_went_releases_the_lock() -> None:
     assert agent.lock_asked == [take(1), take(2), release(3)]
 
 
-def test_restart_while_the_lock_is_released_goes_on_with_it() -> None:
+def test_restart_during_a_lock_release_continues_the_release() -> None:
     agent = life()
     agent.poll(notice())
     agent.lock_says(TAKEN)
@@ -370,7 +370,7 @@ def test_journal_that_was_lost_keeps_the_lock_until_all_is_recovered() -> None:
     assert agent.lock_asked == [release(1)]
 
 
-def test_lock_of_other_settings_is_told_of_and_the_new_one_is_taken() -> None:
+def test_lock_of_earlier_settings_is_reported_and_the_new_one_taken() -> None:
     agent = life()
     agent.poll(notice())
     agent.lock_says(TAKEN)
@@ -415,7 +415,7 @@ def test_observer_leaves_the_lock_as_it_is() -> None:
     assert agent.lock_asked[-1] == release(3)
 
 
-def test_answer_that_nobody_waits_for_changes_nothing() -> None:
+def test_unexpected_lock_answer_is_ignored() -> None:
     agent = life()
     agent.give(LockSaid(number=0, answer=TAKEN))
     assert agent.memory.lock == FREE.lock

@@ -61,7 +61,7 @@ def test_chance_only_shortens() -> None:
     assert pause(PACE, failing(1), took=0, jitter=1) == SECOND * 8 // 10
 
 
-def test_what_the_endpoint_asks_for_is_honoured_up_to_five_seconds() -> None:
+def test_retry_after_of_the_endpoint_is_capped_at_five_seconds() -> None:
     def asked(seconds: int) -> int:
         wanted = seconds * SECOND
         return pause(PACE, failing(1), took=0, jitter=0, retry_after=wanted) // SECOND
@@ -76,7 +76,7 @@ def test_the_first_answer_may_take_two_minutes() -> None:
     assert timeout(PACE, WELL) == 2 * SECOND
 
 
-def test_patience_grows_with_failures_up_to_what_is_set() -> None:
+def test_timeout_grows_with_failures_up_to_the_setting() -> None:
     grown = [timeout(PACE, failing(each)) // SECOND for each in range(6)]
     assert grown == [2, 3, 4, 5, 5, 5]
 

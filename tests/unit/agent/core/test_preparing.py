@@ -71,7 +71,7 @@ def test_a_required_failure_withholds_the_approval_and_the_rest_runs_on() -> Non
     assert life.sent == []
 
 
-def test_all_that_failed_is_told() -> None:
+def test_all_failed_handlers_are_reported() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(notice())
     life.end("drain", StepState.FAILED)
@@ -109,7 +109,7 @@ def test_no_retry_begins_without_time() -> None:
 
 
 @pytest.mark.clause("8.8")
-def test_a_run_that_the_agent_lost_begins_anew() -> None:
+def test_lost_run_is_repeated_a_limited_number_of_times() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice())
     for attempt in range(LOST_MAX):
@@ -125,7 +125,7 @@ def test_a_run_that_the_agent_lost_begins_anew() -> None:
     assert life.stage() is Stage.WITHHELD
 
 
-def test_what_was_lost_is_no_failure() -> None:
+def test_lost_run_does_not_count_as_a_failure() -> None:
     life = Life(policy(Handler(name="drain", retries=1)))
     life.poll(notice())
     life.end("drain", StepState.LOST)
@@ -161,7 +161,7 @@ def test_a_handler_works_for_one_event_after_the_other() -> None:
     assert life.sent == ["E1", "E2"]
 
 
-def test_who_waits_for_a_busy_handler_waits_till_its_time_is_over() -> None:
+def test_wait_for_a_busy_handler_ends_at_the_deadline() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice("E1", not_before=None))
     life.poll(notice("E1", not_before=None), notice("E2"))
@@ -171,7 +171,7 @@ def test_who_waits_for_a_busy_handler_waits_till_its_time_is_over() -> None:
     assert len(life.runs) == 1
 
 
-def test_who_waits_for_a_busy_handler_may_have_no_end() -> None:
+def test_wait_for_a_busy_handler_has_no_limit_without_a_deadline() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice("E1", not_before=None), notice("E2", not_before=None))
     assert life.begun() == [("E1", "prepare", "drain")]
@@ -271,7 +271,7 @@ def test_an_agent_that_only_observes_from_now_on() -> None:
     assert life.begun()[1:] == [("E1", "recover", "drain")]
 
 
-def test_without_rules_events_are_only_told() -> None:
+def test_without_rules_events_are_only_reported() -> None:
     life = Life(Policy())
     life.poll(notice())
     assert life.waits == {"E1": "no rule matches"}

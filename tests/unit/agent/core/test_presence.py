@@ -117,14 +117,14 @@ def test_only_a_higher_incarnation_can_end_an_event(
 
 
 @pytest.mark.parametrize("incarnation", [None, 1, 7, 8])
-def test_an_event_that_is_listed_is_there_whatever_the_incarnation(
+def test_listed_event_is_present_in_any_incarnation(
     incarnation: int | None,
 ) -> None:
     polled = Polled(notices=(EVENT,), incarnation=incarnation)
     assert presence.classify(task(), EVENT, polled) is Answer.LISTED
 
 
-def test_a_document_with_an_entry_that_cannot_be_read_says_nothing_of_absence() -> None:
+def test_document_with_unreadable_entry_does_not_prove_absence() -> None:
     for incarnation in (None, 6, 7, 8):
         polled = Polled(notices=(), incarnation=incarnation, is_partial=True)
         assert presence.classify(task(), None, polled) is Answer.UNREADABLE
@@ -141,7 +141,7 @@ def test_no_time_passes_while_documents_cannot_be_read_whole() -> None:
         assert later == doubted
 
 
-def test_an_empty_body_says_nothing_but_that() -> None:
+def test_empty_body_is_classified_as_empty() -> None:
     polled = Polled(notices=(), is_empty=True)
     assert presence.classify(task(), None, polled) is Answer.EMPTY
     assert presence.classify(task(incarnation=None), None, polled) is Answer.EMPTY
@@ -193,7 +193,7 @@ def test_of_the_lengths_that_apply_the_longest_counts() -> None:
         (Answer.RESET, 5 * MINUTE),
     ],
 )
-def test_it_is_gone_when_answers_have_said_so_for_long_enough(
+def test_event_is_gone_after_enough_answers_without_it(
     answer: Answer, long: int
 ) -> None:
     def after(before: Task, heard: int) -> Task:
@@ -210,7 +210,7 @@ def test_it_is_gone_when_answers_have_said_so_for_long_enough(
     assert (believed.absent_at, believed.absent_from) == (0, 0)
 
 
-def test_no_time_passes_while_nobody_answers() -> None:
+def test_time_without_answers_does_not_count_as_absence() -> None:
     doubted = presence.judged(task(), Answer.MISSING, USUAL, heard=10, now=START)
     later = presence.judged(
         doubted, Answer.MISSING, USUAL, heard=10 + SECOND, now=START + 50 * MINUTE
@@ -272,7 +272,7 @@ def test_since_when_the_time_counts(answers: tuple[Answer, ...], since: int) -> 
         (notice(resources=()), started(notice("E2", resources=())), False),
     ],
 )
-def test_what_counts_as_the_same_maintenance(
+def test_same_maintenance_under_a_new_id_is_recognized(
     before: Notice, after: Notice, *, wanted: bool
 ) -> None:
     found = presence.Renamed([after]).take(task(notice=before))

@@ -26,7 +26,7 @@ FIRST, SECOND_ = notice("E1"), notice("E2")
 
 
 @pytest.mark.clause("8.3", "8.7")
-def test_what_prepare_did_is_undone_in_the_opposite_order() -> None:
+def test_preparation_is_undone_in_reverse_order() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(FIRST)
     life.end("drain")
@@ -50,7 +50,7 @@ def test_what_prepare_did_is_undone_in_the_opposite_order() -> None:
     assert len(life.runs) == 4
 
 
-def test_what_was_not_prepared_is_not_recovered() -> None:
+def test_unprepared_event_is_not_recovered() -> None:
     life = Life(policy(Handler(name="undo", prepares=False)))
     life.poll(FIRST)
     gone(life)
@@ -59,7 +59,7 @@ def test_what_was_not_prepared_is_not_recovered() -> None:
     assert NoteKind.RECOVERED not in dict(life.told())
 
 
-def test_what_failed_may_have_done_something() -> None:
+def test_failed_preparation_is_recovered() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST)
     life.end("drain", StepState.FAILED)
@@ -96,7 +96,7 @@ def test_recovery_waits_for_the_last_of_overlapping_events() -> None:
     assert len(life.told(NoteKind.RECOVERED)) == 2
 
 
-def test_an_event_that_nobody_prepares_for_holds_nothing() -> None:
+def test_event_without_handlers_does_not_delay_recovery() -> None:
     life = Life(policy(DRAIN, rules=(prepare(("drain",), max_resources=1),)))
     life.poll(FIRST, notice("E2", resources=("vm1", "vm2")))
     life.end("drain")
@@ -123,7 +123,7 @@ WARNED_OF = policy(
 
 
 @pytest.mark.clause("8.3", "8.7")
-def test_an_event_of_other_vms_holds_only_who_prepared_for_it() -> None:
+def test_event_of_other_vms_delays_only_handlers_that_prepared_for_it() -> None:
     life = Life(WARNED_OF)
     life.poll(FIRST, THEIRS)
     life.end("drain")
@@ -137,7 +137,7 @@ def test_an_event_of_other_vms_holds_only_who_prepared_for_it() -> None:
     assert life.begun()[3:] == [("E9", "recover", "warn")]
 
 
-def test_who_prepared_for_another_vms_event_too_waits_for_it() -> None:
+def test_handler_prepared_for_another_vms_event_recovers_after_it() -> None:
     life = Life(
         policy(
             DRAIN,
@@ -158,7 +158,7 @@ def test_who_prepared_for_another_vms_event_too_waits_for_it() -> None:
     assert life.owed() == []
 
 
-def test_the_next_fault_domain_is_prepared_for_before_recovery_goes_on() -> None:
+def test_next_fault_domain_is_prepared_before_recovery_continues() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(FIRST)
     life.end("drain")
@@ -193,7 +193,7 @@ def test_an_older_event_does_not_run_ahead() -> None:
     assert life.owed() == []
 
 
-def test_who_recovers_for_an_event_that_returned_recovers_for_the_others_too() -> None:
+def test_one_recovery_covers_a_returned_event_and_other_events() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST, SECOND_)
     life.end("drain")
@@ -238,7 +238,7 @@ def test_the_next_attempt_of_any_wakes_it() -> None:
     assert life.wake == life.now + RETRY_FIRST - 500_000
 
 
-def test_who_failed_holds_up_nobody() -> None:
+def test_failed_recovery_does_not_delay_other_handlers() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(FIRST)
     life.end("drain")
@@ -249,7 +249,7 @@ def test_who_failed_holds_up_nobody() -> None:
 
 
 @pytest.mark.clause("8.8")
-def test_a_recovery_that_was_lost_begins_anew_at_once() -> None:
+def test_lost_recovery_is_repeated_at_once() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST)
     life.end("drain")
@@ -317,7 +317,7 @@ def test_another_kind_under_the_same_name_undoes_nothing() -> None:
 
 
 @pytest.mark.clause("8.3")
-def test_what_is_cancelled_while_preparing_is_stopped_and_undone() -> None:
+def test_preparation_of_a_cancelled_event_is_stopped_and_undone() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(FIRST)
     gone(life)
@@ -333,7 +333,7 @@ def test_what_is_cancelled_while_preparing_is_stopped_and_undone() -> None:
     assert life.stage() is Stage.FINISHED
 
 
-def test_who_is_being_stopped_is_not_stopped_again() -> None:
+def test_run_that_is_being_stopped_is_not_stopped_again() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST)
     life.now = life.runs[0].stop_at
@@ -341,7 +341,7 @@ def test_who_is_being_stopped_is_not_stopped_again() -> None:
     assert life.stops == []
 
 
-def test_a_return_in_time_begins_again_what_was_stopped() -> None:
+def test_event_that_returns_in_time_repeats_the_stopped_run() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST)
     gone(life)
@@ -375,7 +375,7 @@ def test_a_recovery_gives_way_to_an_eviction() -> None:
     assert life.owed() == []
 
 
-def test_a_recovery_does_not_give_way_to_what_can_wait() -> None:
+def test_recovery_is_not_stopped_for_an_event_that_can_wait() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST)
     life.end("drain")
@@ -387,7 +387,7 @@ def test_a_recovery_does_not_give_way_to_what_can_wait() -> None:
     assert life.begun()[-1] == ("E2", "prepare", "drain")
 
 
-def test_only_what_is_needed_gives_way() -> None:
+def test_only_recoveries_of_needed_handlers_are_stopped() -> None:
     freeze, reboot, hurried = (
         prepare((handler,), name=event_type, types=frozenset({event_type}))
         for handler, event_type in (
@@ -432,7 +432,7 @@ def test_when_it_is_killed_is_remembered() -> None:
 # What is over is forgotten.
 
 
-def test_what_is_over_is_forgotten_after_a_day() -> None:
+def test_finished_event_is_forgotten_after_a_day() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST)
     life.end("drain")
@@ -446,7 +446,7 @@ def test_what_is_over_is_forgotten_after_a_day() -> None:
     assert life.memory.find("E1") is None
 
 
-def test_no_more_than_so_many_are_remembered() -> None:
+def test_number_of_remembered_events_is_limited() -> None:
     life = Life(Policy())
     many = [notice(f"E{number}") for number in range(230)]
     life.poll(*many)
@@ -456,7 +456,7 @@ def test_no_more_than_so_many_are_remembered() -> None:
     ]
 
 
-def test_what_is_owed_is_never_forgotten() -> None:
+def test_pending_recovery_is_never_forgotten() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST)
     life.end("drain")
@@ -482,7 +482,7 @@ def test_a_clock_that_is_set_back_does_not_hold_up_the_next_recovery() -> None:
     assert len(life.runs) == 3
 
 
-def test_a_recovery_that_fails_is_told_once() -> None:
+def test_failing_recovery_is_reported_once() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice())
     life.end("drain")

@@ -36,7 +36,7 @@ def lost(settings: Policy, name: str = "vm1") -> Life:
 
 
 @pytest.mark.clause("8.8")
-def test_after_a_lost_journal_what_is_always_is_recovered_once() -> None:
+def test_always_handlers_recover_once_after_a_lost_journal() -> None:
     life = lost(policy(ALWAYS, LAST, Handler(name="other")))
     life.poll()
     assert life.runs == [], "it is not yet known whether an event continues"
@@ -98,7 +98,7 @@ def test_it_is_tried_again_and_taken_up_again() -> None:
     assert not life.memory.lost_journal
 
 
-def test_what_is_restored_is_not_restored_again_while_another_fails() -> None:
+def test_restored_handler_is_not_repeated_while_another_fails() -> None:
     life = lost(policy(ALWAYS, LAST))
     life.poll(times=2)
     life.end("flush")
@@ -123,7 +123,7 @@ def test_the_end_of_another_run_is_not_its_own() -> None:
     assert restored.state is StepState.DONE
 
 
-def test_it_does_not_wait_for_what_is_not_in_its_way() -> None:
+def test_restoring_does_not_wait_for_unrelated_events() -> None:
     """Another VM's event, and one whose preparation begins later."""
     later = prepare(("drain",), start_before=MINUTE)
     for shown in (started(notice(resources=("vm2",))), FIRST):
@@ -152,7 +152,7 @@ def test_it_waits_for_an_event_of_others_that_the_handler_prepared_for() -> None
     assert not life.memory.lost_journal
 
 
-def test_each_start_looks_first_whether_an_event_goes_on() -> None:
+def test_each_start_first_checks_whether_an_event_continues() -> None:
     life = lost(policy(ALWAYS))
     life.memory = replace(life.memory, has_polled=True)
     life.restart()
@@ -179,7 +179,7 @@ def test_it_gives_way_too() -> None:
     assert stop.run_id in life.running
 
 
-def test_who_only_observes_recovers_nothing() -> None:
+def test_observer_recovers_nothing() -> None:
     life = lost(policy(ALWAYS, is_observer=True))
     life.poll()
     assert life.runs == []
@@ -209,7 +209,7 @@ def test_after_a_lost_journal_it_waits_until_the_documents_were_quiet_for_a_time
     assert run.run_id == f"restore.j2.{run.stop_at - ALWAYS.recover_timeout}.1.drain"
 
 
-def test_silence_is_no_time_of_quiet() -> None:
+def test_time_without_answers_does_not_count_as_quiet_time() -> None:
     life = patient(policy(ALWAYS))
     life.poll()
     life.be_silent(HOUR)

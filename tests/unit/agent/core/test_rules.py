@@ -93,7 +93,7 @@ def test_the_first_that_matches_decides() -> None:
     assert rules.rule_for(Policy(), task_of(), START) is rules.NO_RULE
 
 
-def test_the_rule_that_began_goes_on_deciding() -> None:
+def test_rule_that_started_the_event_still_decides() -> None:
     first = prepare(
         ("drain",), name="early", min_lead=10 * MINUTE, approve=Approve.NEVER
     )
@@ -106,7 +106,7 @@ def test_the_rule_that_began_goes_on_deciding() -> None:
     assert life.waits == {"E1": "early never approves"}
 
 
-def test_a_rule_is_known_by_what_it_says() -> None:
+def test_rule_checksum_depends_on_content_and_not_on_name() -> None:
     freeze = frozenset({"Freeze", "Reboot", "Redeploy"})
     rule = Rule(name="rule 1", types=freeze, groups=(("drain",),))
     same = Rule(name="rule 2", types=frozenset(sorted(freeze)), groups=(("drain",),))
@@ -191,7 +191,7 @@ def test_the_documented_policy(
 
 
 @pytest.mark.clause("8.4")
-def test_without_handlers_what_a_user_ordered_and_short_freezes_are_approved() -> None:
+def test_without_handlers_user_events_and_short_freezes_are_approved() -> None:
     life = Life(Policy(rules=rules.default_rules(())))
     life.poll(
         notice("USER", source="User"),

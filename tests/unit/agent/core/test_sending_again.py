@@ -34,7 +34,7 @@ AT_ONCE = Policy(rules=(Rule(name="it", approve=Approve.AT_ONCE),))
 LUNCH = Window(days=frozenset(range(7)), begins=12 * 60, ends=13 * 60)
 
 
-def test_what_was_taken_is_not_sent_again() -> None:
+def test_accepted_approval_is_not_sent_again() -> None:
     life = Life(AT_ONCE)
     life.poll(notice())
     life.answer()
@@ -46,7 +46,7 @@ def test_what_was_taken_is_not_sent_again() -> None:
     assert life.told(NoteKind.APPROVED) == [(NoteKind.APPROVED, "")]
 
 
-def test_what_was_not_answered_is_sent_again_ever_more_rarely() -> None:
+def test_unconfirmed_approval_is_retried_with_growing_pauses() -> None:
     life = Life(AT_ONCE)
     life.poll(notice())
     life.poll(notice())
@@ -92,7 +92,7 @@ def test_of_an_event_that_may_come_at_any_moment_no_pause_is_wide() -> None:
     assert max(b - a for a, b in zip(sent, sent[1:])) == RETRY_PAUSES[-1]
 
 
-def test_each_reason_of_an_approval_that_is_not_taken_is_told_once() -> None:
+def test_each_reason_of_an_unconfirmed_approval_is_reported_once() -> None:
     life = Life(AT_ONCE)
     life.poll(notice(not_before=None))
     for number in range(40):
@@ -105,7 +105,7 @@ def test_each_reason_of_an_approval_that_is_not_taken_is_told_once() -> None:
     ]
 
 
-def test_an_endpoint_that_always_has_another_reason_is_not_told_for_ever() -> None:
+def test_number_of_reported_approval_failures_is_limited() -> None:
     life = Life(AT_ONCE)
     life.poll(notice(not_before=None))
     for number in range(40):
@@ -128,7 +128,7 @@ def test_an_endpoint_may_ask_to_wait(asked: int, kept: int) -> None:
     assert len(life.sent) == 2
 
 
-def test_of_what_nothing_is_heard_is_sent_again() -> None:
+def test_approval_without_an_answer_is_sent_again() -> None:
     life = Life(AT_ONCE)
     life.poll(notice())
     life.sleep(SEND_TIMEOUT)
@@ -136,7 +136,7 @@ def test_of_what_nothing_is_heard_is_sent_again() -> None:
 
 
 @pytest.mark.clause("8.8")
-def test_what_was_under_way_when_the_agent_ended_is_sent_again() -> None:
+def test_approval_interrupted_by_a_restart_is_sent_again() -> None:
     life = Life(AT_ONCE)
     life.poll(notice())
     life.restart()
@@ -182,7 +182,7 @@ def test_one_refusal_is_not_final() -> None:
 
 
 @pytest.mark.clause("3.3")
-def test_who_is_refused_again_and_again_gives_up() -> None:
+def test_approval_is_dropped_after_repeated_refusals() -> None:
     life = Life(AT_ONCE)
     life.poll(notice())
     for _ in range(REFUSALS_MAX):

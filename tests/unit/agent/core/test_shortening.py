@@ -34,7 +34,7 @@ from tests.unit.agent.core.support import (
     ],
     ids=["moved", "started", "all but now"],
 )
-def test_a_run_has_no_more_than_what_is_left(shown: Notice, left: int) -> None:
+def test_run_is_limited_to_the_remaining_time(shown: Notice, left: int) -> None:
     life = Life(policy(DRAIN))
     life.poll(notice())
     life.now += 10 * SECOND
@@ -62,7 +62,7 @@ def test_a_run_is_killed_at_once_where_no_time_is_left() -> None:
     assert (run.stop_at, run.kill_at) == (life.now, life.now + LATE_GRACE)
 
 
-def test_what_is_left_anew_is_shared_anew() -> None:
+def test_shorter_remaining_time_is_shared_again() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(notice(not_before=START + 8 * MINUTE))
     (before,) = life.running.values()
@@ -94,7 +94,7 @@ def test_a_run_keeps_its_time_while_its_deadline_stands() -> None:
 
 
 @pytest.mark.parametrize("not_before", [START + HOUR, None])
-def test_a_run_gets_no_more_where_its_deadline_moves_away(
+def test_later_deadline_does_not_extend_a_run(
     not_before: Micros | None,
 ) -> None:
     life = Life(policy(DRAIN, FLUSH))
@@ -131,7 +131,7 @@ def test_a_preparation_that_has_time_gives_way_to_an_eviction() -> None:
     assert life.sent == ["E2", "E1"]
 
 
-def test_a_preparation_that_has_time_keeps_what_nobody_needs() -> None:
+def test_preparation_is_not_stopped_if_its_handler_is_not_needed() -> None:
     rules = (
         prepare(("flush",), types=frozenset({"Preempt"})),
         prepare(("drain",)),

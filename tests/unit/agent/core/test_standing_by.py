@@ -21,7 +21,7 @@ def stands_by(**values: Any) -> Policy:
 
 
 @pytest.mark.clause("8.3")
-def test_by_default_nobody_stands_by() -> None:
+def test_default_settings_do_not_approve_for_other_vms() -> None:
     life = Life(policy(DRAIN))
     life.poll(OTHER)
     life.sleep(HOUR)
@@ -62,7 +62,7 @@ def test_a_secondary_approves_nothing_else(values: dict[str, Any]) -> None:
     assert life.sent == []
 
 
-def test_a_secondary_may_be_told_to_approve_more() -> None:
+def test_standby_for_any_source_approves_platform_events() -> None:
     standby = Standby(names=("vm2",), source=())
     life = Life(policy(DRAIN, standby=standby))
     life.poll(notice(resources=("vm2",)))

@@ -62,7 +62,7 @@ def test_side_by_side_only_the_later_one_waits() -> None:
     assert handlers(life) == ["cordon", "drain"]
 
 
-def test_what_follows_the_later_one_follows_it() -> None:
+def test_group_after_a_delayed_handler_starts_after_it() -> None:
     life = Life(settings(("drain",), ("cordon",)))
     life.poll(notice())
     assert handlers(life) == []
@@ -71,7 +71,7 @@ def test_what_follows_the_later_one_follows_it() -> None:
     assert handlers(life) == ["drain", "cordon"]
 
 
-def test_who_has_not_ended_in_time_delays_it_and_nothing_more() -> None:
+def test_slow_handler_only_delays_the_next_handler() -> None:
     life = Life(settings())
     life.poll(notice())
     life.sleep(12 * MINUTE)
@@ -88,7 +88,7 @@ def test_who_has_not_ended_in_time_delays_it_and_nothing_more() -> None:
         {"not_before": None},
     ],
 )
-def test_what_cannot_wait_does_not(values: dict[str, Any]) -> None:
+def test_urgent_event_is_prepared_without_delay(values: dict[str, Any]) -> None:
     life = Life(settings(("cordon", "drain")))
     life.poll(notice(**values))
     assert set(handlers(life)) == {"cordon", "drain"}
@@ -121,7 +121,7 @@ def test_a_notbefore_that_moves_moves_it() -> None:
     assert life.wake == START + MINUTE
 
 
-def test_an_event_that_goes_meanwhile_is_recovered_by_who_has_begun() -> None:
+def test_event_that_ends_early_is_recovered_only_by_started_handlers() -> None:
     life = Life(settings())
     life.poll(notice())
     life.end("cordon")
@@ -133,7 +133,7 @@ def test_an_event_that_goes_meanwhile_is_recovered_by_who_has_begun() -> None:
     assert life.stage() is Stage.FINISHED
 
 
-def test_a_restart_in_between_goes_on_waiting() -> None:
+def test_restart_keeps_the_delay_of_the_next_handler() -> None:
     life = Life(settings())
     life.poll(notice())
     life.end("cordon")

@@ -47,14 +47,14 @@ def test_a_run_has_the_same_name_in_every_version(event_id: str, wanted: str) ->
     assert steps.run_id(task(event_id=event_id), run) == wanted
 
 
-def test_ids_that_begin_alike_have_runs_of_their_own() -> None:
+def test_long_ids_with_the_same_prefix_get_different_run_ids() -> None:
     names = {
         steps.run_id(task(event_id="x" * 100 + end), step("drain")) for end in "ab"
     }
     assert len(names) == 2
 
 
-def test_who_prepared_last_is_owed_first() -> None:
+def test_handler_prepared_last_recovers_first() -> None:
     again = step("drain", attempt=2)
     assert steps.unrecovered(task(step("drain"), step("flush"), again)) == [
         "drain",

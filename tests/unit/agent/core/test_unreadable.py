@@ -155,7 +155,7 @@ def test_an_event_that_loses_its_names_does_not_become_one_of_this_vm_alone() ->
     assert life.task(ID).notice.resources == ("vm0", "vm1")
 
 
-def test_what_cannot_be_read_is_as_it_was_read_last() -> None:
+def test_unreadable_event_keeps_its_last_readable_values() -> None:
     shown = Documents(policy(DRAIN))
     shown.show(EVENT)
     before = shown.life.task(ID).notice

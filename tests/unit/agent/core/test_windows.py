@@ -129,7 +129,7 @@ def test_a_blackout_is_stronger_than_a_window() -> None:
     assert windows.next_allowed(always, START) is None
 
 
-def test_what_recurs_weekly_comes_again() -> None:
+def test_weekly_window_recurs() -> None:
     settings = Policy(windows=(FRIDAY_NIGHT,))
     begins = at("2026-03-06 22:00")
     assert windows.next_allowed(settings, START) == begins

@@ -23,7 +23,7 @@ def test_values_of_headers_and_queries_are_secret_and_words_are_not() -> None:
     assert set(secrets_of(template)) == found
 
 
-def test_answer_that_repeats_them_is_told_without_them() -> None:
+def test_secrets_in_the_response_are_redacted_in_the_error() -> None:
     with receiving() as hook:
         hook.usual, hook.echoes = 400, True
         template = Template(

@@ -28,7 +28,7 @@ def test_a_claim_is_made_once(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "12", "12\n", "12\n(x) R", "x\n(x) R\n"])
-def test_half_a_claim_is_none(folder: Folder, text: str) -> None:
+def test_incomplete_claim_is_ignored(folder: Folder, text: str) -> None:
     (Path(folder.path) / "claim").write_text(text)
     assert folder.claimed() is None
 
@@ -42,7 +42,7 @@ def test_a_claim_names_a_process_by_its_number_and_its_beginning(
 
 
 @pytest.mark.parametrize("text", ["", "1", "x\n", "\n", "-1\n"])
-def test_half_a_status_is_none(folder: Folder, text: str) -> None:
+def test_incomplete_status_is_ignored(folder: Folder, text: str) -> None:
     (Path(folder.path) / "status").write_text(text)
     assert folder.status() is None
 

@@ -49,7 +49,7 @@ def test_it_may_be_tightened_and_never_loosened() -> None:
     context.shorten(START, START)
 
 
-def test_who_waits_hears_when_the_time_that_was_left_is_up() -> None:
+def test_waiter_is_notified_when_the_shortened_time_is_up() -> None:
     context, _ = with_context()
     rung = threading.Event()
     with context.on_stop(rung.set):
@@ -61,7 +61,7 @@ def test_who_waits_hears_when_the_time_that_was_left_is_up() -> None:
     assert context._is_stopped
 
 
-def test_who_waits_is_rung_also_if_it_was_stopped_before() -> None:
+def test_waiter_is_notified_even_if_the_run_was_stopped_before() -> None:
     context, _ = with_context()
     rung: list[str] = []
     with context.on_stop(lambda: rung.append("gone")):

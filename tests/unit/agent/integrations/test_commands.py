@@ -35,7 +35,7 @@ def always(_output: Output) -> bool:
     return True
 
 
-def test_what_it_said_and_how_it_ended() -> None:
+def test_output_and_exit_status_are_returned() -> None:
     script = 'read line; echo "$line$A $LC_ALL"; echo "oh: dear" >&2; exit 3'
     output = COMMANDS.run(("sh", "-c", script), context())
     assert output.status == 3
@@ -83,7 +83,7 @@ def test_a_refusal_is_not_asked_again() -> None:
     assert output.status == 1
 
 
-def test_who_stays_away_is_told_of_at_the_deadline() -> None:
+def test_failing_command_is_reported_at_the_deadline() -> None:
     words = ("sh", "-c", "echo nobody is here >&2; exit 1")
     said = r"timed out while asking it: nobody is here$"
     with pytest.raises(TimeUpError, match=said):
@@ -99,7 +99,7 @@ def test_who_stays_away_is_told_of_at_the_deadline() -> None:
         COMMANDS.patiently(("nowhere",), context(), doing="asking", may_pass=always)
 
 
-def test_the_end_of_the_run_tells_what_all_of_it_was_for() -> None:
+def test_timeout_of_the_run_names_the_whole_task() -> None:
     words = ("sh", "-c", "echo nobody is here >&2; exit 1")
     held = context(2)
     said = r"timed out while stopping web: nobody is here$"

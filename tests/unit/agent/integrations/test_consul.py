@@ -78,7 +78,7 @@ def test_services_are_put_there_one_by_one(story: Story) -> None:
     assert handler.recover() == "service web is back; service api/v2 is back"
 
 
-def test_what_an_operator_has_done_stays(story: Story) -> None:
+def test_maintenance_set_by_an_operator_is_kept(story: Story) -> None:
     story.consul.maintain(WEB, "a new disk")
     handler = story.handler('services = ["web", "api/v2"]')
     assert handler.prepare() == (
@@ -92,13 +92,13 @@ def test_what_an_operator_has_done_stays(story: Story) -> None:
     assert story.consul.maintained() == {WEB: "a new disk"}
 
 
-def test_what_another_handler_has_done_stays(story: Story) -> None:
+def test_maintenance_set_by_another_handler_is_kept(story: Story) -> None:
     story.consul.maintain(NODE_CHECK, "forewarn it2: Reboot since yesterday")
     assert "set by others" in story.handler().prepare()
     assert "stays" in story.handler().recover()
 
 
-def test_what_the_settings_name_no_more_comes_back_too(story: Story) -> None:
+def test_service_removed_from_the_settings_is_restored_too(story: Story) -> None:
     story.handler('services = "web"').prepare()
     assert story.handler().recover() == "service web is back"
 
@@ -136,7 +136,7 @@ def test_clients_are_given_time_to_forget(story: Story) -> None:
         handler.worker.prepare(reboot(), context)
 
 
-def test_who_has_waited_already_waits_no_more(story: Story) -> None:
+def test_wait_that_is_already_over_is_not_repeated(story: Story) -> None:
     """Another event, or another attempt: the clients have forgotten it by now."""
     handler = story.handler('wait = "1m"')
     long_ago = replace(reboot(), now=SystemClock().now() - 3_600 * SECOND)
@@ -152,7 +152,7 @@ def test_a_short_wait_is_waited(story: Story) -> None:
     assert SystemClock().now() >= job.now + SECOND // 10
 
 
-def test_the_token_is_read_anew_and_never_told(story: Story, tmp_path: Path) -> None:
+def test_token_is_read_again_and_not_disclosed(story: Story, tmp_path: Path) -> None:
     story.consul.token = "s3cret"
     secret = tmp_path / "token"
     handler = story.handler(f'token_file = "{secret}"')
@@ -178,14 +178,14 @@ def test_a_right_that_is_missing_is_named(story: Story, tmp_path: Path) -> None:
     assert told.endswith("""; its token needs service "NAME" { policy = "write" }""")
 
 
-def test_maintenance_that_cannot_be_seen_is_none(story: Story) -> None:
+def test_maintenance_that_does_not_appear_is_a_failure(story: Story) -> None:
     handler = story.handler()
     story.consul.refusals = [Answered({}), Answered(text=""), Answered({})]
     told = handler.fails("prepare")
     assert told.startswith("Consul does not show the node in maintenance")
 
 
-def test_maintenance_that_does_not_end_is_told(story: Story) -> None:
+def test_maintenance_that_does_not_end_is_reported(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     shown = Answered(dict(story.consul.checks))
@@ -206,7 +206,7 @@ def test_an_agent_that_is_away_is_waited_for(story: Story) -> None:
     assert handler.recover() == "the node is back"
 
 
-def test_a_reason_of_its_own_that_tells_no_time_was_given_long_ago(
+def test_own_reason_without_a_time_counts_as_old(
     story: Story,
 ) -> None:
     story.consul.maintain(NODE_CHECK, "forewarn it: by hand")
@@ -221,7 +221,7 @@ def test_a_reason_of_its_own_that_tells_no_time_was_given_long_ago(
 
 
 @pytest.mark.parametrize("said", [None, [], 7, {"status": "ok"}, {"a": {}}])
-def test_what_is_no_list_of_checks_undoes_nothing(story: Story, said: object) -> None:
+def test_invalid_list_of_checks_undoes_nothing(story: Story, said: object) -> None:
     handler = story.handler()
     handler.prepare()
     story.consul.refusals = [Answered(said)]

@@ -75,7 +75,7 @@ def on_docker(tmp_path: Path) -> Story:
 # Stopping, and starting again
 
 
-def test_what_ran_is_stopped_in_order_and_started_in_reverse(story: Story) -> None:
+def test_running_containers_are_stopped_and_started_in_reverse(story: Story) -> None:
     for name in ("web", "db", "cache"):
         story.engine.run(name)
     story.engine.run("idle", "exited")
@@ -195,7 +195,7 @@ def test_those_with_all_of_the_labels(story: Story) -> None:
     )
 
 
-def test_who_crashes_again_and_again_is_stopped_too(on_docker: Story) -> None:
+def test_restarting_container_is_stopped_too(on_docker: Story) -> None:
     on_docker.engine.run("web", "restarting")
     assert on_docker.handler("all = true").prepare() == "stopped web"
 
@@ -228,7 +228,7 @@ def test_the_engines_patience_fits_the_time_that_is_left(
     assert on_docker.engine.orders() == [order]
 
 
-def test_who_was_killed_is_told_of(story: Story) -> None:
+def test_killed_container_is_reported(story: Story) -> None:
     story.engine.run("db", takes=30)
     story.engine.run("hog", takes=30, OOMKilled=True)
     handler = story.handler('containers = [["db", "hog"]]')
@@ -241,7 +241,7 @@ def test_a_stop_that_hangs_ends_with_the_run(story: Story) -> None:
     assert handler.fails("prepare", FEW_CALLS) == ("timed out while stopping web")
 
 
-def test_who_is_on_its_way_is_waited_for(story: Story) -> None:
+def test_stopping_container_is_awaited(story: Story) -> None:
     story.engine.run("web", lingers=3)
     handler = story.handler('containers = "web"')
     assert handler.prepare() == "stopped web"
@@ -254,7 +254,7 @@ def test_who_is_on_its_way_is_waited_for(story: Story) -> None:
 # What is no longer as it was
 
 
-def test_a_container_of_rm_is_gone_and_told_of(story: Story) -> None:
+def test_removal_of_a_container_with_rm_is_reported(story: Story) -> None:
     story.engine.run("job", AutoRemove=True)
     handler = story.handler('containers = "job"')
     assert handler.check() == [
@@ -270,7 +270,7 @@ def test_a_container_of_rm_is_gone_and_told_of(story: Story) -> None:
     assert handler.fails("prepare") == "there is no container job"
 
 
-def test_who_was_removed_meanwhile_is_told_of_once(story: Story) -> None:
+def test_container_removed_in_the_meantime_is_reported_once(story: Story) -> None:
     story.engine.run("web")
     story.engine.run("db")
     handler = story.handler('containers = [["web", "db"]]')
@@ -282,7 +282,7 @@ def test_who_was_removed_meanwhile_is_told_of_once(story: Story) -> None:
     assert handler.recover() == "nothing had to be undone"
 
 
-def test_who_was_made_anew_meanwhile_is_left_alone(story: Story) -> None:
+def test_container_recreated_in_the_meantime_is_not_changed(story: Story) -> None:
     story.engine.run("web")
     handler = story.handler('containers = "web"')
     handler.prepare()
@@ -307,7 +307,7 @@ def test_a_name_that_comes_back_for_ever_is_a_failure(story: Story) -> None:
     )
 
 
-def test_who_does_not_come_up_is_tried_again(story: Story) -> None:
+def test_container_that_does_not_start_is_retried(story: Story) -> None:
     story.engine.run("web", start_to="exited")
     story.engine.run("db")
     handler = story.handler('containers = ["db", "web"]')
@@ -342,7 +342,7 @@ def test_a_pause_is_undone(story: Story) -> None:
     assert story.engine.orders() == ["pause web", "unpause web"]
 
 
-def test_who_was_ended_while_it_was_paused_was_not_ended_here(story: Story) -> None:
+def test_paused_container_that_ended_is_not_started(story: Story) -> None:
     story.engine.run("web")
     handler = story.handler('all = true\naction = "pause"')
     handler.prepare()
@@ -351,7 +351,7 @@ def test_who_was_ended_while_it_was_paused_was_not_ended_here(story: Story) -> N
     assert not handler.memo.exists()
 
 
-def test_a_pause_that_is_refused_is_told(on_docker: Story) -> None:
+def test_refused_pause_is_reported(on_docker: Story) -> None:
     on_docker.engine.run("web", refuse="cgroup freezer is not there")
     handler = on_docker.handler('all = true\naction = "pause"')
     assert handler.fails("prepare") == (
@@ -376,7 +376,7 @@ def test_an_engine_that_is_away_is_asked_again(on_docker: Story) -> None:
     assert said == (f"timed out while asking docker: {DOCKER_IS_AWAY}")
 
 
-def test_who_may_not_use_the_engine_is_told_at_once(on_docker: Story) -> None:
+def test_missing_engine_permission_is_reported_at_once(on_docker: Story) -> None:
     on_docker.engine.run("web")
     handler = on_docker.handler("all = true")
     on_docker.engine.away(
@@ -390,7 +390,7 @@ def test_who_may_not_use_the_engine_is_told_at_once(on_docker: Story) -> None:
     assert handler.fails("prepare") == said
 
 
-def test_a_refusal_is_told(story: Story) -> None:
+def test_refused_stop_is_reported(story: Story) -> None:
     story.engine.run("web", refuse="it is stuck")
     handler = story.handler('containers = "web"')
     assert handler.fails("prepare") == (
@@ -398,7 +398,7 @@ def test_a_refusal_is_told(story: Story) -> None:
     )
 
 
-def test_who_is_not_there_is_no_container_that_is_stopped(story: Story) -> None:
+def test_missing_container_prevents_all_stops(story: Story) -> None:
     story.engine.run("web")
     handler = story.handler('containers = ["web", "wbe"]')
     assert handler.fails("prepare") == "there is no container wbe"
@@ -448,7 +448,7 @@ def test_settings_that_make_no_sense(tmp_path: Path, settings: str, said: str) -
 
 
 @pytest.mark.parametrize("said", ["[]", "", "[null]", "[{}]", '{"Id": "a"}'])
-def test_what_tells_of_no_container_and_of_no_error_is_believed_by_nobody(
+def test_inspect_answer_without_container_or_error_is_rejected(
     tmp_path: Path, said: str
 ) -> None:
     """A missing container is named, and makes the command fail."""

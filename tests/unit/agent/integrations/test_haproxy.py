@@ -80,7 +80,7 @@ def test_two_events_overlap(proxy: FakeHaproxy, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flag", [0x01, 0x02, 0x08, 0x10, 0x20])
-def test_what_was_out_before_stays_out(
+def test_server_out_of_rotation_before_stays_out(
     proxy: FakeHaproxy, tmp_path: Path, flag: int
 ) -> None:
     proxy.servers["api/web_1"].admin = flag
@@ -93,7 +93,7 @@ def test_what_was_out_before_stays_out(
     assert admins(proxy) == {**READY, "api/web_1": flag}
 
 
-def test_what_is_disabled_in_the_file_and_was_made_ready_since_is_drained(
+def test_server_disabled_in_the_file_but_made_ready_is_drained(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     proxy.servers["api/web_1"].admin = 0x04
@@ -115,7 +115,7 @@ def test_sessions_of_servers_that_were_out_are_waited_for_too(
     assert proxy.orders() == []
 
 
-def test_maintenance_that_somebody_has_ordered_since_is_left(
+def test_maintenance_set_by_others_in_the_meantime_is_kept(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     made = worker(proxy, tmp_path)
@@ -258,7 +258,7 @@ def test_a_crash_between_the_memo_and_the_order_does_no_harm(
 # -- who may not, and who is not there ----------------------------------------------
 
 
-def test_a_level_that_is_too_low_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_too_low_access_level_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.level = "operator"
     with pytest.raises(HandlerError) as raised:
         prepare(worker(proxy, tmp_path))
@@ -268,7 +268,7 @@ def test_a_level_that_is_too_low_is_told(proxy: FakeHaproxy, tmp_path: Path) -> 
     )
 
 
-def test_a_server_that_is_not_there_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_missing_server_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> None:
     made = worker(proxy, tmp_path, servers=("app/web_1", "www/{vm}"))
     with pytest.raises(HandlerError, match="there is no server www/web_1 at /"):
         prepare(made)
@@ -281,7 +281,7 @@ def test_servers_may_be_patterns(proxy: FakeHaproxy, tmp_path: Path) -> None:
     assert admins(proxy) == DRAINED
 
 
-def test_a_name_with_a_star_is_no_pattern(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_star_in_a_name_is_not_a_pattern(proxy: FakeHaproxy, tmp_path: Path) -> None:
     with pytest.raises(HandlerError, match="there is no server"):
         prepare(worker(proxy, tmp_path), vm="*")
     assert admins(proxy) == READY
@@ -294,7 +294,7 @@ def test_this_computer_has_a_name_too(proxy: FakeHaproxy, tmp_path: Path) -> Non
     assert admins(proxy) == {f"app/{host}": 8}
 
 
-def test_a_vm_without_a_name_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_unknown_vm_name_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> None:
     with pytest.raises(HandlerError, match="the name of this VM is unknown"):
         prepare(worker(proxy, tmp_path), vm="")
     prepare(worker(proxy, tmp_path, servers=("app/web_1",)), vm="")
@@ -338,13 +338,17 @@ def test_of_two_proxies_one_refuses(proxy: FakeHaproxy, tmp_path: Path) -> None:
         assert recover(made) == "app/web_1 ready"
 
 
-def test_what_does_not_drain_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_server_that_does_not_drain_is_reported(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
     proxy.is_obeying = False
     with pytest.raises(TimeUpError, match="app/web_1 is not drained yet"):
         prepare(worker(proxy, tmp_path), looks=3)
 
 
-def test_what_does_not_become_ready_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_server_that_does_not_become_ready_is_reported(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
     made = worker(proxy, tmp_path)
     prepare(made)
     proxy.is_obeying = False
@@ -395,7 +399,7 @@ def test_a_check_finds_nothing_and_changes_nothing(
         (lambda proxy: setattr(proxy, "answers", ["?"]), "proc is incomplete"),
     ],
 )
-def test_a_check_says_what_would_fail(
+def test_check_reports_each_problem(
     proxy: FakeHaproxy,
     tmp_path: Path,
     change: Callable[[FakeHaproxy], None],
@@ -412,7 +416,9 @@ def test_a_check_of_a_vm_without_a_name(proxy: FakeHaproxy, tmp_path: Path) -> N
     assert worker(proxy, tmp_path, servers=("app/web_1",)).check("") == []
 
 
-def test_an_old_haproxy_tells_no_level(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_old_haproxy_without_a_level_passes_the_check(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
     proxy.answers = [lambda: None, "Unknown command. Please enter one of …\n"]
     assert worker(proxy, tmp_path).check("web_1") == []
 
@@ -437,9 +443,7 @@ def test_a_run_that_the_agent_did_not_survive_is_lost(
         ('socket = "/s"\nservers = "a/b"\nsessions_left = "keep"', "must be one of"),
     ],
 )
-def test_settings_that_cannot_work_are_told(
-    tmp_path: Path, line: str, fault: str
-) -> None:
+def test_invalid_settings_are_reported(tmp_path: Path, line: str, fault: str) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(f'[[handler]]\nname = "h"\nkind = "haproxy"\n{line}\n')
     with pytest.raises(AgentSettingsError) as raised:
@@ -447,7 +451,7 @@ def test_settings_that_cannot_work_are_told(
     assert fault in str(raised.value)
 
 
-def test_a_memo_that_is_broken_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_damaged_memo_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> None:
     made = worker(proxy, tmp_path)
     prepare(made)
     memo = tmp_path / "agent.db.memos" / "h.haproxy.json"

@@ -49,7 +49,7 @@ def admins(proxy: FakeHaproxy) -> dict[str, int]:
         ("hang", "no answer within 0 s"),
     ],
 )
-def test_an_answer_that_is_none_is_asked_for_again(
+def test_incomplete_answer_is_requested_again(
     proxy: FakeHaproxy,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -66,7 +66,9 @@ def test_an_answer_that_is_none_is_asked_for_again(
     assert admins(proxy) == DRAINED
 
 
-def test_what_is_no_haproxy_is_told(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_server_that_is_not_haproxy_is_reported(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
     proxy.answers = ["Unknown command\n", "Go away.\n"]
     with pytest.raises(HandlerError, match="show stat -1 4 -1: Go away"):
         prepare(worker(proxy, tmp_path))
@@ -170,7 +172,7 @@ def test_sessions_that_a_reload_has_left_behind_are_waited_for(
     assert "@!4000 shutdown sessions server app/web_1" in proxy.asked
 
 
-def test_a_worker_that_ends_meanwhile_has_no_sessions(
+def test_worker_that_ends_in_the_meantime_has_no_sessions(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     proxy.is_master = True
@@ -211,7 +213,7 @@ def test_of_a_name_with_several_addresses_the_first_that_answers_is_taken(
         assert admins(proxy) == DRAINED
 
 
-def test_a_system_without_paths_for_sockets_says_so(
+def test_missing_support_for_unix_sockets_is_reported(
     proxy: FakeHaproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
@@ -219,7 +221,7 @@ def test_a_system_without_paths_for_sockets_says_so(
     assert found.endswith("this system does not support Unix sockets")
 
 
-def test_an_exchange_that_has_no_time_left_is_not_begun(
+def test_exchange_without_time_left_is_not_started(
     proxy: FakeHaproxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(haproxy_runtime, "EXCHANGE_SECONDS", 1e-9)

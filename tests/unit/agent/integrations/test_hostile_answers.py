@@ -246,7 +246,7 @@ def test_a_lie_undoes_nothing(kind: str, lie: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("kind", STAGES)
-def test_a_check_tells_of_it(kind: str, lie: str, tmp_path: Path) -> None:
+def test_check_reports_an_invalid_answer(kind: str, lie: str, tmp_path: Path) -> None:
     with STAGES[kind](tmp_path) as stage:
         assert stage.check() in ([], ())
         stage.liar.lie, stage.liar.lies = LIES[lie], ALWAYS

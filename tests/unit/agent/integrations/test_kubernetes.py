@@ -88,7 +88,7 @@ def test_an_operators_taint_stays_as_it_is(cluster: Cluster) -> None:
     assert node["spec"]["taints"] == [mine]
 
 
-def test_what_an_operator_undid_is_not_missed(cluster: Cluster) -> None:
+def test_undo_by_an_operator_does_not_fail_recovery(cluster: Cluster) -> None:
     node, worker = cluster.fake.node(), closes(cluster)
     cluster.prepare(worker)
     node["spec"] = {"taints": [THEIRS]}
@@ -126,7 +126,7 @@ def test_another_handlers_cordon_is_not_undone(cluster: Cluster) -> None:
     assert node["spec"] == {"taints": [THEIRS]}
 
 
-def test_what_changed_in_the_settings_meanwhile_is_undone_too(cluster: Cluster) -> None:
+def test_changes_of_earlier_settings_are_undone_too(cluster: Cluster) -> None:
     node = cluster.fake.node()
     cluster.prepare(closes(cluster, condition="Old", taint="old=x:NoExecute"))
     worker = closes(cluster, cordon=False)
@@ -137,7 +137,7 @@ def test_what_changed_in_the_settings_meanwhile_is_undone_too(cluster: Cluster) 
     assert [each["status"] for each in cluster.fake.conditions("Old")] == ["False"]
 
 
-def test_a_node_that_somebody_else_changes_is_read_again(cluster: Cluster) -> None:
+def test_node_changed_by_others_is_read_again(cluster: Cluster) -> None:
     fake = cluster.fake
 
     def someone(node: dict[str, Any]) -> None:
@@ -149,7 +149,7 @@ def test_a_node_that_somebody_else_changes_is_read_again(cluster: Cluster) -> No
     assert keys == ["gpu", "new", "forewarn/maintenance"]
 
 
-def test_an_annotation_that_somebody_wrote_over_undoes_nothing(
+def test_overwritten_annotation_undoes_nothing(
     cluster: Cluster,
 ) -> None:
     node, worker = cluster.fake.node(), closes(cluster)
@@ -164,7 +164,7 @@ def test_an_annotation_that_somebody_wrote_over_undoes_nothing(
         assert node["spec"]["unschedulable"]
 
 
-def test_the_condition_and_events_tell_of_the_event(cluster: Cluster) -> None:
+def test_condition_and_events_describe_the_event(cluster: Cluster) -> None:
     worker, fake = closes(cluster), cluster.fake
     cluster.prepare(worker)
     [condition] = fake.conditions("ForewarnMaintenance")
@@ -275,7 +275,7 @@ def test_a_server_that_stays_away_fails_in_time(cluster: Cluster) -> None:
         )
 
 
-def test_a_lost_answer_is_no_second_change(cluster: Cluster) -> None:
+def test_lost_answer_does_not_cause_a_second_change(cluster: Cluster) -> None:
     """The patch was taken and its answer lost: the node is read again, and is ours."""
     worker, fake = closes(cluster, events=False), cluster.fake
     real = fake.answer
@@ -391,7 +391,7 @@ def test_a_node_that_goes_while_it_is_opened(cluster: Cluster) -> None:
     assert detail == "node web-0 no longer exists"
 
 
-def test_who_is_always_slower_than_somebody_else_gives_up_in_time(
+def test_repeated_patch_conflicts_end_at_the_deadline(
     cluster: Cluster,
 ) -> None:
     real = cluster.fake.answer
@@ -405,7 +405,7 @@ def test_who_is_always_slower_than_somebody_else_gives_up_in_time(
         cluster.prepare(closes(cluster), seconds=5)
 
 
-def test_a_change_that_the_server_finds_wrong_is_told(cluster: Cluster) -> None:
+def test_change_that_the_server_rejects_is_reported(cluster: Cluster) -> None:
     cluster.fake.before_patch = lambda node: node["spec"].update(taints=[OURS, OURS])
     node = cluster.fake.node()
     node["spec"]["taints"] = [OURS, OURS]
@@ -452,6 +452,6 @@ def test_the_usual_needs_no_key(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_mistakes_are_told(tmp_path: Path, line: str, told: str) -> None:
+def test_invalid_settings_are_reported(tmp_path: Path, line: str, told: str) -> None:
     with pytest.raises(AgentSettingsError, match=told):
         settings(tmp_path, line)

@@ -72,7 +72,7 @@ def config(folder: Path, *, cluster: Any = None, user: Any = None) -> str:
     return file_of(folder, json.dumps(whole))
 
 
-def test_what_kubectl_writes_is_read(tmp_path: Path) -> None:
+def test_kubeconfig_written_by_kubectl_is_read(tmp_path: Path) -> None:
     path = file_of(tmp_path, WRITTEN.replace("{ca}", CA_DATA))
     found = access.find(path, {"KUBERNETES_SERVICE_HOST": "192.0.2.9"})
     assert found.server == "https://127.0.0.1:6443"
@@ -80,7 +80,7 @@ def test_what_kubectl_writes_is_read(tmp_path: Path) -> None:
     assert (found.ca_text, found.ca_file, found.origin) == (CA, "", path)
 
 
-def test_a_file_with_the_token_is_read_anew(tmp_path: Path) -> None:
+def test_token_file_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first\n")
     (tmp_path / "ca.crt").write_text(CA)
     path = config(
@@ -136,7 +136,7 @@ def test_the_account_of_a_pod(tmp_path: Path) -> None:
         ({"tls-server-name": "k"}, None, "does not support tls-server-name"),
     ],
 )
-def test_what_is_not_known_is_refused(
+def test_unsupported_settings_are_refused(
     tmp_path: Path, cluster: Any, user: Any, told: str
 ) -> None:
     with pytest.raises(HandlerError, match=told) as error:
@@ -155,7 +155,7 @@ def test_what_is_not_known_is_refused(
         ("current-context: x\ncontexts:\n- name: x\n", "has no cluster '' in clusters"),
     ],
 )
-def test_a_file_that_is_none(tmp_path: Path, text: str, told: str) -> None:
+def test_invalid_kubeconfig_is_refused(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(HandlerError, match=told):
         access.find(file_of(tmp_path, text), {})
 

@@ -73,7 +73,7 @@ def test_only_the_node_itself_has_nothing_to_undo(
     assert "unschedulable" not in cluster.fake.node()["spec"]
 
 
-def test_a_node_is_gone_where_the_server_says_so(cluster: Cluster) -> None:
+def test_missing_node_ends_recovery_and_fails_preparation(cluster: Cluster) -> None:
     worker = cluster.worker()
     cluster.prepare(worker)
     del cluster.fake.nodes["web-0"]
@@ -112,7 +112,7 @@ def without(part: str) -> Saying:
         ("unschedulable", "spec.unschedulable"),
     ],
 )
-def test_a_change_that_is_undone_is_told(
+def test_change_removed_by_a_webhook_is_reported(
     cluster: Cluster, part: str, missing: str
 ) -> None:
     saying(cluster, without(part))
@@ -124,7 +124,7 @@ def test_a_change_that_is_undone_is_told(
     )
 
 
-def test_what_no_recovery_would_know_of_is_taken_back(cluster: Cluster) -> None:
+def test_changes_without_an_annotation_are_undone(cluster: Cluster) -> None:
     """A webhook takes the annotation away, and the cordon and the taint stay."""
     real = cluster.fake.answer
     fail_from = [100]
@@ -150,7 +150,7 @@ def test_what_no_recovery_would_know_of_is_taken_back(cluster: Cluster) -> None:
     assert cluster.fake.node()["spec"]["unschedulable"] is True
 
 
-def test_a_condition_that_is_undone_is_told(cluster: Cluster) -> None:
+def test_removed_condition_is_reported(cluster: Cluster) -> None:
     saying(cluster, without("condition"))
     cluster.fake.add_pod("web-1")
     with pytest.raises(HandlerError) as raised:
@@ -163,7 +163,7 @@ def test_a_condition_that_is_undone_is_told(cluster: Cluster) -> None:
     assert cluster.fake.names() == []
 
 
-def test_a_node_that_stays_closed_is_told(cluster: Cluster) -> None:
+def test_node_that_stays_closed_is_reported(cluster: Cluster) -> None:
     worker = cluster.worker()
     cluster.prepare(worker)
     closed = copy.deepcopy(cluster.fake.node())
@@ -182,7 +182,7 @@ def test_a_node_that_stays_closed_is_told(cluster: Cluster) -> None:
     assert "unschedulable" not in cluster.fake.node()["spec"]
 
 
-def test_what_others_add_meanwhile_is_no_harm(cluster: Cluster) -> None:
+def test_additions_by_others_are_ignored(cluster: Cluster) -> None:
     def say(request: Request, status: int, said: Any) -> tuple[int, Any]:
         if request.method == "PATCH" and request.path == NODE:
             theirs = {"key": "gpu", "effect": "NoSchedule"}
@@ -250,7 +250,7 @@ def test_a_list_that_has_become_too_old_begins_again(cluster: Cluster) -> None:
     assert "2 pods evicted" in cluster.prepare(cluster.worker()).detail
 
 
-def test_a_list_that_never_ends_is_no_list(cluster: Cluster) -> None:
+def test_list_that_keeps_expiring_is_rejected(cluster: Cluster) -> None:
     cluster.fake.add_pod("web-1")
     cluster.fake.add_pod("web-2")
     pages = Pages(cluster, expire=1_000)
@@ -259,7 +259,7 @@ def test_a_list_that_never_ends_is_no_list(cluster: Cluster) -> None:
     assert pages.asked == 2 * answers.RESTARTS_MAX
 
 
-def test_pages_without_end_are_no_list(
+def test_list_with_too_many_pages_is_rejected(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers, "PAGES_MAX", 3)
@@ -295,7 +295,7 @@ def _plain(query: dict[str, str]) -> dict[str, str]:
         ),
     ],
 )
-def test_what_is_no_list_of_its_pods_is_told(
+def test_invalid_list_of_pods_is_reported(
     cluster: Cluster, spoilt: dict[str, Any], why: str
 ) -> None:
     def say(request: Request, status: int, said: Any) -> tuple[int, Any]:
@@ -320,7 +320,7 @@ def test_a_404_of_something_else_evicts_no_pod(cluster: Cluster) -> None:
         cluster.prepare(cluster.worker())
 
 
-def test_a_review_that_is_none_is_told(cluster: Cluster) -> None:
+def test_invalid_access_review_is_reported(cluster: Cluster) -> None:
     def say(request: Request, status: int, said: Any) -> tuple[int, Any]:
         is_review = request.path.endswith("selfsubjectaccessreviews")
         return status, {"kind": "Status"} if is_review else said

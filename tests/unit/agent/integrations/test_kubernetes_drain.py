@@ -118,7 +118,7 @@ def test_a_budget_is_asked_again_while_there_is_time(cluster: Cluster) -> None:
     assert not fake.asked("DELETE")
 
 
-def test_a_budget_that_never_gives_way_is_told(cluster: Cluster) -> None:
+def test_budget_that_blocks_until_the_deadline_is_reported(cluster: Cluster) -> None:
     cluster.fake.budgets.append(Budget("web", "shop", WEB, 1))
     cluster.fake.add_pod("web-1", labels=WEB)
     with pytest.raises(TimeUpError) as error:
@@ -130,14 +130,14 @@ def test_a_budget_that_never_gives_way_is_told(cluster: Cluster) -> None:
     assert cluster.fake.names() == ["web-1"]
 
 
-def test_two_budgets_of_one_pod_are_told(cluster: Cluster) -> None:
+def test_two_budgets_of_one_pod_are_reported(cluster: Cluster) -> None:
     cluster.fake.budgets += [Budget(name, "shop", WEB, 0) for name in ("a", "b")]
     cluster.fake.add_pod("web-1", labels=WEB)
     with pytest.raises(TimeUpError, match="more than one PodDisruptionBudget"):
         cluster.prepare(cluster.worker(), seconds=30)
 
 
-def test_by_force_what_a_budget_holds_is_deleted_near_the_deadline(
+def test_force_deletes_a_blocked_pod_near_the_deadline(
     cluster: Cluster,
 ) -> None:
     cluster.fake.budgets.append(Budget("web", "shop", WEB, 1))
@@ -149,7 +149,7 @@ def test_by_force_what_a_budget_holds_is_deleted_near_the_deadline(
     assert deleted.body["preconditions"]["uid"]
 
 
-def test_by_force_what_is_too_slow_is_hurried(cluster: Cluster) -> None:
+def test_force_shortens_the_grace_period_of_a_slow_pod(cluster: Cluster) -> None:
     """A pod was deleted before, with a grace period that exceeds the remaining time."""
     pod = cluster.fake.add_pod("slow", takes=600, terminationGracePeriodSeconds=600)
     cluster.fake._end(pod, {})
@@ -227,7 +227,7 @@ def test_data_and_orphans_are_refused_unless_the_settings_say_otherwise(
     assert fake.names() == []
 
 
-def test_what_somebody_has_deleted_already_is_waited_for(cluster: Cluster) -> None:
+def test_pod_deleted_by_others_is_awaited(cluster: Cluster) -> None:
     pod = cluster.fake.add_pod("lonely", owner="", takes=10)
     cluster.fake._end(pod, {})
     assert "1 pod evicted" in cluster.prepare(cluster.worker()).detail
@@ -235,7 +235,7 @@ def test_what_somebody_has_deleted_already_is_waited_for(cluster: Cluster) -> No
     assert not evictions(cluster)
 
 
-def test_a_selector_says_which_pods_are_looked_at(cluster: Cluster) -> None:
+def test_selector_limits_the_evicted_pods(cluster: Cluster) -> None:
     cluster.fake.add_pod("batch-1", labels={"tier": "batch"})
     cluster.fake.add_pod("web-1", labels=WEB)
     cluster.prepare(cluster.worker(selector="tier!=batch,app=web"))
@@ -257,7 +257,7 @@ def test_a_successor_of_the_same_name_is_another_pod(cluster: Cluster) -> None:
     assert fake.names("web-1") == ["db-0"]
 
 
-def test_who_came_while_the_node_was_closed_is_evicted_too(cluster: Cluster) -> None:
+def test_pod_that_arrives_during_the_drain_is_evicted_too(cluster: Cluster) -> None:
     """A pod that keeps returning, since it tolerates every taint, is reported."""
     fake = cluster.fake
     fake.add_pod("web-1")
@@ -309,7 +309,7 @@ def test_a_namespace_that_is_deleted_takes_its_pods_along(cluster: Cluster) -> N
 
 
 @pytest.mark.parametrize("trouble", [0, 500, 503, 429])
-def test_trouble_with_one_request_is_no_end(cluster: Cluster, trouble: int) -> None:
+def test_failed_eviction_request_is_retried(cluster: Cluster, trouble: int) -> None:
     cluster.fake.add_pod("web-1")
     real = cluster.fake.answer
 
@@ -339,7 +339,7 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(cluster: Cluster) -> No
     assert "1 pod evicted" in cluster.prepare(cluster.worker()).detail
 
 
-def test_what_is_refused_for_good_is_told_at_once(cluster: Cluster) -> None:
+def test_permanent_refusal_is_reported_at_once(cluster: Cluster) -> None:
     fake = cluster.fake
     fake.add_pod("web-1")
     fake.add_pod("web-2", namespace="other", takes=4)
@@ -358,7 +358,7 @@ def test_what_is_refused_for_good_is_told_at_once(cluster: Cluster) -> None:
     assert not fake.asked("DELETE")
 
 
-def test_time_that_is_up_among_evictions_is_told(cluster: Cluster) -> None:
+def test_timeout_during_evictions_is_reported(cluster: Cluster) -> None:
     for number in range(3):
         cluster.fake.add_pod(f"web-{number}", takes=60)
     worker = cluster.worker()
@@ -377,7 +377,7 @@ def test_time_that_is_up_among_evictions_is_told(cluster: Cluster) -> None:
     assert "shop/web-2 (waiting for the other pods to end first)" in error.value.message
 
 
-def test_by_force_a_list_that_lags_behind_deletes_nobody_twice(
+def test_force_does_not_delete_a_pod_twice_if_the_list_is_stale(
     cluster: Cluster,
 ) -> None:
     """The server's memory does not show yet that a pod is ending."""
@@ -405,7 +405,7 @@ def test_only_five_are_named(cluster: Cluster) -> None:
         cluster.prepare(cluster.worker())
 
 
-def test_an_answer_that_is_no_list_is_no_empty_node(cluster: Cluster) -> None:
+def test_answer_without_a_list_is_not_an_empty_node(cluster: Cluster) -> None:
     real = cluster.fake.answer
 
     def strange(request: Any) -> tuple[int, Any]:

@@ -111,7 +111,7 @@ def test_a_node_with_very_many_pods_names_some(
     assert len(json.loads(came.body)["pods"]) == PODS_MAX
 
 
-def test_check_says_why_there_would_be_no_list(
+def test_check_reports_why_pods_cannot_be_listed(
     cluster: Cluster, receiver: Receiver
 ) -> None:
     worker = webhook(cluster, receiver, body='{"text": "{pods}"}')
@@ -130,7 +130,7 @@ def test_without_pods_nothing_replaces_them(
     assert not cluster.fake.came
 
 
-def test_keys_without_pods_are_told(tmp_path: Path) -> None:
+def test_pod_settings_without_pods_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(
         '[[handler]]\nname = "tell"\nkind = "webhook"\nprepare = "http://h"\n'
@@ -150,7 +150,7 @@ def test_keys_without_pods_are_told(tmp_path: Path) -> None:
         {"kind": "PodList", "items": [{"metadata": {"name": "web-1"}}]},
     ],
 )
-def test_what_is_no_list_of_pods_names_none(
+def test_invalid_list_of_pods_is_sent_as_null(
     cluster: Cluster, receiver: Receiver, said: Any
 ) -> None:
     cluster.fake.add_pod("web-1")

@@ -74,7 +74,7 @@ def test_the_label_stays_while_another_handler_wants_it(cluster: Cluster) -> Non
     assert EXCLUDED not in labels(cluster)
 
 
-def test_a_label_that_somebody_took_away_is_not_missed(cluster: Cluster) -> None:
+def test_label_removed_by_others_does_not_fail_recovery(cluster: Cluster) -> None:
     worker = cluster.worker()
     cluster.prepare(worker)
     cluster.fake.node()["metadata"]["labels"].clear()
@@ -149,7 +149,7 @@ def test_karpenter_reads_when_a_preempt_is_due(cluster: Cluster) -> None:
     assert condition(cluster, "ForewarnMaintenance")[0] == "False"
 
 
-def test_a_reboot_is_no_preemption(cluster: Cluster) -> None:
+def test_reboot_is_not_marked_as_preemption(cluster: Cluster) -> None:
     worker = cluster.worker(drain=False, aks_conditions=True, condition="")
     cluster.prepare(worker, notice("Reboot"))
     assert not cluster.fake.conditions(PREEMPTION)
@@ -194,7 +194,7 @@ def test_all_conditions_are_one_request(cluster: Cluster) -> None:
         ),
     ],
 )
-def test_mistakes_are_told(tmp_path: Path, line: str, told: str) -> None:
+def test_invalid_settings_are_reported(tmp_path: Path, line: str, told: str) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(
         f'[[handler]]\nname = "node"\nkind = "kubernetes"\n{line}\n'

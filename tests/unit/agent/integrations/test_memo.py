@@ -58,7 +58,7 @@ def test_a_name_that_becomes_anothers_and_is_given_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "\xff", "[" * 100_000])
-def test_one_that_is_damaged_says_what_to_do(tmp_path: Path, text: str) -> None:
+def test_damaged_memo_error_gives_a_fix(tmp_path: Path, text: str) -> None:
     damaged = memo(tmp_path, "h", "docker")
     damaged.keep({"stopped": [{"0123": "web"}]})
     [file] = tmp_path.iterdir()

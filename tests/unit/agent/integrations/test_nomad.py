@@ -151,7 +151,7 @@ def test_a_drain_of_an_ineligible_node_only_ends(story: Story) -> None:
     assert (story.nomad.drain, story.nomad.eligibility) == (None, "ineligible")
 
 
-def test_what_does_not_end_is_stopped_in_time(story: Story) -> None:
+def test_allocations_that_do_not_end_are_stopped_in_time(story: Story) -> None:
     nomad = story.nomad
     names = [f"b.b[{number}]" for number in range(6)]
     nomad.allocations = [Allocation(each, kind="batch", looks=-1) for each in names]
@@ -182,7 +182,7 @@ def test_system_jobs_end_last_where_that_is_wanted(story: Story) -> None:
     assert drained["IgnoreSystemJobs"] is False
 
 
-def test_somebody_ends_our_drain(story: Story) -> None:
+def test_drain_ended_by_others_stays_ended(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("web.web[0]", looks=-1)]
     handler = story.handler("force = false")
@@ -207,7 +207,7 @@ def test_a_drain_that_is_ended_under_our_eyes_fails_it(story: Story) -> None:
     assert told == "the drain of node worker-1 was cancelled by others"
 
 
-def test_after_somebody_ended_ours_the_next_is_a_new_one(story: Story) -> None:
+def test_drain_after_one_ended_by_others_is_a_new_drain(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("web.web[0]", looks=-1)]
     handler = story.handler("force = false")
@@ -227,7 +227,7 @@ def test_a_crash_before_the_drain_undoes_nothing(story: Story) -> None:
     assert story.nomad.writes() == []
 
 
-def test_with_a_lost_memory_the_mark_tells(story: Story) -> None:
+def test_lost_memo_is_replaced_by_the_drain_metadata(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     handler.memo.unlink()
@@ -249,7 +249,7 @@ def test_a_right_that_is_missing_is_named(story: Story, tmp_path: Path) -> None:
     assert handler.prepare() == "node worker-1 is drained"
 
 
-def test_what_is_no_node_is_told(story: Story) -> None:
+def test_missing_nomad_node_is_reported(story: Story) -> None:
     nomad, handler = story.nomad, story.handler()
     nomad.is_client = False
     (told,) = handler.check()
@@ -279,7 +279,7 @@ def test_servers_that_are_away_are_waited_for(story: Story) -> None:
     assert story.recover(handler) == "node worker-1 is eligible again"
 
 
-def test_what_was_left_is_told_also_where_the_servers_went(story: Story) -> None:
+def test_remaining_allocations_are_reported_even_if_servers_fail(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("web.web[0]", looks=-1)]
     handler = story.handler("force = false")
@@ -292,7 +292,7 @@ def test_what_was_left_is_told_also_where_the_servers_went(story: Story) -> None
     )
 
 
-def test_eligibility_that_does_not_come_is_told(story: Story) -> None:
+def test_missing_eligibility_is_reported(story: Story) -> None:
     nomad, handler = story.nomad, story.handler()
     handler.prepare()
     stuck = Answered(nomad._node())
@@ -302,7 +302,7 @@ def test_eligibility_that_does_not_come_is_told(story: Story) -> None:
     )
 
 
-def test_a_drain_that_nomad_never_calls_done_is_told(story: Story) -> None:
+def test_drain_that_nomad_never_completes_is_reported(story: Story) -> None:
     nomad, handler = story.nomad, story.handler("force = false")
     draining = nomad._node() | {"DrainStrategy": {"Deadline": 0}}
     first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
@@ -322,14 +322,14 @@ def test_a_refusal_while_it_waits_fails_it_at_once(story: Story) -> None:
     assert "403: Permission denied" in story.handler("force = false").fails("prepare")
 
 
-def test_a_drain_that_was_not_kept_is_told(story: Story) -> None:
+def test_drain_that_was_not_stored_is_reported(story: Story) -> None:
     nomad, handler = story.nomad, story.handler()
     nomad.refusals = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
     assert handler.fails("prepare").startswith("node worker-1 is eligible: ")
 
 
 @pytest.mark.parametrize("said", [None, {}, [None], [{"Name": "web"}]])
-def test_what_is_no_list_of_allocations_is_no_empty_node(
+def test_invalid_list_of_allocations_is_not_an_empty_node(
     story: Story, said: object
 ) -> None:
     nomad, handler = story.nomad, story.handler()

@@ -63,7 +63,7 @@ def test_everything_is_moved_away_and_let_back(story: Story) -> None:
     ]
 
 
-def test_a_node_where_nothing_runs_takes_nothing(story: Story) -> None:
+def test_node_without_resources_needs_no_quorum_or_other_node(story: Story) -> None:
     story.cluster.node("n2", online=False)
     story.cluster.set(quorum=False)
     assert story.handler().prepare() == "n1 hosts no resources, and nothing runs on it"
@@ -99,14 +99,14 @@ def test_the_mark_is_enough_when_the_disk_is_lost(story: Story) -> None:
     assert story.cluster.attributes("n1") == {}
 
 
-def test_what_was_set_is_taken_back_though_the_settings_changed(story: Story) -> None:
+def test_attributes_of_earlier_settings_are_removed(story: Story) -> None:
     story.cluster.set(options={"node-health-strategy": "migrate-on-red"})
     story.handler('mode = "health"').prepare()
     assert story.handler('lifetime = "reboot"').recover() == "n1 hosts resources again"
     assert story.cluster.attributes("n1") == {}
 
 
-def test_what_was_begun_in_one_way_goes_on_in_that_way(story: Story) -> None:
+def test_repeated_preparation_keeps_the_mode_of_the_first(story: Story) -> None:
     story.cluster.set(options={"node-health-strategy": "migrate-on-red"})
     story.handler('lifetime = "reboot"').prepare()
     story.handler('mode = "health"').prepare()
@@ -116,7 +116,7 @@ def test_what_was_begun_in_one_way_goes_on_in_that_way(story: Story) -> None:
     assert story.cluster.attributes("n1") == {}
 
 
-def test_a_mark_that_somebody_wrote_means_a_standby(story: Story) -> None:
+def test_mark_written_by_others_is_treated_as_a_standby(story: Story) -> None:
     story.cluster.attribute("n1", "forewarn", "yes")
     story.cluster.attribute("n1", "standby", "on")
     assert story.handler().recover() == "n1 hosts resources again"
@@ -166,7 +166,7 @@ def test_an_operator_keeps_it_by_removing_the_mark(story: Story) -> None:
     assert not handler.memo.exists()
 
 
-def test_a_standby_of_another_kind_is_told(story: Story) -> None:
+def test_standby_of_another_lifetime_is_reported_and_kept(story: Story) -> None:
     story.cluster.attribute("n1", "forewarn", "standby reboot E1")
     story.cluster.attribute("n1", "standby", "on")
     assert (
@@ -205,7 +205,7 @@ def test_a_cluster_that_would_move_nothing(
     assert story.cluster.orders() == []
 
 
-def test_quorum_that_nobody_asks_for(story: Story) -> None:
+def test_no_quorum_policy_ignore_allows_the_preparation(story: Story) -> None:
     story.cluster.resource("db", node="n1", unhealthy=True)
     story.cluster.set(options={"no-quorum-policy": "ignore"})
     assert story.handler().prepare() == "moved away: db"
@@ -222,7 +222,9 @@ def test_quorum_that_nobody_asks_for(story: Story) -> None:
         {"attributes": {"standby": {"value": "on", "lifetime": "forever"}}},
     ],
 )
-def test_nobody_would_take_the_resources(story: Story, other: dict[str, Any]) -> None:
+def test_preparation_fails_without_another_usable_node(
+    story: Story, other: dict[str, Any]
+) -> None:
     story.cluster.resource("db")
     story.cluster.resource("ip")
     story.cluster.node("n2", **other)
@@ -235,7 +237,7 @@ def test_nobody_would_take_the_resources(story: Story, other: dict[str, Any]) ->
     assert story.handler().recover() == "n1 was not put into standby by forewarn"
 
 
-def test_what_stands_in_the_way_may_pass(story: Story) -> None:
+def test_preparation_succeeds_after_the_problem_ends(story: Story) -> None:
     """As when the other node's own event is just over."""
     story.cluster.resource("db")
     story.cluster.node("n2", online=False)
@@ -245,7 +247,7 @@ def test_what_stands_in_the_way_may_pass(story: Story) -> None:
     assert handler.prepare() == "moved away: db"
 
 
-def test_resources_are_stopped_where_nobody_takes_them_if_so_set(story: Story) -> None:
+def test_resources_without_another_node_are_stopped_if_so_set(story: Story) -> None:
     story.cluster.resource("db")
     story.cluster.node("n2", online=False)
     said = story.handler('alone = "stop"').prepare()
@@ -269,7 +271,7 @@ def test_two_nodes_that_go_at_once_do_not_stop_everything(story: Story) -> None:
     assert story.handler().prepare() == "moved away: db"
 
 
-def test_an_operator_s_standby_meanwhile_is_no_rival(story: Story) -> None:
+def test_operator_standby_of_another_node_does_not_cancel_ours(story: Story) -> None:
     story.cluster.resource("db")
     story.cluster.then({}, {}, {"n2": {"standby": "on"}})
     said = story.handler().fails("prepare")
@@ -279,7 +281,7 @@ def test_an_operator_s_standby_meanwhile_is_no_rival(story: Story) -> None:
 # What does not move
 
 
-def test_what_is_left_is_named(story: Story) -> None:
+def test_remaining_resource_is_named(story: Story) -> None:
     story.cluster.resource("db", leaves=NEVER)
     story.cluster.resource("ip")
     said = story.handler().fails("prepare")
@@ -295,7 +297,9 @@ def test_of_many_some_are_named(story: Story) -> None:
     )
 
 
-def test_what_the_cluster_will_not_move_is_told_at_once(story: Story) -> None:
+def test_resources_that_the_cluster_does_not_move_are_reported_at_once(
+    story: Story,
+) -> None:
     story.cluster.resource("db", managed=False)
     story.cluster.resource("fs", blocked=True)
     story.cluster.resource("ip", leaves=1)
@@ -306,7 +310,7 @@ def test_what_the_cluster_will_not_move_is_told_at_once(story: Story) -> None:
     assert story.cluster.where("ip") == ""
 
 
-def test_what_may_stay_is_not_waited_for(story: Story) -> None:
+def test_resources_allowed_to_stay_are_not_awaited(story: Story) -> None:
     story.cluster.resource("db")
     story.cluster.resource("events", managed=False)
     assert story.handler('leave = ["events"]').prepare() == "moved away: db"
@@ -320,7 +324,7 @@ def test_where_only_that_is_left_nothing_is_in_the_way(story: Story) -> None:
     )
 
 
-def test_what_runs_nowhere_withholds_the_approval(story: Story) -> None:
+def test_resource_that_runs_nowhere_fails_the_preparation(story: Story) -> None:
     story.cluster.resource("db", starts=NEVER)
     handler = story.handler()
     said = handler.fails("prepare")
@@ -335,7 +339,7 @@ def test_an_instance_of_a_clone_is_only_stopped(story: Story) -> None:
     assert story.handler().prepare() == "moved away: ping"
 
 
-def test_who_is_promoted_must_be_so_elsewhere(story: Story) -> None:
+def test_promoted_resource_must_run_on_another_node(story: Story) -> None:
     story.cluster.resource("db", promoted=True, starts=NEVER)
     said = story.handler().fails("prepare")
     assert said.endswith("waiting for db to run on another node")
@@ -371,7 +375,9 @@ class _Leaving:
 @pytest.mark.parametrize(
     ("strategy", "value"), [("migrate-on-red", "red"), ("custom", "-1000000")]
 )
-def test_a_node_that_says_it_is_ill(story: Story, strategy: str, value: str) -> None:
+def test_health_mode_moves_resources_by_the_health_attribute(
+    story: Story, strategy: str, value: str
+) -> None:
     story.cluster.set(options={"node-health-strategy": strategy})
     story.cluster.resource("db")
     story.cluster.resource("agent", unhealthy=True)
@@ -409,7 +415,7 @@ def test_a_node_that_was_ill_stays_so(story: Story) -> None:
     assert story.cluster.orders() == []
 
 
-def test_nobody_well_would_take_the_resources(story: Story) -> None:
+def test_unhealthy_node_cannot_host_the_resources(story: Story) -> None:
     story.cluster.set(options={"node-health-strategy": "custom"})
     story.cluster.resource("db")
     story.cluster.attribute("n2", "#health-forewarn", "-1000000")
@@ -452,7 +458,7 @@ def test_errors_are_read_where_they_are_xml(story: Story) -> None:
     )
 
 
-def test_a_refusal_is_told_at_once(story: Story) -> None:
+def test_refused_change_is_reported_at_once(story: Story) -> None:
     story.cluster.set(denied=True)
     assert story.handler().fails("prepare") == (
         "cannot set forewarn of n1: Error performing operation: Permission denied"
@@ -483,7 +489,7 @@ def test_an_attribute_that_means_nothing_is_a_fault(
         story.handler(settings)
 
 
-def test_check_tells_what_would_fail(story: Story) -> None:
+def test_check_reports_each_problem(story: Story) -> None:
     assert story.handler().check() == []
     missing = story.handler(PATH="/nowhere").check()
     assert missing[0] == (

@@ -36,6 +36,6 @@ def test_old_words_and_missing_ones_are_understood() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "<pacemaker-result>", "<a/>", "Cluster Summary:"])
-def test_what_is_not_understood_is_said(text: str) -> None:
+def test_malformed_output_is_reported(text: str) -> None:
     with pytest.raises(HandlerError, match="cannot parse crm_mon's output"):
         cluster_of(text)

@@ -143,7 +143,7 @@ def test_a_plan_that_is_due_does_the_work(cluster: FakePatroni, tmp_path: Path) 
     assert recover(made) == "this handler had not switched over"
 
 
-def test_a_plan_to_make_this_one_the_leader_is_told(
+def test_scheduled_switchover_to_this_member_is_reported(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     cluster.me = "pg2"
@@ -169,14 +169,14 @@ def test_a_cluster_without_a_leader_is_waited_for(
 # -- what Patroni refuses -----------------------------------------------------------
 
 
-def test_what_may_pass_is_asked_for_again(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_temporary_refusal_is_retried(cluster: FakePatroni, tmp_path: Path) -> None:
     cluster.refusals = [(503, "Switchover failed"), (412, "leader name does not match")]
     made = worker(cluster, tmp_path, candidate_wait=10 * SECOND)
     assert prepare(made).startswith("pg2 ")
     assert len(cluster.posts) == 3
 
 
-def test_a_refusal_that_stays_is_told(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_permanent_refusal_is_reported(cluster: FakePatroni, tmp_path: Path) -> None:
     cluster.refusals = [(503, "failed to write failover key into DCS")] * 1000
     with pytest.raises(HandlerError) as raised:
         prepare(worker(cluster, tmp_path))
@@ -217,7 +217,7 @@ def test_another_than_the_candidate_may_win(
     assert recover(made) == "pg1 is the leader again"
 
 
-def test_a_switchover_that_does_not_end_is_told(
+def test_unfinished_switchover_is_reported(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     made = worker(cluster, tmp_path)
@@ -238,7 +238,7 @@ def test_a_switchover_that_does_not_end_is_told(
     assert len(cluster.posts) == 1
 
 
-def test_a_promotion_that_hangs_is_told(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_hanging_promotion_is_reported(cluster: FakePatroni, tmp_path: Path) -> None:
     def half(leader: str, candidate: str) -> None:
         cluster.set(leader, role="replica")
         cluster.set(candidate, role="promoted", state="running")
@@ -248,9 +248,7 @@ def test_a_promotion_that_hangs_is_told(cluster: FakePatroni, tmp_path: Path) ->
         prepare(worker(cluster, tmp_path), looks=6)
 
 
-def test_a_leader_that_does_not_change_is_told(
-    cluster: FakePatroni, tmp_path: Path
-) -> None:
+def test_unchanged_leader_is_reported(cluster: FakePatroni, tmp_path: Path) -> None:
     cluster.switch = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
     made = worker(cluster, tmp_path)
     with pytest.raises(TimeUpError, match="the leader has not changed yet"):
@@ -264,7 +262,7 @@ def test_a_leader_that_does_not_change_is_told(
         ({"status": "ok"}, "is not Patroni"),
     ],
 )
-def test_what_is_no_patroni_is_told(
+def test_answer_not_from_patroni_is_reported(
     cluster: FakePatroni, tmp_path: Path, said: object, why: str
 ) -> None:
     cluster._patroni = lambda: said  # pyright: ignore[reportAttributeAccessIssue]
@@ -272,7 +270,9 @@ def test_what_is_no_patroni_is_told(
         prepare(worker(cluster, tmp_path))
 
 
-def test_what_tells_of_no_cluster_is_told(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_answer_without_a_cluster_is_reported(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
     cluster._cluster = dict
     with pytest.raises(HandlerError, match="reports no cluster"):
         prepare(worker(cluster, tmp_path))
@@ -337,9 +337,7 @@ def test_the_way_back_waits_for_a_leader(cluster: FakePatroni, tmp_path: Path) -
     assert recover(made) == "pg1 is the leader again"
 
 
-def test_the_way_back_that_is_refused_is_told(
-    cluster: FakePatroni, tmp_path: Path
-) -> None:
+def test_refused_switch_back_is_reported(cluster: FakePatroni, tmp_path: Path) -> None:
     made = worker(cluster, tmp_path, switch_back=True)
     prepare(made)
     cluster.refusals = [(503, "Switchover status unknown")] * 1000
@@ -403,7 +401,7 @@ def test_it_shows_its_password(cluster: FakePatroni, tmp_path: Path) -> None:
         (lambda c: setattr(c, "names_itself", False), "set `member`"),
     ],
 )
-def test_a_check_says_what_would_fail(
+def test_check_reports_what_would_fail(
     cluster: FakePatroni,
     tmp_path: Path,
     change: Callable[[FakePatroni], None],
@@ -425,7 +423,7 @@ def test_a_check_of_a_replica_asks_for_no_candidate(
     assert worker(cluster, tmp_path).check() == []
 
 
-def test_a_recovery_without_an_event_does_what_is_remembered(
+def test_recovery_without_an_event_uses_the_memo(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     made = worker(cluster, tmp_path, switch_back=True)
@@ -442,5 +440,5 @@ def test_a_run_that_the_agent_did_not_survive_is_lost(
         worker(cluster, tmp_path).resume(job_of(), context())
 
 
-def test_the_event_names_who_is_avoided() -> None:
+def test_event_names_the_members_to_avoid() -> None:
     assert "web_1" in notice_of().resources

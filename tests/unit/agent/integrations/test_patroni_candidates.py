@@ -47,7 +47,7 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("members", "why"), UNFIT)
-def test_who_is_not_fit_is_passed_over(
+def test_unfit_member_is_skipped(
     cluster: FakePatroni, tmp_path: Path, members: dict[str, Any], why: str
 ) -> None:
     cluster.set("pg2", **members)
@@ -64,7 +64,7 @@ def test_who_is_not_fit_is_passed_over(
     )
 
 
-def test_who_is_least_behind_and_of_a_high_rank_comes_first(
+def test_member_with_least_lag_and_highest_priority_is_chosen(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     cluster.set("pg2", lag=1000)
@@ -103,7 +103,7 @@ def test_how_far_behind_is_for_the_cluster_or_the_settings_to_say(
     assert prepare(worker(cluster, tmp_path)).startswith("pg2 ")
 
 
-def test_what_is_demanded_is_never_guessed(
+def test_switchover_waits_for_a_readable_config(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     made = worker(cluster, tmp_path, switch_back=True)
@@ -162,7 +162,7 @@ def test_an_old_patroni_knows_less(cluster: FakePatroni, tmp_path: Path) -> None
     assert recover(made) == "pg1 is the leader again"
 
 
-def test_the_leader_of_a_standby_cluster_is_told(
+def test_leader_of_a_standby_cluster_is_reported(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     cluster.lead("pg1", "standby_leader")

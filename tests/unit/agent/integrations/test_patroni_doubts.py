@@ -37,7 +37,7 @@ def call_itself(cluster: FakePatroni, role: str, state: str = "running") -> None
 
 
 @pytest.mark.parametrize("role", ["primary", "master", "promoted", "standby_leader"])
-def test_who_takes_itself_for_the_primary_is_not_followed_by_another(
+def test_second_primary_stops_the_switchover(
     cluster: FakePatroni, tmp_path: Path, role: str
 ) -> None:
     call_itself(cluster, role)
@@ -48,14 +48,14 @@ def test_who_takes_itself_for_the_primary_is_not_followed_by_another(
     assert cluster.posts == []
 
 
-def test_a_primary_that_does_not_run_leads_nobody(
+def test_stopped_primary_is_not_the_leader(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     call_itself(cluster, "primary", "stopped")
     assert prepare(worker(cluster, tmp_path)) == "nothing to do: pg2 leads, not pg1"
 
 
-def test_a_member_that_the_cluster_does_not_know_is_told(
+def test_member_missing_from_the_cluster_is_reported(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     del cluster.members["pg1"]
@@ -66,7 +66,7 @@ def test_a_member_that_the_cluster_does_not_know_is_told(
 
 
 @pytest.mark.parametrize("state", ["stopped", "crashed", "start failed", ""])
-def test_a_leader_that_does_not_run_is_told(
+def test_leader_that_is_not_running_is_reported(
     cluster: FakePatroni, tmp_path: Path, state: str
 ) -> None:
     cluster.set("pg2", state=state)
@@ -75,7 +75,7 @@ def test_a_leader_that_does_not_run_is_told(
     assert raised.value.message == f"pg2 leads, but its state is {state or 'unknown'}"
 
 
-def test_two_leaders_are_told(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_two_leaders_are_reported(cluster: FakePatroni, tmp_path: Path) -> None:
     cluster.set("pg3", role="leader", state="running")
     with pytest.raises(HandlerError, match=r"^pg2 and pg3 lead at the same time$"):
         prepare(worker(cluster, tmp_path))

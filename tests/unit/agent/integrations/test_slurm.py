@@ -108,7 +108,7 @@ def test_a_node_that_cleans_up_is_waited_for(story: Story) -> None:
     assert said.endswith("waiting for n1, which is IDLE+COMPLETING+DRAIN")
 
 
-def test_what_somebody_resumes_meanwhile_is_drained_again(story: Story) -> None:
+def test_node_resumed_meanwhile_is_drained_again(story: Story) -> None:
     story.slurm.job("12", looks=2)
     story.slurm.then({}, {}, {"flags": [], "reason": ""})
     story.handler().prepare()
@@ -143,14 +143,14 @@ def test_jobs_are_requeued_at_once(story: Story) -> None:
     assert story.slurm.orders()[1:] == ["scontrol requeue 12", "scontrol requeue 13_4"]
 
 
-def test_what_cannot_be_requeued_is_asked_once_and_waited_for(story: Story) -> None:
+def test_failed_requeue_is_not_repeated_and_the_job_is_awaited(story: Story) -> None:
     story.slurm.job("12", requeue="Requested operation is presently disabled", looks=2)
     handler = story.handler('jobs = "requeue"')
     assert handler.prepare() == "n1 is drained, and no job is left"
     assert story.slurm.orders()[1:] == ["scontrol requeue 12"]
 
 
-def test_why_it_cannot_be_requeued_is_told(story: Story) -> None:
+def test_reason_for_a_failed_requeue_is_reported(story: Story) -> None:
     for job in ("12", "13"):
         story.slurm.job(job, requeue="Requested operation is presently disabled")
     said = story.handler('jobs = "requeue"').fails("prepare")
@@ -184,7 +184,9 @@ def test_late_is_when_so_much_is_left(story: Story) -> None:
         {"flags": ["FAIL"], "reason": "bad disk"},
     ],
 )
-def test_who_holds_it_keeps_it(story: Story, held: dict[str, object]) -> None:
+def test_node_drained_by_others_stays_drained(
+    story: Story, held: dict[str, object]
+) -> None:
     story.slurm.set(**held)
     before = story.slurm.shown
     handler = story.handler()
@@ -330,7 +332,7 @@ def test_a_reason_may_say_anything() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "NodeName=n1", "NodeName=n10 State=IDLE X=1"])
-def test_what_is_not_understood_is_said(text: str) -> None:
+def test_malformed_output_is_reported(text: str) -> None:
     with pytest.raises(
         HandlerError, match="cannot parse scontrol's output for node n1"
     ):
@@ -356,7 +358,7 @@ def test_a_controller_that_goes_away_hides_no_jobs(story: Story) -> None:
     assert "waiting for 1 job, 12 (alice), on n1: slurm_load_node error" in said
 
 
-def test_a_drain_that_nobody_answered_is_remembered(story: Story) -> None:
+def test_unanswered_drain_is_remembered(story: Story) -> None:
     """The command may have taken effect."""
     story.slurm.then({"away": 1000})
     handler = story.handler()
@@ -367,7 +369,7 @@ def test_a_drain_that_nobody_answered_is_remembered(story: Story) -> None:
     assert story.slurm.orders()[-1].endswith("state=drain reason=forewarn: an event")
 
 
-def test_a_refusal_is_told_at_once_and_nothing_remembered(story: Story) -> None:
+def test_refusal_is_reported_at_once_and_leaves_no_memo(story: Story) -> None:
     story.slurm.set(denied=True)
     handler = story.handler()
     assert handler.fails("prepare") == (
@@ -392,7 +394,7 @@ def test_the_environment_filters_nothing(story: Story) -> None:
     assert environment["SLURM_TIME_FORMAT"] == "standard"
 
 
-def test_what_the_node_is_called() -> None:
+def test_node_name_comes_from_the_environment_or_host() -> None:
     assert own_node({"SLURMD_NODENAME": "n7"}) == "n7"
     assert "." not in own_node({})
 
@@ -405,7 +407,7 @@ def test_a_time_that_means_nothing_is_a_fault(story: Story) -> None:
         story.handler('requeue_before = "2m"')
 
 
-def test_check_tells_what_is_missing(story: Story) -> None:
+def test_check_reports_missing_programs_and_nodes(story: Story) -> None:
     assert story.handler().check() == []
     assert story.handler(PATH="/nowhere").check() == [
         "there is no program scontrol: it comes with Slurm (slurm-client)",
@@ -416,7 +418,9 @@ def test_check_tells_what_is_missing(story: Story) -> None:
     ]
 
 
-def test_check_tells_who_may_not(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_reports_a_user_without_permission(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the user's number and, where there is one, the accounting's word."""
     monkeypatch.setattr(os, "geteuid", lambda: 64030)
     assert story.handler().check() == []

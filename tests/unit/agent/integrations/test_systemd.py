@@ -46,7 +46,9 @@ def story(tmp_path: Path) -> Story:
 # Stopping, and starting again
 
 
-def test_what_ran_is_stopped_in_order_and_started_in_reverse(story: Story) -> None:
+def test_running_units_are_stopped_in_order_and_started_in_reverse(
+    story: Story,
+) -> None:
     for name in ("web.service", "db.service"):
         story.systemd.unit(name, stop=2, start=1)
     story.systemd.unit("idle.service", "inactive")
@@ -85,7 +87,7 @@ def test_a_crash_before_the_stop_leaves_nothing_wrong(story: Story) -> None:
     assert story.systemd.orders() == []
 
 
-def test_what_stops_along_with_a_unit_is_started_again(story: Story) -> None:
+def test_units_that_stop_with_another_are_started_again(story: Story) -> None:
     story.systemd.unit("db.service", RequiredBy="web.service", ConsistsOf="off.service")
     story.systemd.unit("web.service", BoundBy="cache.service", stop=2)
     story.systemd.unit("cache.service")
@@ -108,7 +110,7 @@ def test_a_pattern_stands_for_what_runs(story: Story) -> None:
     assert story.handler('stop = "other@*"').prepare() == "nothing had to be done"
 
 
-def test_what_does_not_stop_in_time_is_named(story: Story) -> None:
+def test_unit_that_does_not_stop_in_time_is_named(story: Story) -> None:
     story.systemd.unit("web.service")
     story.systemd.unit("db.service", stop=NEVER)
     handler = story.handler('stop = [["web.service", "db.service"]]')
@@ -120,7 +122,7 @@ def test_what_does_not_stop_in_time_is_named(story: Story) -> None:
     assert handler.recover() == "started web.service, started db.service"
 
 
-def test_what_hangs_is_killed_if_that_is_wanted(story: Story) -> None:
+def test_hanging_unit_is_killed_if_configured(story: Story) -> None:
     story.systemd.unit("web.service", stop=NEVER)
     story.systemd.unit("db.service", stop=1)
     handler = story.handler('stop = ["web.service", "db.service"]\nkill_after = "4s"')
@@ -129,7 +131,7 @@ def test_what_hangs_is_killed_if_that_is_wanted(story: Story) -> None:
     assert "reset-failed web.service" in story.systemd.orders()
 
 
-def test_what_was_on_its_way_down_before_is_not_ours(story: Story) -> None:
+def test_unit_that_was_already_stopping_is_not_restarted(story: Story) -> None:
     story.systemd.unit("web.service", "deactivating", to="inactive", looks=3)
     handler = story.handler('stop = "web.service"')
     assert handler.prepare() == "nothing had to be done"
@@ -137,13 +139,13 @@ def test_what_was_on_its_way_down_before_is_not_ours(story: Story) -> None:
     assert handler.recover() == "nothing had to be undone"
 
 
-def test_what_is_started_again_by_others_is_stopped_again(story: Story) -> None:
+def test_unit_restarted_by_others_is_stopped_again(story: Story) -> None:
     story.systemd.unit("web.service", again=1)
     assert story.handler('stop = "web.service"').prepare() == "stopped web.service"
     assert story.systemd.orders() == ["stop web.service"] * 2
 
 
-def test_what_runs_again_in_the_end_is_a_failure(story: Story) -> None:
+def test_unit_running_again_at_the_end_is_a_failure(story: Story) -> None:
     story.systemd.unit("web.service", TriggeredBy="web.socket")
     story.systemd.unit("web.socket")
     story.systemd.unit("db.service", wakes="web.service")
@@ -220,7 +222,9 @@ def test_a_unit_that_needs_longer_than_its_job_is_waited_for(story: Story) -> No
 
 
 @pytest.mark.parametrize("how", ["masked", "removed"])
-def test_who_was_forbidden_meanwhile_is_told_of_once(story: Story, how: str) -> None:
+def test_unit_masked_or_removed_meanwhile_is_reported_once(
+    story: Story, how: str
+) -> None:
     story.systemd.unit("web.service")
     handler = story.handler('stop = "web.service"')
     handler.prepare()
@@ -279,7 +283,7 @@ def test_a_oneshot_that_did_its_work_is_done(story: Story) -> None:
         ),
     ],
 )
-def test_what_cannot_be_started_ends_the_preparation(
+def test_failed_start_ends_the_preparation(
     story: Story, unit: dict[str, object], said: str
 ) -> None:
     story.systemd.unit("web.service")
@@ -300,7 +304,7 @@ def test_a_start_that_hangs_ends_with_the_run(story: Story) -> None:
 # Reloading
 
 
-def test_what_runs_is_reloaded_before_and_after(story: Story) -> None:
+def test_running_units_are_reloaded_before_and_after(story: Story) -> None:
     story.systemd.unit("web.service", reload=2)
     story.systemd.unit("idle.service", "inactive")
     handler = story.handler(
@@ -311,7 +315,7 @@ def test_what_runs_is_reloaded_before_and_after(story: Story) -> None:
     assert story.systemd.orders() == ["reload web.service"] * 2
 
 
-def test_a_reload_that_fails_is_told(story: Story) -> None:
+def test_failed_reload_is_reported(story: Story) -> None:
     story.systemd.unit("web.service", ReloadResult="exit-code")
     handler = story.handler('reload = "web.service"')
     assert handler.fails("prepare") == "web.service could not be reloaded: exit-code"
@@ -336,7 +340,7 @@ def test_a_manager_that_is_away_is_asked_again(story: Story) -> None:
     )
 
 
-def test_where_there_is_no_systemd_nobody_waits_for_it(story: Story) -> None:
+def test_missing_systemd_is_reported_without_waiting(story: Story) -> None:
     handler = story.handler('stop = "web.service"')
     story.systemd.away(
         1_000,
@@ -361,7 +365,7 @@ def test_a_unit_that_may_not_be_stopped_keeps_no_other(story: Story) -> None:
     assert story.systemd.orders()[-1] == "stop web.service"
 
 
-def test_a_unit_that_is_not_there_is_no_unit_that_is_stopped(story: Story) -> None:
+def test_missing_unit_does_not_count_as_stopped(story: Story) -> None:
     story.systemd.unit("web.service")
     handler = story.handler('stop = ["web.service", "wbe.service"]')
     assert handler.fails("prepare") == "there is no unit wbe.service"
@@ -383,7 +387,7 @@ def test_it_does_not_stop_the_agent(
     assert story.systemd.orders() == []
 
 
-def test_check_tells_what_systemd_would_refuse(story: Story) -> None:
+def test_check_reports_what_systemd_would_refuse(story: Story) -> None:
     story.systemd.unit("a.service", CanStop="no")
     story.systemd.unit("b.service", "inactive", CanStart="no")
     story.systemd.unit("c.service", CanReload="no")
@@ -441,7 +445,7 @@ def test_the_manager_of_the_user_is_asked(story: Story) -> None:
     assert handler.prepare() == "stopped web.service"
 
 
-def test_what_systemctl_prints_is_read() -> None:
+def test_output_of_systemctl_is_parsed() -> None:
     first, second = units_in("Id=a.service\nJob=\nX=a=b\n\nId=b.target\nJob=12\n")
     assert (first.name, first.has_job, first.value("X")) == ("a.service", False, "a=b")
     assert (second.name, second.has_job) == ("b.target", True)

@@ -37,7 +37,7 @@ def saved(path: Path, memory: Memory = MEMORY) -> None:
     journal.close()
 
 
-def test_what_was_saved_outlives_the_journal(path: Path) -> None:
+def test_saved_data_is_loaded_after_reopening(path: Path) -> None:
     saved(path)
     journal = SqliteJournal(path)
     assert journal.load() == MEMORY
@@ -78,7 +78,7 @@ def test_it_knows_during_which_boot_it_was_written(path: Path) -> None:
         opened.close()
 
 
-def test_the_boot_is_named_where_the_system_tells(tmp_path: Path) -> None:
+def test_boot_id_is_read_if_the_system_has_one(tmp_path: Path) -> None:
     file = tmp_path / "boot_id"
     assert boot_id(file) == ""
     file.write_text("abc\n", encoding="ascii")
@@ -131,7 +131,7 @@ def test_a_save_that_fails_changes_nothing_and_the_next_writes_all(
     journal.close()
 
 
-def test_who_holds_the_file_for_long_holds_up_one_save_and_no_more(
+def test_long_lock_delays_only_one_save(
     path: Path,
 ) -> None:
     def patience() -> float:
@@ -215,7 +215,7 @@ def test_a_journal_without_its_head_is_set_aside_at_the_start(
 
 
 @pytest.mark.parametrize("spoil", [zero_head, zeros])
-def test_a_journal_is_known_by_its_number_and_zeros_are_nobodys(
+def test_journal_with_a_zeroed_header_is_set_aside_without_its_lock(
     path: Path, spoil: Callable[[bytes], bytes]
 ) -> None:
     """Where the lock that knows of it is lost, too."""
@@ -226,7 +226,7 @@ def test_a_journal_is_known_by_its_number_and_zeros_are_nobodys(
     assert path.with_name("agent.db.damaged-1").exists()
 
 
-def test_what_stands_beside_it_speaks_for_a_journal(path: Path) -> None:
+def test_journal_is_recognized_by_the_files_next_to_it(path: Path) -> None:
     path.write_bytes(garbage(bytes(5_000)))
     with pytest.raises(JournalRefusedError, match="nor an agent journal"):
         open_journal(path)
@@ -247,7 +247,7 @@ def test_a_text_is_never_moved_away(path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_a_journal_that_is_empty_or_gone_is_told(
+def test_empty_or_missing_journal_is_reported(
     path: Path, caplog: pytest.LogCaptureFixture, *, is_gone: bool
 ) -> None:
     worked(path)
@@ -261,7 +261,7 @@ def test_a_journal_that_is_empty_or_gone_is_told(
     opened.close()
 
 
-def test_a_head_that_is_lost_at_work_is_begun_anew(path: Path) -> None:
+def test_header_lost_while_running_leads_to_a_new_file(path: Path) -> None:
     journal = SqliteJournal(path)
     journal.save(MEMORY, [note_of()])
     other = sqlite3.connect(path, isolation_level=None)
@@ -282,7 +282,7 @@ def test_a_head_that_is_lost_at_work_is_begun_anew(path: Path) -> None:
     assert path.with_name("agent.db.damaged-1").exists()
 
 
-def test_an_entry_that_makes_no_sense_is_damage(path: Path) -> None:
+def test_unreadable_entry_counts_as_damage(path: Path) -> None:
     saved(path)
     with sqlite3.connect(path) as file:
         file.execute("UPDATE tasks SET body = 'x'")
@@ -292,7 +292,7 @@ def test_an_entry_that_makes_no_sense_is_damage(path: Path) -> None:
     opened.close()
 
 
-def test_a_file_that_is_damaged_at_work_is_begun_anew(path: Path) -> None:
+def test_file_damaged_while_running_is_replaced(path: Path) -> None:
     journal = SqliteJournal(path)
     journal.save(MEMORY, [note_of()])
     other = sqlite3.connect(path, isolation_level=None)
@@ -368,7 +368,7 @@ def test_a_disk_that_does_not_work_leaves_an_agent_without_memory(
 
 
 class TestGateway:
-    def test_it_reads_what_the_agent_remembers(self, path: Path) -> None:
+    def test_memory_and_notes_are_read_from_the_file(self, path: Path) -> None:
         journal = SqliteJournal(path)
         assert sqlite.read_memory(path) == Memory(lost_journal=True)
         journal.save(MEMORY, [note_of("E1"), note_of("E2")])
@@ -407,7 +407,7 @@ def test_ten_thousand_events_are_read_in_no_time(path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_exchanged", [False, True])
-def test_a_file_that_is_taken_away_at_work_is_written_anew(
+def test_file_deleted_while_running_is_written_again(
     path: Path, caplog: pytest.LogCaptureFixture, *, is_exchanged: bool
 ) -> None:
     journal = SqliteJournal(path)

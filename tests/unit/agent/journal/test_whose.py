@@ -66,7 +66,7 @@ def test_another_programs_database_is_left_alone_with_the_log_of_its_crash(
     assert after == before
 
 
-def test_what_is_no_journal_is_refused_and_left_alone(path: Path) -> None:
+def test_file_of_another_kind_is_refused_and_unchanged(path: Path) -> None:
     path.write_text("[Unit]\nDescription=not a database at all, but a text\n" * 30)
     before = contents(path.parent)
     with pytest.raises(JournalRefusedError, match="nor an agent journal"):

@@ -126,7 +126,7 @@ def lives(*, is_durable: bool, has_reboot: bool) -> Iterator[Life]:
 
 @pytest.mark.parametrize("has_reboot", [False, True], ids=["restart", "reboot"])
 @pytest.mark.parametrize("is_durable", [False, True], ids=["before", "after"])
-def test_whichever_write_it_dies_at_the_lock_is_held_and_given_back(
+def test_lock_is_held_and_released_after_a_crash_at_any_write(
     is_durable: bool, has_reboot: bool
 ) -> None:
     count = 0

@@ -38,7 +38,7 @@ def names(folder: Path) -> list[str]:
     return sorted(found - {MARKER})
 
 
-def test_each_state_is_a_file_of_its_own(tmp_path: Path) -> None:
+def test_each_state_is_a_separate_file(tmp_path: Path) -> None:
     lock = directory_lock(tmp_path)
     lock.take("web_0", context())
     lock.release("web_0", context())
@@ -95,7 +95,7 @@ def test_link_whose_answer_was_lost_is_known_by_its_two_names(
     assert directory_lock(tmp_path).take("web_0", context()).is_held
 
 
-def test_file_system_without_hard_links_is_told(
+def test_file_system_without_hard_links_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(source: str, target: str) -> None:
@@ -116,9 +116,7 @@ def test_look_leaves_nothing_behind(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_disk_that_is_full_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_number: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -128,7 +126,7 @@ def test_disk_that_is_full_is_told(
     assert names(tmp_path) == []
 
 
-def test_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_missing_directory_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LockError, match="No such file or directory"):
         directory_lock(tmp_path / "away").take("web_0", context())
 

@@ -87,7 +87,7 @@ def test_requests_are_those_of_the_protocol(base: str) -> None:
         }
 
 
-def test_token_is_sent_to_whoever_stands_before_the_server(tmp_path: Path) -> None:
+def test_token_is_sent_as_bearer_authorization(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("s3cret\n")
     with FakeFleetLock() as fake:
@@ -117,13 +117,13 @@ def test_full_semaphore_is_a_refusal_with_the_words_of_the_server(
     )
 
 
-def test_release_of_what_another_holds_is_done(server: FakeFleetLock) -> None:
+def test_release_of_a_lock_held_by_another_succeeds(server: FakeFleetLock) -> None:
     client(server).take("web_0", context())
     client(server).release("web_1", context())
     assert server.held() == ["web_0"]
 
 
-def test_group_that_the_server_does_not_know_is_told() -> None:
+def test_unknown_group_is_reported() -> None:
     with FakeFleetLock() as fake, pytest.raises(LockError) as refused:
         client(fake, group="db").take("web_0", context())
     assert refused.value.message == (
@@ -173,7 +173,7 @@ def test_group_that_the_server_does_not_know_is_told() -> None:
         (Odd(status=404, body=b"404 page not found\n"), "404: 404 page not found"),
     ],
 )
-def test_odd_answer_is_no_lock_and_has_a_sentence(odd: Odd, told: str) -> None:
+def test_unexpected_answer_is_an_error_with_a_message(odd: Odd, told: str) -> None:
     with FakeFleetLock() as fake:
         fake.odd = [odd, odd]
         with pytest.raises(LockError) as took:
@@ -188,7 +188,7 @@ def test_odd_answer_is_no_lock_and_has_a_sentence(odd: Odd, told: str) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"ok", b"obtained reboot lease", b"{}", b'{"slots": 2}', b"\xff"]
 )
-def test_200_is_the_lock_whatever_word_is_with_it(body: bytes) -> None:
+def test_status_200_grants_the_lock_with_any_body(body: bytes) -> None:
     """The protocol says nothing of its body."""
     with FakeFleetLock() as fake:
         fake.odd = [Odd(body=body)]
@@ -220,7 +220,7 @@ def test_answer_without_an_end_is_too_large() -> None:
 
 
 @needs_openssl
-def test_server_whose_certificate_is_not_trusted_is_told_nothing(
+def test_no_request_is_sent_to_a_server_with_an_untrusted_certificate(
     tmp_path: Path,
 ) -> None:
     certificate = certificate_in(tmp_path)

@@ -58,7 +58,7 @@ class Ground:
         return self.said.get(timeout=PATIENCE_SECONDS)
 
 
-def test_what_is_asked_is_answered() -> None:
+def test_each_request_gets_an_answer() -> None:
     ground = Ground()
     ground.locker.ask(TakeLock(number=3, holder="web_0"))
     ground.lock.may_go_on.release()
@@ -100,7 +100,7 @@ def test_one_that_hangs_is_not_overtaken_and_only_the_last_follows_it() -> None:
         (ZeroDivisionError(), "a bug in the agent: see its log"),
     ],
 )
-def test_error_is_told_as_trouble(error: Exception, detail: str) -> None:
+def test_error_is_reported_as_trouble(error: Exception, detail: str) -> None:
     ground = Ground()
     ground.lock.error = error
     for number, asked in enumerate((TakeLock, ReleaseLock)):

@@ -62,7 +62,7 @@ def shelved(shelf: Shelf) -> RegisterLock:
     return RegisterLock(shelf, settings, clock=VirtualClock(START))
 
 
-def test_who_is_outrun_reads_again() -> None:
+def test_conflicting_write_is_retried() -> None:
     shelf = Shelf()
     shelf.faster = register.TRIES - 1
     assert shelved(shelf).take("web_0", context()).is_held
@@ -71,7 +71,7 @@ def test_who_is_outrun_reads_again() -> None:
     assert json.loads(shelf.text) == {"holders": {}}
 
 
-def test_who_is_outrun_again_and_again_waits_for_the_next_time() -> None:
+def test_repeated_conflict_refuses_the_lock_until_the_next_try() -> None:
     shelf = Shelf()
     shelf.faster = register.TRIES
     refused = shelved(shelf).take("web_0", context())
@@ -87,7 +87,7 @@ def test_who_is_outrun_again_and_again_waits_for_the_next_time() -> None:
         shelved(shelf).release("web_0", context())
 
 
-def test_who_is_outrun_ends_with_its_time() -> None:
+def test_retries_after_conflicts_end_at_the_timeout() -> None:
     shelf = Shelf()
     shelf.faster = register.TRIES
     with pytest.raises(ForewarnError, match="timed out while other agents changed"):
@@ -137,7 +137,7 @@ def test_lease_shows_its_holders_to_people(
     assert "holderIdentity" not in lease["spec"]
 
 
-def test_what_others_have_put_on_the_lease_stays(
+def test_metadata_that_others_set_on_the_lease_is_kept(
     cluster: FakeKubernetes, tmp_path: Path
 ) -> None:
     lock = lease_lock(cluster, tmp_path)
@@ -153,7 +153,7 @@ def test_what_others_have_put_on_the_lease_stays(
     assert lease["spec"]["leaseTransitions"] == 7
 
 
-def test_lease_of_somebody_else_has_nobody_in_our_list(
+def test_lease_without_our_annotation_has_no_holders(
     cluster: FakeKubernetes, tmp_path: Path
 ) -> None:
     cluster.leases.found["default", "forewarn-default"] = {
@@ -191,7 +191,7 @@ def test_lease_that_another_changes_at_the_same_time_is_read_again(
     assert refused.detail == "held by web_1 since 2026-11-21T10:00:00Z"
 
 
-def test_account_that_may_not_is_told_what_it_needs(
+def test_error_for_a_forbidden_account_names_the_required_rights(
     cluster: FakeKubernetes, tmp_path: Path
 ) -> None:
     cluster.allowed = set()
@@ -210,7 +210,7 @@ def test_account_that_may_not_is_told_what_it_needs(
     assert cluster.used == cluster.allowed
 
 
-def test_answer_that_is_no_lease_is_no_lock(
+def test_answer_that_is_not_a_lease_does_not_grant_the_lock(
     cluster: FakeKubernetes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster.leases, "answer", lambda *_: (200, ["x"]))
@@ -218,7 +218,7 @@ def test_answer_that_is_no_lease_is_no_lock(
         lease_lock(cluster, tmp_path).take("web_0", context())
 
 
-def test_lease_without_what_was_written_is_no_lock(
+def test_lease_without_the_written_data_does_not_grant_the_lock(
     cluster: FakeKubernetes, tmp_path: Path
 ) -> None:
     """As where an admission webhook takes annotations away."""
@@ -235,7 +235,7 @@ def test_lease_without_what_was_written_is_no_lock(
         lease_lock(cluster, tmp_path).take("web_0", context())
 
 
-def test_errors_of_the_server_are_told(cluster: FakeKubernetes, tmp_path: Path) -> None:
+def test_server_errors_are_reported(cluster: FakeKubernetes, tmp_path: Path) -> None:
     cluster.script = [500]
     with pytest.raises(ForewarnError, match="500: said 500"):
         lease_lock(cluster, tmp_path).take("web_0", context())
@@ -308,7 +308,7 @@ def test_key_is_written_under_its_modify_index(tmp_path: Path) -> None:
         Answered(text="[" * 60_000),
     ],
 )
-def test_answer_that_is_no_entry_is_no_lock(said: Answered) -> None:
+def test_answer_that_is_not_an_entry_does_not_grant_the_lock(said: Answered) -> None:
     with FakeConsulKeys() as fake:
         fake.refusals = [said]
         with pytest.raises(ForewarnError, match=r"not an entry of Consul|no JSON list"):
@@ -316,7 +316,7 @@ def test_answer_that_is_no_entry_is_no_lock(said: Answered) -> None:
 
 
 @pytest.mark.parametrize("said", [Answered(None), Answered(1), Answered(text="yes")])
-def test_write_that_is_answered_neither_true_nor_false_is_no_lock(
+def test_write_answered_neither_true_nor_false_does_not_grant_the_lock(
     said: Answered,
 ) -> None:
     with FakeConsulKeys() as fake:
@@ -325,13 +325,13 @@ def test_write_that_is_answered_neither_true_nor_false_is_no_lock(
             consul_lock(fake).take("web_0", context())
 
 
-def test_key_without_a_value_has_nobody() -> None:
+def test_key_without_a_value_has_no_holders() -> None:
     with FakeConsulKeys() as fake:
         fake.keys["forewarn/locks/default"] = 7, b""
         assert consul_lock(fake).take("web_0", context()).is_held
 
 
-def test_errors_of_consul_are_told() -> None:
+def test_consul_errors_are_reported() -> None:
     with FakeConsulKeys() as fake:
         fake.refusals = [Answered(status=500, text="No cluster leader")]
         with pytest.raises(ForewarnError, match="500: No cluster leader"):

@@ -28,7 +28,7 @@ def faults(text: str, folder: Path) -> list[str]:
     return [str(each).removeprefix(file) for each in refused.value.problems]
 
 
-def test_without_a_table_there_is_no_lock(tmp_path: Path) -> None:
+def test_no_lock_is_used_without_a_lock_table(tmp_path: Path) -> None:
     settings = load("", tmp_path)
     assert settings.lock == LockSettings()
     assert settings.policy.lock is None
@@ -71,7 +71,7 @@ def test_every_key_has_its_effect(tmp_path: Path) -> None:
         ('kind = "consul"\nurl = "http://127.0.0.1:8500"', "(consul at http://127"),
     ],
 )
-def test_label_says_which_lock_it_is(text: str, label: str, tmp_path: Path) -> None:
+def test_label_identifies_the_lock(text: str, label: str, tmp_path: Path) -> None:
     terms = load(f"[lock]\n{text}\n", tmp_path).policy.lock
     assert terms is not None
     assert label in terms.label
@@ -129,7 +129,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("text", FAULTS)
-def test_fault_is_told_with_its_place(text: str, tmp_path: Path) -> None:
+def test_error_is_reported_with_its_location(text: str, tmp_path: Path) -> None:
     [found] = faults(f"[lock]\n{text}\n", tmp_path)
     assert found.startswith(FAULTS[text])
 
@@ -140,12 +140,14 @@ def test_rule_may_do_without_the_lock(tmp_path: Path) -> None:
     assert settings.warnings == ()
 
 
-def test_rule_that_speaks_of_no_lock_is_warned_of(tmp_path: Path) -> None:
+def test_lock_option_of_a_rule_without_a_lock_table_causes_a_warning(
+    tmp_path: Path,
+) -> None:
     settings = load(f"{RULE}lock = true\n", tmp_path)
     assert settings.warnings == ("rule 1: lock has no effect without a table [lock]",)
 
 
-def test_rule_that_is_known_by_what_it_says_is_the_same_without_the_key() -> None:
+def test_lock_option_with_its_default_does_not_change_the_rule_checksum() -> None:
     """An upgrade in the middle of an event changes no rule."""
     rule = Rule(name="rule 1", groups=(("drain",),))
     assert sum_of(rule) == sum_of(replace(rule, lock=True))

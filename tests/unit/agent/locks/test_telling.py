@@ -78,7 +78,7 @@ def test_status_has_the_lock_and_why_it_is_not_had() -> None:
     )
 
 
-def test_status_without_a_lock_says_nothing_of_it() -> None:
+def test_status_without_a_lock_omits_the_lock() -> None:
     document = status.document_of(Memory(name="vm1"))
     assert document["lock"] is None
     words = status.words_of(document, now=START)
@@ -187,7 +187,7 @@ def found_of(folder: Path, settings: str, look: Callable[[], str]) -> list[Findi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_check_says_who_holds_the_lock_or_why_it_cannot_tell(
+def test_check_reports_the_lock_holder_or_why_it_is_unknown(
     kind: str, tmp_path: Path
 ) -> None:
     with bench_of(kind, tmp_path) as bench:
@@ -254,7 +254,7 @@ def test_try_shows_the_lock_and_what_comes_without_it(
     assert tried(policy, notice())[2:] == [f"{WAITING}{then}", "  now      approve"]
 
 
-def test_try_has_no_end_of_waiting_for_an_event_without_not_before() -> None:
+def test_try_shows_no_end_of_the_wait_without_not_before() -> None:
     assert tried(POLICY, notice(not_before=None))[2:] == [
         "  now      take the lock web (consul)",
         "  now      approve",
@@ -304,7 +304,7 @@ def test_try_of_the_command_line(
 # A dry run
 
 
-def test_dry_run_says_that_it_would_and_asks_nobody(
+def test_dry_run_logs_lock_requests_and_sends_none(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     told: list[Input] = []

@@ -72,7 +72,7 @@ def test_each_kind_is_a_message_that_is_taken(
     assert there.came[0].headers["Content-Type"] == "application/json"
 
 
-def test_what_others_said_has_no_mark_up() -> None:
+def test_external_text_is_sent_without_markup() -> None:
     told = told_of(NoteKind.FAILED, "<!channel> & [a](http://b)", notice=HOSTILE)
     message = chat.slack_message(told)
     assert "<" not in chat.slack_message(replace(told, vm="<!here>"))["text"]
@@ -135,7 +135,9 @@ def test_a_refusal_of_the_address_waits_and_one_of_the_message_does_not(
     assert raised.value.may_pass is may_pass
 
 
-def test_the_url_is_read_anew(sink: Sink, url_file: Path, there: Hook) -> None:
+def test_url_is_read_again_for_each_delivery(
+    sink: Sink, url_file: Path, there: Hook
+) -> None:
     good = url_file.read_text()
     url_file.write_text(good.replace("/services", "/s").replace("/workflows", "/w"))
     with pytest.raises(DeliveryError, match="404"):

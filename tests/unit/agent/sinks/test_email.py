@@ -102,7 +102,7 @@ def test_tls_may_come_first(own: Certificate, password_file: str) -> None:
 
 
 @pytest.mark.parametrize("ways", ["PLAIN LOGIN", "LOGIN", "plain CRAM-MD5"])
-def test_it_logs_in_by_what_is_offered(
+def test_login_uses_an_offered_method(
     server: FakeSmtp, own: Certificate, password_file: str, ways: str
 ) -> None:
     server.logins, server.ways = {"fore": "pässw0rd"}, ways
@@ -119,7 +119,7 @@ def refused(sink: EmailSink) -> DeliveryError:
     return raised.value
 
 
-def test_a_password_is_read_anew_and_never_told(
+def test_password_is_read_again_and_never_reported(
     server: FakeSmtp, own: Certificate, password_file: str
 ) -> None:
     server.logins = {"fore": "another"}
@@ -138,7 +138,7 @@ def test_a_password_is_read_anew_and_never_told(
     assert len(sink.check()) == 1
 
 
-def test_a_login_that_nobody_offers_is_told(
+def test_login_method_that_is_not_offered_is_reported(
     server: FakeSmtp, own: Certificate, password_file: str
 ) -> None:
     server.logins, server.ways = {"fore": "x"}, "GSSAPI"
@@ -155,7 +155,7 @@ def test_without_tls_nothing_is_sent(own: Certificate, password_file: str) -> No
         assert server.commands == ["EHLO"]
 
 
-def test_a_stranger_s_certificate_is_not_trusted(
+def test_certificate_of_another_authority_is_not_trusted(
     server: FakeSmtp, own: Certificate, tmp_path: Path
 ) -> None:
     other = certificate_in(tmp_path)
@@ -167,9 +167,7 @@ def test_a_stranger_s_certificate_is_not_trusted(
     assert not server.letters
 
 
-def test_what_was_said_before_tls_is_not_believed(
-    server: FakeSmtp, own: Certificate
-) -> None:
+def test_data_sent_before_tls_is_an_error(server: FakeSmtp, own: Certificate) -> None:
     server.says_early = b"250 you are logged in\r\n"
     assert "it sent data before TLS" in refused(sink_at(server, own)).message
 
@@ -189,7 +187,7 @@ def test_what_was_said_before_tls_is_not_believed(
         (".", "552-too large\r\n552 really", False, "552 really to the email"),
     ],
 )
-def test_a_refusal_is_told_and_tried_again_where_that_may_help(
+def test_refusal_is_reported_and_retried_if_temporary(
     server: FakeSmtp,
     own: Certificate,
     command: str,
@@ -208,7 +206,7 @@ def test_a_refusal_is_told_and_tried_again_where_that_may_help(
     assert len(server.letters) == 1
 
 
-def test_who_can_be_reached_gets_it(
+def test_accepted_recipients_get_the_email(
     server: FakeSmtp, own: Certificate, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.answers = {"RCPT": ["550 no such user"]}
@@ -222,7 +220,7 @@ def test_who_can_be_reached_gets_it(
     ("answers", "may_pass"),
     [(["550 a", "450 b"], True), (["550 a", "550 b"], False)],
 )
-def test_where_nobody_can_be_reached_it_waits_for_those_who_may(
+def test_email_without_accepted_recipients_is_retried_if_one_may_accept(
     server: FakeSmtp, own: Certificate, answers: list[str], *, may_pass: bool
 ) -> None:
     server.answers = {"RCPT": answers}
@@ -259,7 +257,7 @@ def test_a_goodbye_that_hangs_undoes_nothing(
         (b"220-a\r\n", "it ended the connection"),
     ],
 )
-def test_what_is_no_mail_server_is_told_so(
+def test_answer_that_is_not_smtp_is_reported(
     own: Certificate, said: bytes, told: str
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -279,7 +277,7 @@ def test_what_is_no_mail_server_is_told_so(
         thread.join()
 
 
-def test_nobody_there_is_told(own: Certificate) -> None:
+def test_refused_connection_is_reported(own: Certificate) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     sink = sink_at(FakeSmtp(port=port), own)
@@ -317,7 +315,7 @@ SOUND = {
         ({"port": "25"}, "there is no such setting"),
     ],
 )
-def test_settings_that_cannot_work_are_told(
+def test_invalid_settings_are_reported(
     tmp_path: Path, keys: dict[str, str], fault: str
 ) -> None:
     file = tmp_path / "agent.toml"

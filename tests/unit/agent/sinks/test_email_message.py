@@ -27,7 +27,7 @@ def read(told: Told, number: int = 17) -> tuple[bytes, EmailMessage]:
     return data, message
 
 
-def test_a_letter_says_what_happened() -> None:
+def test_email_describes_the_event() -> None:
     data, message = read(told_of(NoteKind.WITHHELD, "drain failed: no route"))
     assert message["From"] == "forewarn <fore@example.com>"
     assert message["To"] == "a@b.example, c@d.example"
@@ -42,7 +42,7 @@ def test_a_letter_says_what_happened() -> None:
     assert b"Content-Transfer-Encoding: base64\r\n" in data
 
 
-def test_what_is_ascii_goes_as_it_is() -> None:
+def test_ascii_text_is_sent_without_encoding() -> None:
     plain = replace(REBOOT, description="a host")
     data, message = read(told_of(notice=plain))
     assert b"Content-Transfer-Encoding: 7bit\r\n" in data

@@ -195,7 +195,7 @@ class TestOverASocket:
         scene.sink.deliver(2, told_of())
         assert len(scene.there.taken) == 2
 
-    def test_a_clock_that_is_late_is_told(self, scene: Scene) -> None:
+    def test_wrong_clock_is_reported(self, scene: Scene) -> None:
         scene.hub.now += 2 * 3600
         with pytest.raises(DeliveryError, match=r"401.*clock right"):
             scene.sink.deliver(1, told_of())
@@ -269,7 +269,7 @@ SOUND = {"namespace": "contoso", "hub": "h", "key_name": "send", "key_file": "/k
         ({"shape": "round"}, "must be one of whole, sample"),
     ],
 )
-def test_settings_that_cannot_work_are_told(
+def test_invalid_settings_are_reported(
     tmp_path: Path, keys: dict[str, str], fault: str
 ) -> None:
     file = tmp_path / "agent.toml"

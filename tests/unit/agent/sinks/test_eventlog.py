@@ -85,7 +85,7 @@ def test_a_text_is_one_line_that_is_not_endless() -> None:
 
 
 @pytest.mark.system
-def test_a_command_that_fails_hangs_or_is_not_there_is_told(tmp_path: Path) -> None:
+def test_failing_hanging_or_missing_command_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DeliveryError, match="Access is denied") as raised:
         sink_of(tmp_path, DENIED).deliver(1, told_of())
     assert raised.value.may_pass

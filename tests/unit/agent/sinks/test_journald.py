@@ -41,7 +41,7 @@ def test_each_kind_is_an_entry_with_an_id(kind: NoteKind) -> None:
     assert fields["PRIORITY"] in {"3", "4", "5", "6"}
 
 
-def test_it_tells_what_is_known_and_keeps_lines() -> None:
+def test_entry_has_all_known_fields_and_keeps_line_breaks() -> None:
     fields = read(entry(17, told_of(detail="a\nb=c\n"), identifier="forewarn-agent"))
     message = fields.pop("MESSAGE")
     assert message.startswith("web_0: Reboot announced. It was")
@@ -66,7 +66,7 @@ def test_it_tells_what_is_known_and_keeps_lines() -> None:
     }
 
 
-def test_without_an_event_there_are_no_fields_of_one() -> None:
+def test_entry_without_an_event_has_no_event_fields() -> None:
     fields = read(entry(1, told_of(NoteKind.FAILED, notice=None), identifier="x"))
     assert not any(name.startswith("FOREWARN_EVENT") for name in fields)
 

@@ -44,7 +44,7 @@ def reset(wire: socket.socket) -> None:
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
 
-def test_a_name_that_nobody_has_is_told() -> None:
+def test_unresolvable_name_is_reported() -> None:
     with (
         pytest.raises(DeliveryError, match=r"nowhere\.invalid") as raised,
         line_to(25, "nowhere.invalid"),
@@ -73,7 +73,7 @@ def test_this_end_is_written_as_mail_servers_want_it() -> None:
         assert line.where.startswith("[::1]:")
 
 
-def test_a_connection_that_breaks_is_told() -> None:
+def test_broken_connection_is_reported() -> None:
     is_there = threading.Event()
 
     def act(wire: socket.socket) -> None:
@@ -88,7 +88,7 @@ def test_a_connection_that_breaks_is_told() -> None:
             line.write(b"x" * 1_000_000)
 
 
-def test_a_peer_that_says_nothing_is_left() -> None:
+def test_silent_peer_times_out() -> None:
     def act(wire: socket.socket) -> None:
         wire.recv(1)
 
@@ -100,7 +100,7 @@ def test_a_peer_that_says_nothing_is_left() -> None:
 
 @needs_openssl
 @pytest.mark.parametrize("said", [b"", b"220 hello\r\n"])
-def test_who_has_no_tls_is_told_so(said: bytes) -> None:
+def test_peer_without_tls_is_reported(said: bytes) -> None:
     def act(wire: socket.socket) -> None:
         wire.recv(1)
         wire.sendall(said)
@@ -116,7 +116,7 @@ def test_who_has_no_tls_is_told_so(said: bytes) -> None:
     )
 
 
-def test_an_end_that_goes_wrong_is_told() -> None:
+def test_failed_close_is_reported() -> None:
     def act(wire: socket.socket) -> None:
         wire.recv(1)
         reset(wire)
@@ -127,7 +127,7 @@ def test_an_end_that_goes_wrong_is_told() -> None:
             line.finish()
 
 
-def test_what_follows_the_end_is_passed_over() -> None:
+def test_data_after_the_close_is_ignored() -> None:
     def act(wire: socket.socket) -> None:
         wire.sendall(b"and one more thing")
         wire.recv(1)

@@ -39,7 +39,7 @@ HEAVY = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["", *registry.SINKS])
-def test_only_what_is_used_is_loaded(word: str, tmp_path: Path) -> None:
+def test_only_the_modules_in_use_are_loaded(word: str, tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     table = f'[[notify]]\nkind = "{word}"\n{KEYS[word]}\n' if word else ""
     file.write_text(table)

@@ -65,7 +65,7 @@ def test_each_kind_is_a_message(kind: NoteKind) -> None:
     assert set(params) == {"number", "kind"}
 
 
-def test_it_tells_what_is_known() -> None:
+def test_message_has_all_known_fields() -> None:
     parts, params = read(made())
     # local3 is 19, notice is 5.
     assert parts["pri"] == str(19 * 8 + 5)
@@ -83,7 +83,7 @@ def test_it_tells_what_is_known() -> None:
     assert parts["text"].startswith("web_0: Reboot announced. It was announced for")
 
 
-def test_a_text_beyond_ascii_says_that_it_is_utf_8() -> None:
+def test_non_ascii_text_is_marked_as_utf_8() -> None:
     data = made(kind=NoteKind.FAILED, detail="“no”")
     assert b" \xef\xbb\xbfweb_0" in data
     assert b"\xef\xbb\xbf" not in made()
@@ -136,9 +136,7 @@ def test_addresses(text: str, found: Address | None) -> None:
         ('facility = "local9"', "must be one of"),
     ],
 )
-def test_settings_that_cannot_work_are_told(
-    tmp_path: Path, keys: str, fault: str
-) -> None:
+def test_invalid_settings_are_reported(tmp_path: Path, keys: str, fault: str) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(f'[[notify]]\nkind = "syslog"\n{keys}\n')
     with pytest.raises(AgentSettingsError, match=fault):
@@ -316,7 +314,7 @@ def test_by_the_daemon_s_socket(tmp_path: Path) -> None:
         sink.deliver(2, told_of())
 
 
-def test_journald_s_socket_is_told_from_syslog_s(tmp_path: Path) -> None:
+def test_journald_socket_is_rejected_with_a_hint(tmp_path: Path) -> None:
     link = tmp_path / "log"
     link.symlink_to("/run/systemd/journal/dev-log")
     [fault] = sink_at(str(link)).check()

@@ -29,7 +29,7 @@ def test_numbers_of_kinds_are_their_own() -> None:
     assert all(1 <= each <= 1000 for each in eventlog.NUMBERS.values())
 
 
-def test_an_announcement_says_when_and_for_how_long() -> None:
+def test_announcement_names_the_time_and_the_duration() -> None:
     told = told_of()
     assert title(told) == "web_0: Reboot announced"
     assert sentence(told) == (
@@ -43,7 +43,7 @@ def test_an_announcement_says_when_and_for_how_long() -> None:
     )
 
 
-def test_what_is_withheld_is_an_error_and_says_that_it_comes_all_the_same() -> None:
+def test_withheld_event_is_an_error_and_still_starts() -> None:
     told = told_of(NoteKind.WITHHELD, "drain failed: no route")
     assert title(told) == "web_0: Reboot not prepared"
     assert severity(told) is Severity.ERROR

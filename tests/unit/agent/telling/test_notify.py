@@ -137,7 +137,7 @@ def test_a_bug_with_one_costs_only_that_one(
     assert "a notification for there is dropped: a bug: KeyError" in caplog.text
 
 
-def test_what_waits_for_a_receiver_that_is_gone_is_dropped_at_the_start(
+def test_messages_for_a_removed_receiver_are_dropped_at_startup(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     before = Scene()
@@ -159,7 +159,7 @@ def test_what_waits_for_a_receiver_that_is_gone_is_dropped_at_the_start(
     )
 
 
-def test_a_journal_that_fails_at_the_start_keeps_nobody_from_work(
+def test_journal_failure_at_startup_does_not_stop_delivery(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Failing(MemoryJournal):

@@ -41,7 +41,7 @@ def test_an_answer_is_read_however_it_is_cut(name: str, cut: int) -> None:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_an_answer_that_is_cut_off_is_none(name: str) -> None:
+def test_truncated_answer_is_an_error(name: str) -> None:
     data = WHOLE[name]
     for end in range(len(data)):
         reader = Reader()
@@ -64,7 +64,7 @@ def test_without_a_length_the_connections_end_is_the_answers() -> None:
 
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
 @pytest.mark.parametrize("header", ["", "Content-Length: 9\r\n"])
-def test_what_has_no_body_is_whole_at_once(status: str, header: str) -> None:
+def test_answer_without_a_body_is_complete_at_once(status: str, header: str) -> None:
     answer = read(f"HTTP/1.1 {status}\r\n{header}\r\n".encode())
     assert answer is not None
     assert (answer.body, answer.keeps) == (b"", True)
@@ -110,7 +110,7 @@ def test_a_connection_is_kept_only_where_all_is_clear(data: bytes) -> None:
         b"HTTP/1.1 102 Processing\r\n\r\n" * 9,
     ],
 )
-def test_what_is_no_http_is_said_at_once(data: bytes) -> None:
+def test_data_that_is_not_http_is_an_error_at_once(data: bytes) -> None:
     with pytest.raises(HttpError) as caught:
         read(data)
     assert caught.value.trouble is Trouble.MALFORMED
@@ -131,7 +131,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         CHUNKED + b"0\r\n" + b"A: b\r\n" * HEAD_BYTES_MAX,
     ],
 )
-def test_what_is_too_long_is_not_read(data: bytes) -> None:
+def test_oversized_answer_is_rejected(data: bytes) -> None:
     with pytest.raises(HttpError) as caught:
         read(data, cut=65_536)
     assert caught.value.trouble is Trouble.TOO_LARGE

@@ -88,7 +88,7 @@ def answered(packet: bytes, *options: bytes) -> bytes:
     return reply(*options, END, xid=packet[4:8], mac=packet[28:34])
 
 
-def test_a_server_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_names_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story(monkeypatch, lambda p: [answered(p, OFFER, SERVER, named())])
     heard = story.ask()
     assert heard.addresses == ("10.1.2.3",)
@@ -100,7 +100,7 @@ def test_a_server_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     assert b"eth0\0" in story.wire.options.values()
 
 
-def test_what_else_comes_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_packets_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     def noisy(packet: bytes) -> list[bytes]:
         other = reply(OFFER, named(bytes((10, 6, 6, 6))), END, xid=b"evil")
         public = answered(packet, OFFER, SERVER, named(bytes((6, 6, 6, 6))))
@@ -126,13 +126,17 @@ def test_a_lost_question_is_asked_again_with_another_number(
     assert story.clock.now() - START == 3 * SECOND
 
 
-def test_nobody_answers_within_seven_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_without_an_answer_ends_after_seven_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     story = Story(monkeypatch, lambda _: [])
     assert story.ask().told == ("no DHCP server answers on eth0",)
     assert story.clock.now() - START == 7 * SECOND
 
 
-def test_a_server_that_names_none_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_without_an_endpoint_ends_the_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     story = Story(monkeypatch, lambda p: [answered(p, OFFER, SERVER)])
     assert story.ask().told == ("DHCP on eth0: 10.1.2.1 names no endpoint",)
     assert len(story.wire.sent) == 1
@@ -158,7 +162,7 @@ def test_a_drip_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert story.clock.now() - START <= 8 * SECOND
 
 
-def test_who_does_not_speak_from_the_servers_port_is_no_server(
+def test_packet_from_another_port_is_ignored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     story = Story(monkeypatch, lambda p: [answered(p, OFFER, named())])
@@ -186,7 +190,7 @@ def test_the_next_card_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         (errno.ENETDOWN, os.strerror(errno.ENETDOWN)),
     ],
 )
-def test_what_cannot_be_done_is_told(
+def test_failure_to_send_the_request_is_reported(
     number: int, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story = Story(monkeypatch, lambda _: [])
@@ -233,7 +237,7 @@ def test_the_card_of_the_default_route_is_asked_on(tmp_path: Path) -> None:
     assert found[0].mac == ETH0.mac
 
 
-def test_what_is_no_card_of_this_network_is_left_out(tmp_path: Path) -> None:
+def test_unusable_network_cards_are_ignored(tmp_path: Path) -> None:
     cards, routes = tmp_path / "net", tmp_path / "route"
     card(cards, "lo", type="772")
     card(cards, "eth0", flags="0x1002")

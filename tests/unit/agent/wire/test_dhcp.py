@@ -71,7 +71,7 @@ NONE_OF_THESE = {
 
 
 @pytest.mark.parametrize("packet", NONE_OF_THESE.values(), ids=NONE_OF_THESE)
-def test_what_is_no_answer(packet: bytes) -> None:
+def test_invalid_answer_is_rejected(packet: bytes) -> None:
     with pytest.raises(dhcp.DhcpError):
         dhcp.answer_to(packet, xid=XID, mac=MAC)
 
@@ -79,7 +79,7 @@ def test_what_is_no_answer(packet: bytes) -> None:
 @pytest.mark.parametrize(
     "packet", [offer(xid=b"\0\0\0\0"), offer(mac=bytes(6))], ids=["xid", "card"]
 )
-def test_an_answer_to_somebody_else_is_none(packet: bytes) -> None:
+def test_answer_to_another_request_is_rejected(packet: bytes) -> None:
     with pytest.raises(dhcp.DhcpError, match="another request"):
         dhcp.answer_to(packet, xid=XID, mac=MAC)
     assert dhcp.parse(packet).endpoint == "10.1.2.3"
@@ -152,7 +152,7 @@ def test_no_bytes_do_anything_but_fail(packet: bytes) -> None:
     ),
     st.integers(0, 40),
 )
-def test_whatever_options_are_written_are_read(
+def test_any_written_options_are_read(
     options: list[tuple[int, bytes]], padding: int
 ) -> None:
     wire = b"".join(bytes((code, len(text))) + text for code, text in options)
@@ -164,7 +164,7 @@ def test_whatever_options_are_written_are_read(
 
 
 @given(st.data())
-def test_a_sound_packet_that_is_spoilt_names_nobody_outside(
+def test_corrupted_packet_never_names_an_outside_address(
     data: st.DataObject,
 ) -> None:
     packet = bytearray(offer())

@@ -62,7 +62,7 @@ def test_the_usual_address_comes_first_and_dhcp_after_it(tmp_path: Path) -> None
     assert discovery.places(clock, known) == (DEFAULT, *TOLD)
 
 
-def test_nobody_is_asked_before_the_usual_address_was_tried(tmp_path: Path) -> None:
+def test_dhcp_is_not_used_before_the_default_address_was_tried(tmp_path: Path) -> None:
     story = Story(tmp_path, Heard(addresses=("10.0.0.1",), told=("eth0",)))
     assert story.places() == (DEFAULT,)
     assert story.network.asked == 0
@@ -75,7 +75,7 @@ def test_nobody_is_asked_before_the_usual_address_was_tried(tmp_path: Path) -> N
     assert story.network.asked == 1
 
 
-def test_nobody_is_asked_before_what_a_lease_tells_was_tried(tmp_path: Path) -> None:
+def test_dhcp_is_not_used_before_the_leased_address_was_tried(tmp_path: Path) -> None:
     story = Story(tmp_path)
     assert story.places() == (DEFAULT,)
     # The lease came when that had been tried.
@@ -84,7 +84,7 @@ def test_nobody_is_asked_before_what_a_lease_tells_was_tried(tmp_path: Path) -> 
     assert story.network.asked == 0
 
 
-def test_a_lease_that_leads_nowhere_hides_nobody(tmp_path: Path) -> None:
+def test_lease_with_a_dead_address_does_not_prevent_a_search(tmp_path: Path) -> None:
     """It may be of the network in which the machine's image was made."""
     (tmp_path / "x.lease").write_text("OPTION_245=0a000009\n")
     story = Story(tmp_path, Heard(addresses=("10.0.0.1",), told=("eth0",)))
@@ -138,7 +138,7 @@ def elsewhere(wanted: Settings) -> Iterator[tuple[list[str], Sequence[str]]]:
         yield [each.url for each in endpoints], told
 
 
-def test_check_is_told_of_every_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_gets_every_address(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = load_settings(environ={}, flags={})
     heard = Heard(addresses=("10.0.0.1",), told=("eth0",))
     asked: list[Clock] = []
@@ -159,7 +159,7 @@ def test_check_is_told_of_every_place(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [*elsewhere(wanted)] == [([*TOLD], ()), ([], ("eth0",))]
 
 
-def test_who_does_not_answer_is_asked_ever_more_rarely(
+def test_dhcp_is_retried_at_growing_intervals_without_an_answer(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "forewarn.agent.discovery")

@@ -95,7 +95,7 @@ def test_names_of_the_preview_lose_their_underscore() -> None:
 
 @pytest.mark.clause("8.1")
 @pytest.mark.parametrize("body", [b"", b"\r\n", b"\xef\xbb\xbf \n"])
-def test_an_empty_body_says_that_there_are_no_events(body: bytes) -> None:
+def test_empty_body_means_that_there_are_no_events(body: bytes) -> None:
     empty = document('"1"', body)
     found, requests = talk(
         document('"1"'), empty, empty, document('"1"'), document('"1"'), times=5
@@ -157,7 +157,7 @@ class TestTags:
         assert "If-None-Match" not in requests[1]
         assert found[1].is_changed
 
-    def test_that_nobody_sent_make_a_304_a_failure(self) -> None:
+    def test_304_without_a_sent_tag_is_a_failure(self) -> None:
         (asked,), _ = talk(UNCHANGED, times=1)
         assert asked.result is Result.STRANGE
 
@@ -230,7 +230,7 @@ class TestApprovals:
             *((each, "refused") for each in (400, 401, 403, 405)),
         ],
     )
-    def test_are_refused_only_by_what_is_about_them(
+    def test_approval_is_refused_only_by_a_status_about_it(
         self, status: int, consent: str
     ) -> None:
         body = b"" if status == 204 else b'{"error":"so it is"}'
@@ -243,7 +243,7 @@ class TestApprovals:
         assert answered.retry_after == 7 * SECOND
 
     @pytest.mark.parametrize("body", [b"", b"OK", b"\xff", b"[1]", b"{}", b"1 < 2"])
-    def test_are_given_whatever_the_body_says(self, body: bytes) -> None:
+    def test_approval_is_given_whatever_the_body_contains(self, body: bytes) -> None:
         assert approve(plain(body))[0].consent is Consent.GIVEN
 
     @pytest.mark.parametrize(
@@ -291,9 +291,7 @@ class TestApprovals:
         (b"[" * 99_999, None),
     ],
 )
-def test_the_name_is_told_by_the_instance_endpoint(
-    body: bytes, name: str | None
-) -> None:
+def test_name_comes_from_the_instance_endpoint(body: bytes, name: str | None) -> None:
     with scripted(plain(body)) as server:
         endpoint = endpoint_of(server)
         assert endpoint.instance_name() == name
@@ -301,7 +299,7 @@ def test_the_name_is_told_by_the_instance_endpoint(
         endpoint._client.close()
 
 
-def test_the_instance_endpoint_has_versions_of_its_own() -> None:
+def test_instance_endpoint_has_separate_versions() -> None:
     named = plain(b'{"compute":{"name":"vm_0"}}')
     with scripted(versions("2017-08-01", "2018-10-01"), named) as server:
         endpoint = endpoint_of(server)

@@ -70,7 +70,7 @@ def test_a_connection_is_kept_between_gets() -> None:
         )
 
 
-def test_what_is_sent_goes_once_and_over_its_own_connection() -> None:
+def test_post_is_sent_once_over_a_separate_connection() -> None:
     with scripted(plain(b"1"), plain(b""), close, plain(b"")) as server:
         client = client_of(server.url)
         client.get("/x", timeout=SECOND)
@@ -87,7 +87,7 @@ def test_what_is_sent_goes_once_and_over_its_own_connection() -> None:
 
 
 @pytest.mark.parametrize("ends", [close, reset])
-def test_a_kept_connection_that_ended_is_made_anew(ends: Reply) -> None:
+def test_closed_kept_connection_is_opened_again(ends: Reply) -> None:
     with scripted(plain(b"1"), ends, plain(b"2")) as server:
         client = client_of(server.url)
         bodies = [client.get("/", timeout=SECOND).body for _ in range(2)]
@@ -96,7 +96,7 @@ def test_a_kept_connection_that_ended_is_made_anew(ends: Reply) -> None:
         assert server.connections == 2
 
 
-def test_what_nobody_asked_for_is_no_answer() -> None:
+def test_unrequested_answer_is_ignored() -> None:
     """A server that says good-bye on a kept connection is not believed."""
     spoke = threading.Event()
 
@@ -144,7 +144,7 @@ def test_trouble_has_its_name(reply: Reply, trouble: Trouble) -> None:
         assert trouble_of(lambda: client.get("/", timeout=SECOND)) is trouble
 
 
-def test_nobody_listens() -> None:
+def test_connection_refused_is_reported() -> None:
     with socket.socket() as wire:
         wire.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{wire.getsockname()[1]}"
@@ -152,7 +152,7 @@ def test_nobody_listens() -> None:
         assert refused is Trouble.REFUSED
 
 
-def test_a_name_that_nobody_has() -> None:
+def test_unresolvable_name_is_an_error() -> None:
     client = client_of("http://no-such-host.invalid")
     found = trouble_of(lambda: client.get("/", timeout=5 * SECOND))
     assert found in {Trouble.UNREACHABLE, Trouble.TIMEOUT}
@@ -165,7 +165,7 @@ def test_a_name_is_looked_up() -> None:
         client.close()
 
 
-def test_a_redirect_is_an_answer_and_followed_by_nobody() -> None:
+def test_redirect_is_returned_and_not_followed() -> None:
     there = plain(b"", status="302 Found", more="Location: http://127.0.0.1:9/\r\n")
     with scripted(there) as server:
         client = client_of(server.url)
@@ -219,7 +219,7 @@ def test_ipv6_is_spoken() -> None:
         ("GET", "/", ("A", "\u20ac")),
     ],
 )
-def test_what_would_be_another_request_is_not_sent(
+def test_request_with_injected_characters_is_not_sent(
     method: str, target: str, header: tuple[str, str]
 ) -> None:
     with scripted(plain()) as server:
@@ -231,7 +231,7 @@ def test_what_would_be_another_request_is_not_sent(
         assert server.requests == []
 
 
-def test_whoever_waits_can_be_ended() -> None:
+def test_waiting_request_can_be_interrupted() -> None:
     with scripted() as server:
         client = client_of(server.url)
         found: list[Trouble] = []
@@ -293,7 +293,7 @@ def test_a_server_that_wants_to_know_us_is_shown_a_certificate(tmp_path: Path) -
                 client.get("/", timeout=5 * SECOND)
 
 
-def test_without_tls_on_the_other_side_there_is_no_answer() -> None:
+def test_server_without_tls_is_an_error() -> None:
     def babble(wire: socket.socket) -> None:
         wire.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 

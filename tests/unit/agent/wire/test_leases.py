@@ -46,7 +46,7 @@ lease {{
         ("", ""),
     ],
 )
-def test_a_lease_tells_where_it_is(lease: str, address: str) -> None:
+def test_lease_contains_the_endpoint_address(lease: str, address: str) -> None:
     assert discovery.address_in(lease.encode(), now=START) == address
 
 
@@ -71,14 +71,14 @@ def test_dhcpcd_keeps_the_packet_itself() -> None:
         ("  # expire 2 2019/01/01 09:00:00;", True),
     ],
 )
-def test_a_lease_that_is_over_tells_nothing(expire: str, lasts: bool) -> None:
+def test_expired_lease_is_ignored(expire: str, lasts: bool) -> None:
     """It may be of the network in which the image was made."""
     lease = DHCLIENT.format("a8:3f:81:10").replace("\n}", f"\n{expire}\n}}")
     found = discovery.address_in(lease.encode(), now=START)
     assert found == ("168.63.129.16" if lasts else "")
 
 
-def test_only_what_is_over_is_passed_over() -> None:
+def test_only_expired_leases_are_ignored() -> None:
     over = DHCLIENT.format("a:0:0:1").replace(
         "\n}", "\n  expire 2 2019/01/01 9:0:0;\n}"
     )
@@ -98,7 +98,7 @@ def test_dhcpcd_counts_from_when_it_wrote() -> None:
         assert discovery.address_in(ever, now=START, age=9_999 * DAY) == "10.1.2.3"
 
 
-def test_dhcpcd_s_old_file_tells_nothing(tmp_path: Path) -> None:
+def test_old_file_of_dhcpcd_is_ignored(tmp_path: Path) -> None:
     hour = reply(ACK, named(), bytes((51, 4)) + (3600).to_bytes(4, "big"), END)
     (tmp_path / "eth0.lease").write_bytes(hour)
     os.utime(tmp_path / "eth0.lease", (START // SECOND, START // SECOND))

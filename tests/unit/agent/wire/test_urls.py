@@ -32,7 +32,7 @@ def test_urls_are_taken_apart(
         "http://h/\r\nX: y",
     ],
 )
-def test_what_is_no_url_is_refused_without_its_password(text: str) -> None:
+def test_invalid_url_is_refused_without_showing_its_password(text: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse_url(text)
     assert "secret" not in str(caught.value)

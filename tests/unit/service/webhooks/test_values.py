@@ -164,7 +164,7 @@ def message(approver: Actor | None = None) -> OutboxMessage:
     )
 
 
-def test_the_page_shows_what_is_posted() -> None:
+def test_documentation_page_shows_the_posted_payload() -> None:
     shown = re.search(r"```json\n(.*?)```", PAYLOAD_PAGE.read_text("utf-8"), re.DOTALL)
     assert shown is not None
     assert json.loads(shown[1]) == json.loads(payload.told(message(), tenant="shop"))

@@ -40,7 +40,7 @@ def test_a_status_is_answered_with_an_error_as_json(status: int) -> None:
     assert ("Retry-After" in given.headers) == (status == 429)
 
 
-def test_retry_after_is_what_it_is_told() -> None:
+def test_retry_after_has_the_configured_value() -> None:
     assert spoilt("429").headers["Retry-After"] == "5"
     assert spoilt("429 retry-after 9").headers["Retry-After"] == "9"
     assert spoilt("503 retry-after 0").headers["Retry-After"] == "0"

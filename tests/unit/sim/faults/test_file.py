@@ -52,7 +52,7 @@ def test_a_file_has_lines_lists_and_keys() -> None:
     assert own.steps[0] == Fault(kind="replace", replacement=replacement)
 
 
-def test_what_is_wrong_has_its_place_and_a_hint() -> None:
+def test_problem_has_a_position_and_a_hint() -> None:
     with pytest.raises(FaultFileError) as raised:
         read_faults("", name="f.toml")
     assert raised.value.message == "f.toml: has no [[fault]] table"
@@ -80,7 +80,7 @@ vm = "web0"
     assert player.is_idle
 
 
-def test_all_that_is_wrong_is_told_together() -> None:
+def test_all_problems_are_reported_together() -> None:
     text = "[[fault]]\nkind = 'x'\n[[fault]]\nkind = '500'\n[[fault]]\nfault = 'y'\n"
     with pytest.raises(FaultFileError) as raised:
         read_faults(text, name="f.toml")

@@ -34,7 +34,7 @@ class Table:
         return " ".join(self.ask(vm) for _ in range(times))
 
 
-def test_a_playbook_goes_on_with_each_request_and_ends_well() -> None:
+def test_playbook_advances_with_each_request_and_ends_with_ok() -> None:
     table = Table()
     table.player.play(["500 x2", "timeout", "empty", "ok"])
     assert table.row(6) == "500 500 timeout empty ok ok"
@@ -55,7 +55,7 @@ def test_each_vm_goes_through_it_by_itself() -> None:
     assert table.player.counts("web_1") == {"500": 1, "404": 1}
 
 
-def test_what_is_set_for_a_vm_replaces_what_was() -> None:
+def test_setting_a_fault_replaces_the_previous_one() -> None:
     table = Table()
     table.player.set("", "503")
     table.player.set("web_0", "500")
@@ -68,7 +68,7 @@ def test_what_is_set_for_a_vm_replaces_what_was() -> None:
     assert len(table.player.listing()) == 1
 
 
-def test_what_is_played_comes_beside_it_and_the_first_has_its_way() -> None:
+def test_first_matching_playbook_wins() -> None:
     table = Table()
     table.player.play(syntax.parse_playbook("500 x1 post"))
     table.player.play(syntax.parse_playbook("empty x2", vms=["web_0"]))
@@ -126,7 +126,7 @@ def test_a_step_that_does_not_fit_is_waited_for() -> None:
     assert table.row(2) == "404 ok"
 
 
-def test_paths_are_told_apart() -> None:
+def test_faults_apply_only_to_the_selected_paths() -> None:
     table = Table()
     instance = "/metadata/instance/compute/name"
     table.player.set("web_0", "500")
@@ -161,7 +161,7 @@ def test_clearing_one_vm_leaves_the_others() -> None:
     assert [each.name for each in table.player.listing()] == [name]
 
 
-def test_a_listing_says_what_is_set() -> None:
+def test_listing_shows_the_configured_faults() -> None:
     table = Table()
     table.player.set("web_0", "delay 3s x2, 429 retry-after 7, loop")
     table.row(1)
@@ -172,7 +172,7 @@ def test_a_listing_says_what_is_set() -> None:
     assert listed.played == 1
 
 
-def test_what_is_wrong_changes_nothing() -> None:
+def test_invalid_fault_changes_nothing() -> None:
     table = Table()
     table.player.set("web_0", "500")
     with pytest.raises(FaultError):
@@ -190,7 +190,7 @@ def test_there_is_an_end_to_playbooks() -> None:
         table.player.play(["500"])
 
 
-def test_what_is_over_goes_when_there_is_much() -> None:
+def test_finished_playbooks_are_removed_above_the_limit() -> None:
     table = Table()
     for _ in range(OVER_KEPT):
         table.player.play(syntax.parse_playbook("500 x1", vms=["web_0"]))

@@ -71,7 +71,7 @@ def test_a_line_is_a_fault(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_a_wrong_line_is_told_how_to_be_right(text: str) -> None:
+def test_invalid_fault_line_is_explained(text: str) -> None:
     with pytest.raises(FaultError) as raised:
         syntax.parse_fault(text)
     assert WRONG[text] in raised.value.message
@@ -98,7 +98,7 @@ def lines(draw: st.DrawFn) -> str:
 
 
 @given(lines())
-def test_what_is_written_of_a_fault_is_read_back(text: str) -> None:
+def test_formatted_fault_parses_back_to_itself(text: str) -> None:
     fault = syntax.parse_fault(text)
     assert syntax.parse_fault(syntax.words(fault)) == fault
 
@@ -135,7 +135,7 @@ def test_a_playbook_has_a_step(loops: bool) -> None:
         syntax.playbook([], loops=loops)
 
 
-def test_kinds_hit_what_they_can() -> None:
+def test_fault_kinds_match_their_methods() -> None:
     for name, kind in FAULTS.items():
         assert kind.name == name
         assert kind.methods == READS or kind.approvals, name

@@ -20,7 +20,7 @@ def scenarios() -> list[object]:
 
 @pytest.mark.clause("9.1", "9.2")
 @pytest.mark.parametrize("scenario", scenarios())
-def test_a_scenario_tells_its_story(
+def test_scenario_transcript_matches_the_golden_file(
     scenario: Scenario, request: pytest.FixtureRequest
 ) -> None:
     silent, first = tell(scenario, approve=False)

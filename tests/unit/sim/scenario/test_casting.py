@@ -46,7 +46,7 @@ def vms_of(scenario: Scenario) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_scenario_plays_on_a_fleet_that_has_what_it_needs(name: str) -> None:
+def test_every_scenario_is_playable_on_a_suitable_fleet(name: str) -> None:
     scenario = builtin.find(name)
     played = rehearsal.playable(scenario, rich())
     known = read_fleet(rich(), name="fleet").vms
@@ -110,7 +110,7 @@ def test_the_order_of_a_fleet_does_not_matter(order: list[int]) -> None:
         ),
     ],
 )
-def test_what_a_fleet_cannot_play_is_told_with_what_it_lacks(
+def test_scenario_that_a_fleet_cannot_play_reports_what_is_missing(
     name: str, why: str
 ) -> None:
     with pytest.raises(RefusedError) as refused:
@@ -120,7 +120,7 @@ def test_what_a_fleet_cannot_play_is_told_with_what_it_lacks(
     assert "--show" in refused.value.hint
 
 
-def test_a_role_is_played_by_whom_the_user_names() -> None:
+def test_role_is_played_by_the_vm_that_the_user_names() -> None:
     scenario = builtin.find("user-reboot")
     assert vms_of(rehearsal.playable(scenario, rich(), names=["srv-3"])) == ["srv-3"]
     with pytest.raises(RefusedError, match="VM 'srv_3' is not in the fleet"):

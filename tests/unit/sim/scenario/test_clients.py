@@ -100,7 +100,7 @@ def shipped() -> list[object]:
 
 
 @pytest.mark.parametrize("played", shipped())
-def test_a_client_that_lives_on_passes_each_scenario(played: Scenario) -> None:
+def test_client_that_keeps_running_passes_each_scenario(played: Scenario) -> None:
     result = play(played, pollers=None)
     assert result.passed, sentences(result)
     asked = [each for each in result.findings if each.what.endswith("for its events")]
@@ -117,7 +117,7 @@ def test_a_client_that_asks_once_and_sleeps_fails_each_scenario(
 
 
 @pytest.mark.parametrize("played", shipped())
-def test_a_scenario_that_nobody_asked_is_an_error_and_nothing_else(
+def test_scenario_without_client_requests_has_exactly_one_error(
     played: Scenario,
 ) -> None:
     for expected in (Expected.SCENARIO, Expected.ASKED, Expected.APPROVED):
@@ -149,7 +149,7 @@ def test_one_client_in_the_first_vm_is_enough(played: Scenario) -> None:
 
 
 @pytest.mark.parametrize("played", shipped())
-def test_a_client_that_approves_for_others_fails_where_it_is_told(
+def test_approving_for_others_fails_scenarios_that_forbid_it(
     played: Scenario,
 ) -> None:
     result = play(played, pollers=None, approves_all=True)
@@ -160,7 +160,7 @@ def test_a_client_that_approves_for_others_fails_where_it_is_told(
 # Levels of demands
 
 
-def test_who_only_asks_is_asked_no_more_of() -> None:
+def test_expectation_asked_demands_nothing_else() -> None:
     played = builtin.find("live-migration")
     result = play(played, expected=Expected.ASKED, sleepers=["web_0"])
     assert result.passed
@@ -169,7 +169,7 @@ def test_who_only_asks_is_asked_no_more_of() -> None:
     ]
 
 
-def test_who_must_approve_need_not_come_back() -> None:
+def test_expectation_approved_does_not_require_a_return() -> None:
     played = builtin.find("live-migration")
     deeds = {3: approve("web_0")}
     [result] = run(played, deeds=deeds, expected=Expected.APPROVED)
@@ -182,7 +182,7 @@ def test_who_must_approve_need_not_come_back() -> None:
     ]
 
 
-def test_what_waits_for_no_approval_is_none_that_is_missing() -> None:
+def test_event_that_does_not_wait_needs_no_approval() -> None:
     result = play(
         builtin.find("freeze-first-started"),
         expected=Expected.APPROVED,
@@ -222,13 +222,13 @@ def test_steps_are_judged_as_far_as_they_are_wanted(
     assert [each.outcome for each in result.findings] == wanted
 
 
-def test_a_step_that_is_refused_fails_whatever_is_expected() -> None:
+def test_refused_step_fails_under_every_expectation() -> None:
     for expected in Expected:
         [result] = run(scenario('[[step]]\nevict = "web_0"\n'), expected=expected)
         assert [each.outcome for each in result.failures] == [Outcome.ERROR]
 
 
-def test_where_nobody_asked_what_clients_did_not_do_is_not_told_as_failures() -> None:
+def test_demands_are_skipped_if_no_client_asked() -> None:
     [result] = run(scenario(STEPS), asked=())
     assert [each.outcome for each in result.findings] == [
         Outcome.SKIPPED,

@@ -33,14 +33,14 @@ ID = "7C65C1E5-82E2-4662-B728-B4FA42485E3A"
 MORNING = "2030-01-01T00:"
 
 
-def test_an_approval_in_time_is_told_with_its_time() -> None:
+def test_approval_in_time_is_reported_with_its_time() -> None:
     assert one("approves = true", deeds={7: approve("web_0")}) == (
         Outcome.PASSED,
         "web_0 approved e1 (Reboot of web_0) after 7 s",
     )
 
 
-def test_a_missing_approval_is_told_with_event_deadline_and_last_question() -> None:
+def test_missing_approval_is_reported_with_deadline_and_last_request() -> None:
     assert one("approves = true", deeds={5: asks()}) == (
         Outcome.FAILED,
         (
@@ -51,7 +51,7 @@ def test_a_missing_approval_is_told_with_event_deadline_and_last_question() -> N
     )
 
 
-def test_an_approval_that_was_refused_is_told() -> None:
+def test_refused_approval_is_reported() -> None:
     def refused(stage: SimServer) -> None:
         VirtualClient(stage, "web_0").approve("00000000-0000-4000-8000-000000000000")
 
@@ -69,7 +69,7 @@ def test_the_approval_of_another_vm_that_the_event_names_is_enough() -> None:
     assert told == "web_1 approved e1 (Reboot of web_0, web_1) after 4 s"
 
 
-def test_the_approval_of_a_vm_that_the_event_does_not_name_is_none() -> None:
+def test_approval_by_a_vm_that_the_event_omits_does_not_count() -> None:
     outcome, told = one("approves = true", deeds={4: approve("web_1")})
     assert outcome is Outcome.FAILED
     assert "approved by web_1, which it does not name; web_0 asked last" in told
@@ -87,7 +87,7 @@ def test_an_operators_approval_is_not_the_clients() -> None:
     )
 
 
-def test_who_asks_too_late_is_told_that_the_event_could_not_wait() -> None:
+def test_client_that_asks_too_late_could_not_approve() -> None:
     outcome, told = one("approves = true", asked=(), deeds={1: asks()})
     assert outcome is Outcome.FAILED
     assert told == (
@@ -106,7 +106,7 @@ def test_a_cancelled_event_is_approved_too_late() -> None:
     assert f"it was cancelled at {MORNING}01:00.000Z" in failure.sentence
 
 
-def test_a_scenario_without_an_event_that_waits_demands_what_cannot_be() -> None:
+def test_approval_demand_without_a_waiting_event_fails() -> None:
     assert one("approves = true", step='say = "nothing"') == (
         Outcome.FAILED,
         "no event that names web_0 waited for an approval",
@@ -122,7 +122,7 @@ def test_an_approval_that_is_withheld_counts_for_the_client() -> None:
     assert result.passed
 
 
-def test_what_a_client_must_see_is_told_with_its_time() -> None:
+def test_status_seen_by_a_client_is_reported_with_its_time() -> None:
     demand = 'sees = "Started"'
     assert one(demand, deeds={903: asks()}) == (
         Outcome.PASSED,
@@ -158,7 +158,7 @@ def test_a_document_that_a_fault_spoiled_was_not_seen() -> None:
     assert one(demand, deeds={903: spoiled})[0] is Outcome.FAILED
 
 
-def test_events_of_others_that_nobody_showed_were_not_ignored() -> None:
+def test_ignoring_unseen_events_of_others_is_not_judged() -> None:
     assert one("ignores_others = true") == (
         Outcome.SKIPPED,
         "web_0 was shown no event of another VM",
@@ -285,7 +285,7 @@ def test_all_other_vms_are_judged_if_they_ask() -> None:
     ]
 
 
-def test_who_is_refused_is_told_what_it_got() -> None:
+def test_refused_client_is_reported_with_its_status() -> None:
     def refused(stage: SimServer) -> None:
         stage.journal.add(
             Seen(

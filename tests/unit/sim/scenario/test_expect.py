@@ -5,7 +5,7 @@ import pytest
 from tests.support.played import approve, asks, one, run, scenario, sentences
 
 
-def test_an_approval_that_was_expected_is_told_with_its_time() -> None:
+def test_expected_approval_is_reported_with_its_time() -> None:
     assert one('approved = true, within = "30s"', deeds={12: approve("web_0")}) == (
         True,
         "web_0 approved e1 after 12 s",
@@ -74,7 +74,7 @@ def test_an_approval_that_must_not_come() -> None:
     )
 
 
-def test_a_policys_approval_is_nobodys() -> None:
+def test_approval_by_policy_is_not_a_client_approval() -> None:
     """Without enabled events, a restart is approved by itself (7.4)."""
     assert one(
         'not_approved = true, within = "1m"',
@@ -107,7 +107,7 @@ def test_a_policys_approval_is_nobodys() -> None:
         ),
     ],
 )
-def test_what_waited_for_no_approval_is_told_with_its_reason(
+def test_event_that_did_not_wait_is_reported_with_its_reason(
     step: str, scope: str, told: str
 ) -> None:
     vm = "web_0" if scope else "db_0"
@@ -155,13 +155,13 @@ def test_what_waited_for_no_approval_is_told_with_its_reason(
         ('hidden_from = "web_1"', False, "e1 is shown to web_1; expected not"),
     ],
 )
-def test_what_the_platform_does_can_be_expected_too(
+def test_platform_changes_can_be_expected(
     expectation: str, passed: bool, told: str
 ) -> None:
     assert one(expectation) == (passed, told)
 
 
-def test_who_is_told_nothing_of_an_event() -> None:
+def test_event_visibility_can_be_expected() -> None:
     fleet = (
         '[[fleet.tenant]]\nname = "shop"\n[[fleet.host]]\nname = "h0"\n'
         '[[fleet.host]]\nname = "h1"\n'
@@ -178,7 +178,7 @@ def test_who_is_told_nothing_of_an_event() -> None:
     )
 
 
-def test_what_is_started_was_never_scheduled() -> None:
+def test_event_that_started_at_once_was_not_scheduled() -> None:
     step = 'event = { type = "Freeze", vms = "web_0", notice = "0s" }'
     assert one('status = "Scheduled", within = "1h"', step=step) == (
         False,
@@ -186,7 +186,7 @@ def test_what_is_started_was_never_scheduled() -> None:
     )
 
 
-def test_what_was_cancelled_never_starts() -> None:
+def test_cancelled_event_never_starts() -> None:
     cancelled = '[[step]]\nafter = "1m"\ncancel = "e1"'
     assert one('status = "Started", within = "1h"', more=cancelled) == (
         False,
@@ -218,7 +218,7 @@ def test_a_vm_that_was_deleted_does_not_run_again() -> None:
         ("no_deviation = true", [1], True, "no deviation from the protocol was seen"),
     ],
 )  # fmt: skip
-def test_what_clients_ask_is_in_the_journal(
+def test_client_requests_are_found_in_the_journal(
     expectation: str, seconds: list[int], passed: bool, told: str
 ) -> None:
     assert one(expectation, deeds=asks(*seconds), asked=()) == (passed, told)
@@ -231,7 +231,7 @@ def test_an_answer_that_was_spoilt_was_not_seen() -> None:
     assert one('polled_by = "web_0", within = "5s"', deeds=late, asked=())[0] is True
 
 
-def test_deviations_are_told() -> None:
+def test_deviations_are_reported() -> None:
     seen = asks(1, deviations=["header"])
     passed, told = one('no_deviation = "web_0", within = "1m"', deeds=seen)
     assert not passed

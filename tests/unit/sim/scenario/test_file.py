@@ -32,7 +32,7 @@ def acts(text: str) -> list[object]:
     return [step.act for step in steps(text)]
 
 
-def test_a_file_may_have_no_more_than_a_step() -> None:
+def test_file_with_one_step_is_valid() -> None:
     scenario = read('[[step]]\nreboot = "web_0"\n')
     assert scenario.name == "mine"
     assert scenario.steps == (
@@ -274,7 +274,7 @@ def test_a_fleet_may_stand_in_a_file_beside(tmp_path: Path) -> None:
     assert load_scenario(tmp_path / "mine.toml").fleet.text == FLEET
 
 
-def test_what_is_wrong_with_the_fleet_beside_is_told_of_it(tmp_path: Path) -> None:
+def test_problem_in_the_fleet_file_names_that_file(tmp_path: Path) -> None:
     (tmp_path / "fleet.toml").write_text(FLEET.replace('host = "h9"', 'host = "h8"'))
     with pytest.raises(ScenarioError) as told:
         read('[fleet]\nfile = "fleet.toml"\n[[step]]\nsay = "x"\n', folder=tmp_path)
@@ -291,7 +291,7 @@ def test_what_is_wrong_with_the_fleet_beside_is_told_of_it(tmp_path: Path) -> No
         ),
     ],
 )
-def test_a_fleet_beside_that_cannot_be_read_is_told(
+def test_unreadable_fleet_file_is_reported(
     content: bytes, told: str, tmp_path: Path
 ) -> None:
     (tmp_path / "fleet.toml").write_bytes(content)
@@ -304,14 +304,14 @@ def test_a_fleet_beside_that_cannot_be_read_is_told(
         read(text)
 
 
-def test_no_more_problems_are_told_than_are_read() -> None:
+def test_number_of_reported_problems_is_limited() -> None:
     with pytest.raises(ScenarioError) as told:
         read("[[step]]\nsay = 1\n" * 60)
     assert len(told.value.problems) == 50
     assert str(told.value).endswith("and more: these are the first 50")
 
 
-def test_a_fleet_of_its_own_is_that_of_a_file() -> None:
+def test_inline_fleet_equals_a_fleet_file() -> None:
     scenario = read('[[step]]\nreboot = "db_0"\n' + FLEET.replace("[[", "[[fleet."))
     assert scenario.fleet.text == FLEET
 
@@ -329,7 +329,7 @@ def said_of(text: str, folder: Path) -> str:
     return str(told.value)
 
 
-def test_mistakes_are_told_with_line_and_key(
+def test_mistakes_are_reported_with_line_and_key(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     found = [(text, said_of(text, tmp_path)) for text, _ in cases()]
@@ -341,7 +341,7 @@ def test_mistakes_are_told_with_line_and_key(
     assert found == cases()
 
 
-def test_a_file_that_is_not_one_is_told_with_its_name(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported_with_its_name(tmp_path: Path) -> None:
     missing = tmp_path / "none.toml"
     with pytest.raises(ScenarioError, match=r"none\.toml: cannot be read"):
         load_scenario(missing)
@@ -353,7 +353,7 @@ def test_a_file_that_is_not_one_is_told_with_its_name(tmp_path: Path) -> None:
         load_scenario(missing)
 
 
-def test_a_problem_says_that_nothing_was_run() -> None:
+def test_problem_hint_states_that_nothing_was_run() -> None:
     with pytest.raises(ScenarioError) as told:
         read("")
     assert str(told.value) == "mine.toml: step: is missing"

@@ -54,7 +54,7 @@ def test_steps_come_at_their_times_or_later() -> None:
     ]
 
 
-def test_a_refused_step_fails_the_scenario_and_the_rest_goes_on() -> None:
+def test_refused_step_fails_the_scenario_and_later_steps_run() -> None:
     [result] = run(
         scenario(
             """
@@ -80,7 +80,7 @@ def test_a_refused_step_fails_the_scenario_and_the_rest_goes_on() -> None:
     assert summary(result) == "mine: 2 failures, in 0 s"
 
 
-def test_every_step_does_what_it_says() -> None:
+def test_every_kind_of_step_has_its_effect() -> None:
     told: list[str] = []
     [result] = run(
         scenario(
@@ -130,7 +130,7 @@ def test_every_step_does_what_it_says() -> None:
     assert "clear faults of all" in told
 
 
-def test_speed_divides_what_the_platform_takes_and_nothing_of_clients() -> None:
+def test_speed_divides_platform_times_and_not_client_times() -> None:
     [result] = run(
         scenario(
             """
@@ -154,13 +154,13 @@ def test_speed_divides_what_the_platform_takes_and_nothing_of_clients() -> None:
     assert result.took == 30 * SECOND
 
 
-def test_a_failure_that_nobody_restores_is_not_waited_for() -> None:
+def test_unrestored_failure_is_not_waited_for() -> None:
     [result] = run(scenario('[[step]]\nfail = "h0"\n'))
     assert result.took == 0
     assert summary(result) == "mine: a client asked, in 0 s"
 
 
-def test_what_is_held_and_announced_for_ever_is_left_in_the_end() -> None:
+def test_run_stops_waiting_for_operations_that_never_end() -> None:
     told: list[str] = []
     [result] = run(
         scenario(
@@ -231,7 +231,7 @@ def test_of_what_takes_different_times_at_once_the_shorter_counts() -> None:
         setup_for([short, other])
 
 
-def test_a_setup_has_as_many_vms_as_somebody_wants() -> None:
+def test_setup_has_the_requested_number_of_vms() -> None:
     plain = builtin.find("two-events")
     assert setup_for([plain]).fleet.count("[[vm]]") == 3
     assert setup_for([plain], vms=7).fleet.count("[[vm]]") == 7
@@ -254,7 +254,7 @@ def test_speed_of_a_scenario_is_asked_for_or_named_or_in_its_file_or_usual() -> 
     assert setup_for([named]).speed == 9
 
 
-def test_scenarios_with_speeds_of_their_own_run_at_once_at_one_that_is_named() -> None:
+def test_scenarios_with_different_speeds_need_an_explicit_speed() -> None:
     both = [scenario(_SAY), scenario("speed = 600\n" + _SAY, name="other")]
     with pytest.raises(RefusedError, match="it needs another speed") as refused:
         setup_for(both, usual_speed=60)

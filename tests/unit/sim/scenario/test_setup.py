@@ -42,7 +42,7 @@ def test_variable_counts_without_a_scenario_too() -> None:
     assert ground.terms(()).setup.load().driver.attempts == 7
 
 
-def test_wrong_variable_is_told_by_its_name() -> None:
+def test_invalid_variable_is_reported_by_name() -> None:
     ground = PlayOptions(environ={"FOREWARN_TIMING_RECOVERY": "soon"})
     with pytest.raises(SettingsError) as told:
         ground.terms([SCENARIO]).setup.load()

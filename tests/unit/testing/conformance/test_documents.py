@@ -74,7 +74,7 @@ TEXTS = st.text(alphabet='a "\\,:é\n', max_size=6)
 
 
 @given(value=st.dictionaries(TEXTS, TEXTS | st.lists(TEXTS, max_size=3), max_size=3))
-def test_compact_json_has_no_blank(value: dict[str, Any]) -> None:
+def test_compact_json_has_no_whitespace(value: dict[str, Any]) -> None:
     compact = json.dumps(value, separators=(",", ":")).encode()
     assert first_blank(compact) is None
     loose = json.dumps({"": 0, **value}, separators=(",", ": ")).encode()
@@ -82,7 +82,7 @@ def test_compact_json_has_no_blank(value: dict[str, Any]) -> None:
     assert tail(compact + b"\r\n") == b"\r\n"
 
 
-def test_a_date_says_when_it_was() -> None:
+def test_date_header_sets_the_time_of_a_document() -> None:
     dated = exchange(b"{}", ("Date", "Thu, 01 Jan 1970 00:01:00 GMT"))
     assert read_document(dated, NEWEST).at == 60_000_000
     for headers in ((), (("Date", "soon"),)):

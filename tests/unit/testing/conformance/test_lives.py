@@ -44,7 +44,7 @@ def test_a_start_that_others_may_have_approved_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize("is_approved", [True, False])
-def test_forewarns_own_extension_says_whether_an_event_was_approved(
+def test_extension_reports_whether_an_event_was_approved(
     is_approved: bool,
 ) -> None:
     shared: dict[str, Any] = {"Resources": ["vm_0", "vm_1"]}
@@ -80,7 +80,7 @@ def test_event_started_before_the_approval_was_not_started_by_it() -> None:
     assert "other VMs may have to approve" in verdict.needs
 
 
-def test_a_started_document_that_was_missed_is_no_cancellation() -> None:
+def test_missed_started_document_is_not_a_cancellation() -> None:
     """A VM is often down while its event is Started, so the numbers are 2 and 4."""
     story = Story().show().show(event()).approve(1).show(number=4)
     assert isinstance(judged(STARTED, story), NotTried)
@@ -155,7 +155,7 @@ def test_failed_read_of_a_watch_is_reported_and_the_watch_continues() -> None:
     assert TIMELY in broken(story)
 
 
-def test_a_watch_outlives_a_connection_that_is_cut() -> None:
+def test_watch_continues_after_a_lost_connection() -> None:
     def cut(_where: str, _answer: Answer) -> Answer:
         raise ConnectionResetError("in the middle")
 

@@ -103,7 +103,7 @@ def test_untried_check_has_a_need_and_no_evidence() -> None:
     assert (finding["witnesses"], finding["evidence"]) == (0, [])
 
 
-def test_a_request_without_an_answer_says_why() -> None:
+def test_request_without_an_answer_reports_the_reason() -> None:
     lost = Exchange(
         number=1, at=AT, took=0, method="PUT", target="/", headers=(), failure="reset"
     )
